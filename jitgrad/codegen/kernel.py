@@ -1,0 +1,81 @@
+"""One loop nest: an iteration space, strided operands, and a flat list of scalar statements.
+
+This is what fusion produces and what the LLVM and CUDA emitters turn into text. A kernel knows no buffers: operands
+are parameters, so that equal kernels are one function.
+
+Space. `outer` axes are independent; `inner` axes are reduced by the `reduce` statements (none: a pointwise kernel).
+A kernel without inner axes has every statement at element level. With inner axes a statement is at *row level* (one
+value per outer index) or at *element level* (one per outer and inner index): loads with a stride on an inner axis,
+and what depends on them, are at element level; reductions of them, and what depends only on row-level values, are at
+row level. Softmax over the last axis of f32[N, D], outer = (N,), inner = (D,):
+
+    s0 = load operand 0              element
+    s1 = reduce max s0               row
+    s2 = sub s0 s1                   element
+    s3 = exp s2                      element
+    s4 = reduce sum s3               row
+    s5 = div s3 s4                   element
+    store operand 1, s5
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from jitgrad.dims import Size
+from jitgrad.dtypes import dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A pointer parameter. `strides` are in elements, one per axis of the space, outer then inner; 0 repeats.
+
+    A stride that is an int is compiled in (0 and 1 decide the form of the code); a Dim becomes an argument. The
+    operand's start (base pointer plus the view's offset) is computed by the caller.
+    """
+
+    dtype: dtype
+    strides: tuple[Size, ...]
+    role: Literal["in", "out", "inout"] = "in"
+
+
+@dataclass(frozen=True, slots=True)
+class Stmt:
+    """One scalar statement; its value is known by its position in `Kernel.body`.
+
+    op and fields:
+        "load"     operand                      dtype = the operand's (float16 is widened to float32 at once)
+        "store"    operand, args=(value,)
+        "const"    value (Python number), dtype
+        "scalar"   number: index of a scalar argument, of `dtype`
+        "index"    axis: the index along a space axis, int64
+        "reduce"   args=(value,), fn: sum prod max min any all argmax argmin ("max" inside softmax may drop NaN:
+                   "fastmax"; "max"/"min" keep NaN); args=(value, value2) for a fused multiply-add "dot"
+        "gather"   operand, args = one int64 index per entry of `strides`: loads at start + sum(index * stride)
+                   + the operand's own strides over the space
+        "scatter_add" / "scatter"  operand, args = (value, index...), `strides` as for gather
+        else       a scalar primitive of the op table, args, attrs in `param` (cast: the dtype is the target)
+    """
+
+    op: str
+    args: tuple[int, ...] = ()
+    dtype: dtype | None = None
+    operand: int = -1
+    value: bool | int | float = 0
+    number: int = -1
+    axis: int = -1
+    fn: str = ""
+    strides: tuple[Size, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A loop nest over `outer` x `inner`; see the module's docstring. `scalars` are the dtypes of number arguments."""
+
+    outer: tuple[Size, ...]
+    inner: tuple[Size, ...]
+    operands: tuple[Operand, ...]
+    scalars: tuple[dtype, ...]
+    body: tuple[Stmt, ...]
+    name: str = "kernel"

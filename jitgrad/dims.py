@@ -1,0 +1,254 @@
+"""Sizes of axes: an int, or an integer expression over symbols in canonical form.
+
+A `Dim` is a polynomial with integer coefficients over *atoms*; an atom is a `Symbol` (bound by a graph input, a block
+parameter, an op with data-dependent size, or `dim.bind`) or an opaque function of dims (floor division, remainder,
+min, max, broadcast). Two sizes are equal where their canonical forms are equal. Arithmetic that cancels to a
+constant returns a plain int, so `isinstance(d, int)` is the test for "known".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Union
+
+_numbering = itertools.count()
+
+
+class Symbol:
+    """One unknown size. `not_one` says that it is known to differ from 1 (so it never broadcasts)."""
+
+    __slots__ = ("name", "not_one", "number")
+
+    def __init__(self, name: str = "", *, not_one: bool = False):
+        self.number = next(_numbering)
+        self.name = name or f"s{self.number}"
+        self.not_one = not_one
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Call:
+    """An opaque function of dims: `floordiv`, `mod`, `min`, `max`, `bcast`."""
+
+    __slots__ = ("args", "fn")
+
+    def __init__(self, fn: str, args: tuple[Size, ...]):
+        self.fn, self.args = fn, args
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self.fn == other.fn and self.args == other.args
+
+    def __hash__(self) -> int:
+        return hash((self.fn, self.args))
+
+    def __repr__(self) -> str:
+        return f"{self.fn}({', '.join(map(str, self.args))})"
+
+
+Atom = Union[Symbol, Call]
+Monomial = tuple[Atom, ...]  # sorted by `_order`; () is the constant term
+
+
+def _order(atom: Atom) -> tuple[int, str]:
+    return (atom.number, "") if isinstance(atom, Symbol) else (1 << 60, repr(atom))
+
+
+class Dim:
+    """A size that is not a constant: monomial -> coefficient, never empty, never only the constant term."""
+
+    __slots__ = ("_hash", "terms")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
+        self.terms = terms
+        self._hash = hash(terms)
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol that this dim is, or None where it is an expression."""
+        if len(self.terms) == 1:
+            (monomial, coefficient), = self.terms
+            if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+                return monomial[0]
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: Size) -> Size:
+        terms = dict(self.terms)
+        for monomial, coefficient in _terms(other):
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return _make(terms)
+
+    def __mul__(self, other: Size) -> Size:
+        terms: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in _terms(other):
+                m = tuple(sorted(m1 + m2, key=_order))
+                terms[m] = terms.get(m, 0) + c1 * c2
+        return _make(terms)
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        return self + (other * -1)
+
+    def __rsub__(self, other: Size) -> Size:
+        return (self * -1) + other
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __repr__(self) -> str:
+        parts = []
+        for monomial, coefficient in self.terms:
+            factors = [repr(a) for a in monomial]
+            if coefficient != 1 or not factors:
+                factors.insert(0, str(coefficient))
+            parts.append("*".join(factors))
+        return " + ".join(parts)
+
+
+Size = Union[int, Dim]
+
+
+def dim(symbol: Symbol) -> Dim:
+    """The dim that is just `symbol`."""
+    return Dim((((symbol,), 1),))
+
+
+def _terms(size: Size) -> tuple[tuple[Monomial, int], ...]:
+    return size.terms if isinstance(size, Dim) else (((), size),)
+
+
+def _make(terms: dict[Monomial, int]) -> Size:
+    kept = [(m, c) for m, c in terms.items() if c]
+    if not kept:
+        return 0
+    if len(kept) == 1 and kept[0][0] == ():
+        return kept[0][1]
+    kept.sort(key=lambda t: (len(t[0]), tuple(_order(a) for a in t[0])))
+    return Dim(tuple(kept))
+
+
+def call(fn: str, *args: Size) -> Size:
+    """`fn` of sizes, folded where all are ints or an identity applies."""
+    if all(isinstance(a, int) for a in args):
+        return FUNCTIONS[fn](*args)
+    if fn in ("min", "max", "bcast"):
+        distinct = tuple(dict.fromkeys(args))
+        if len(distinct) == 1:
+            return distinct[0]
+        if fn == "bcast":
+            distinct = tuple(a for a in distinct if a != 1)
+            if len(distinct) == 1:
+                return distinct[0]
+            for a in distinct:
+                if is_not_one(a):
+                    return a  # the other is 1 or equal, by the check that precedes every broadcast
+        args = distinct
+    if fn == "floordiv":
+        quotient = _exact_quotient(args[0], args[1])
+        if quotient is not None:
+            return quotient
+    if fn == "mod" and _exact_quotient(args[0], args[1]) is not None:
+        return 0
+    return Dim((((Call(fn, tuple(args)),), 1),))
+
+
+def _exact_quotient(a: Size, b: Size) -> Size | None:
+    """a / b where every term of `a` is a multiple of the single-term `b`."""
+    b_terms = _terms(b)
+    if len(b_terms) != 1 or b_terms[0][1] == 0:
+        return None
+    b_monomial, b_coefficient = b_terms[0]
+    result: dict[Monomial, int] = {}
+    for monomial, coefficient in _terms(a):
+        rest = list(monomial)
+        for atom in b_monomial:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if coefficient % b_coefficient:
+            return None
+        result[tuple(rest)] = coefficient // b_coefficient
+    return _make(result)
+
+
+def floordiv(a: Size, b: Size) -> Size:
+    return call("floordiv", a, b)
+
+
+def mod(a: Size, b: Size) -> Size:
+    return call("mod", a, b)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    """The product of sizes; 1 for none."""
+    result: Size = 1
+    for s in sizes:
+        result = s * result if isinstance(result, int) else result * s
+    return result
+
+
+def _bcast(*sizes: int) -> int:
+    return next((s for s in sizes if s != 1), 1)
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max, "bcast": _bcast,
+}
+
+
+def is_not_one(size: Size) -> bool:
+    """Whether `size` is known to differ from 1."""
+    if isinstance(size, int):
+        return size != 1
+    symbol = size.symbol
+    if symbol is not None:
+        return symbol.not_one
+    if len(size.terms) == 1:  # a product of sizes none of which is 1
+        (monomial, coefficient), = size.terms
+        return coefficient != 1 or any(isinstance(a, Symbol) and a.not_one for a in monomial)
+    return False
+
+
+def symbols(size: Size) -> set[Symbol]:
+    """The symbols that occur in `size`."""
+    found: set[Symbol] = set()
+    if isinstance(size, Dim):
+        for monomial, _ in size.terms:
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    found.add(atom)
+                else:
+                    for a in atom.args:
+                        found |= symbols(a)
+    return found
+
+
+def evaluate(size: Size, values: Mapping[Symbol, int]) -> int:
+    """The number that `size` is under `values`; KeyError for an unbound symbol."""
+    return int(substitute(size, values)) if isinstance(size, Dim) else size
+
+
+def substitute(size: Size, mapping: Mapping[Symbol, Size]) -> Size:
+    """`size` with symbols replaced; symbols that `mapping` lacks stay, except that `evaluate` needs all."""
+    if isinstance(size, int):
+        return size
+    total: Size = 0
+    for monomial, coefficient in size.terms:
+        term: Size = coefficient
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                factor: Size = mapping[atom] if atom in mapping else dim(atom)
+            else:
+                factor = call(atom.fn, *(substitute(a, mapping) for a in atom.args))
+            term = factor * term if isinstance(term, int) else term * factor
+        total = term + total if isinstance(total, int) else total + term
+    return total

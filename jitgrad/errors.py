@@ -1,0 +1,130 @@
+"""Source spans and the exceptions that name them: what, where (file, line, column, caret), why, what to do."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the user's source, and the call through which it was reached.
+
+    `line` and `end_line` count from 1; `column` and `end_column` count characters from 1, the end exclusive.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    function: str = ""
+    caller: Span | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+    def excerpt(self, context: int = 1) -> str:
+        """The source line with its predecessor and a caret row under the span."""
+        lines = []
+        for number in range(max(1, self.line - context), self.line + 1):
+            text = linecache.getline(self.file, number).rstrip("\n")
+            lines.append(f"{number:>5} | {text}")
+        last = linecache.getline(self.file, self.line).rstrip("\n")
+        end = self.end_column if self.end_line == self.line else len(last) + 1
+        lines.append("      | " + " " * (self.column - 1) + "^" * max(1, end - self.column))
+        return "\n".join(lines)
+
+    def chain(self) -> str:
+        """One `called from` line per inlined frame, innermost caller first."""
+        lines, span = [], self.caller
+        while span is not None:
+            lines.append(f"called from {span}" + (f" in `{span.function}`" if span.function else ""))
+            span = span.caller
+        return "\n".join(lines)
+
+
+class JitgradError(Exception):
+    """Base of every exception that jitgrad defines."""
+
+
+class ScriptError(JitgradError):
+    """A function cannot be compiled; the message shows the place in the user's source.
+
+    Args:
+        message: what is wrong: lower case, no full stop, code in backticks.
+        span: where; None only where there is no source.
+        hint: what to do instead.
+        notes: further lines (for example the other branch's line of a type clash), printed before the hint.
+    """
+
+    kind = "cannot compile"
+
+    def __init__(self, message: str, span: Span | None = None, *, hint: str = "", notes: tuple[str, ...] = ()):
+        self.message, self.span, self.hint, self.notes = message, span, hint, notes
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """The full text: place, kind, message, excerpt, chain, notes, hint."""
+        head = f"{self.kind}: {self.message}"
+        parts = [head] if self.span is None else [f"{self.span}: {head}", self.span.excerpt()]
+        if self.span is not None and self.span.caller is not None:
+            parts.append(self.span.chain())
+        parts.extend(self.notes)
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class UnsupportedSyntax(ScriptError, NotImplementedError):
+    """A statement or expression that no script may contain."""
+
+    kind = "unsupported syntax"
+
+
+class UnsupportedCall(ScriptError, NotImplementedError):
+    """A call, attribute or value that a script cannot use."""
+
+    kind = "unsupported"
+
+
+class UnresolvedName(ScriptError, NameError):
+    """A name, attribute or import that does not exist where the script reads it."""
+
+    kind = "undefined name"
+
+
+class UnresolvedAttribute(ScriptError, AttributeError):
+    """An attribute that the object does not have."""
+
+    kind = "no such attribute"
+
+
+class TypeMismatch(ScriptError, TypeError):
+    """Branches, iterations or operands whose types clash, or a call with wrong arguments."""
+
+    kind = "type mismatch"
+
+
+class ShapeMismatch(ScriptError, RuntimeError):
+    """Ranks or sizes that are known, while compiling, to clash."""
+
+    kind = "shape mismatch"
+
+
+class NotStatic(ScriptError, TypeError):
+    """A run-time value in a place where the compiler needs a constant."""
+
+    kind = "needs a constant"
+
+
+class NonDifferentiable(ScriptError, RuntimeError):
+    """A gradient is asked for through something that has none."""
+
+    kind = "no gradient"
+
+
+class SourceUnavailable(ScriptError, OSError):
+    """The function's source cannot be read (typed into a bare REPL, built by exec, frozen)."""
+
+    kind = "no source"

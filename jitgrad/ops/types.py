@@ -1,0 +1,108 @@
+"""Types of graph values. `TensorType` is also the `Spec` (shape and dtype without data) that rules and specs see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jitgrad.dims import Size
+from jitgrad.dtypes import dtype
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor: dtype and one size (int or Dim) per axis."""
+
+    dtype: dtype
+    dims: tuple[Size, ...]
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        return self.dims
+
+    @property
+    def ndim(self) -> int:
+        return len(self.dims)
+
+    def __str__(self) -> str:
+        return f"{short_name(self.dtype)}[{', '.join(map(str, self.dims))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class IntType:
+    """A Python int, 64 bits."""
+
+    def __str__(self) -> str:
+        return "int"
+
+
+@dataclass(frozen=True, slots=True)
+class FloatType:
+    """A Python float, 64 bits."""
+
+    def __str__(self) -> str:
+        return "float"
+
+
+@dataclass(frozen=True, slots=True)
+class BoolType:
+    """A Python bool."""
+
+    def __str__(self) -> str:
+        return "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberType:
+    """A Python number whose kind (bool, int, float) is known only at run time: a tag and 64 bits."""
+
+    def __str__(self) -> str:
+        return "number"
+
+
+@dataclass(frozen=True, slots=True)
+class SeqType:
+    """One value per iteration of a loop; immutable. Element sizes that the loop binds may differ per element."""
+
+    elem: Type
+
+    def __str__(self) -> str:
+        return f"seq<{self.elem}>"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    """A bool and a payload that exists only where the bool is true."""
+
+    elem: Type
+
+    def __str__(self) -> str:
+        return f"optional<{self.elem}>"
+
+
+Type = TensorType | IntType | FloatType | BoolType | NumberType | SeqType | OptionalType
+INT, FLOAT, BOOL, NUMBER = IntType(), FloatType(), BoolType(), NumberType()
+
+_SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+          "float16": "f16", "float32": "f32", "float64": "f64"}
+_LONG = {short: name for name, short in _SHORT.items()}
+
+
+def short_name(d: dtype) -> str:
+    """`f32` for float32 and so on: the names of the text form."""
+    return _SHORT[d.name]
+
+
+def long_name(short: str) -> str:
+    """The inverse of `short_name`, as the dtype's full name."""
+    return _LONG[short]
+
+
+def map_dims(type_: Type, fn: object) -> Type:
+    """`type_` with `fn` applied to every size in it."""
+    if isinstance(type_, TensorType):
+        return TensorType(type_.dtype, tuple(fn(d) for d in type_.dims))  # type: ignore[operator]
+    if isinstance(type_, SeqType):
+        return SeqType(map_dims(type_.elem, fn))
+    if isinstance(type_, OptionalType):
+        return OptionalType(map_dims(type_.elem, fn))
+    return type_

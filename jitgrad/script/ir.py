@@ -1,0 +1,243 @@
+"""The graph: SSA values, nodes with nested blocks, and the builder through which everything makes nodes.
+
+Every node is one of: an op of the table (`jitgrad.ops`), or one of the structural, number, dim, sequence, optional
+and effect ops of `jitgrad.script.irops`. docs/internals.md, "The graph", lists them all.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
+from jitgrad.errors import Span
+from jitgrad.ops.types import Type, map_dims
+
+_ids = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """One SSA value. `name` is for people; identity is what counts."""
+
+    type: Type
+    name: str = ""
+    id: int = field(default_factory=_ids.__next__)
+
+    def __repr__(self) -> str:
+        return f"%{self.name or self.id}: {self.type}"
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Parameters, nodes in order, results. Nodes may read values of enclosing blocks (captures).
+
+    `binds` lists the symbols whose scope is this block: each stands alone as a size in some parameter's type.
+    """
+
+    params: tuple[Value, ...] = ()
+    nodes: list[Node] = field(default_factory=list)
+    results: tuple[Value, ...] = ()
+    binds: tuple[Symbol, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """An operation. `attrs` are static: Python constants, dtypes, sizes (ints or Dims), tuples of these.
+
+    `binds` lists the symbols that this node brings into scope for the nodes after it in its block: each stands alone
+    as a size in some output's type (`dim.bind`: it is the value of the input).
+    """
+
+    op: str
+    inputs: tuple[Value, ...]
+    attrs: Mapping[str, Any]
+    outputs: tuple[Value, ...]
+    blocks: tuple[Block, ...] = ()
+    span: Span | None = None
+    binds: tuple[Symbol, ...] = ()
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """A function: `block.params` are its inputs, `block.results` its outputs."""
+
+    block: Block
+    name: str = "f"
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.block.params
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        return self.block.results
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def type_symbols(type_: Type) -> set[Symbol]:
+    """The symbols in the sizes of a type."""
+    return set().union(*(symbols(d) for d in sizes_of(type_)))
+
+
+def sizes_of(type_: Type) -> list[Size]:
+    """Every size in a type, in order."""
+    found: list[Size] = []
+
+    def visit(d: Size) -> Size:
+        found.append(d)
+        return d
+
+    map_dims(type_, visit)
+    return found
+
+
+def attr_symbols(value: Any) -> set[Symbol]:
+    """The symbols in an attribute (searching tuples)."""
+    if isinstance(value, Dim):
+        return symbols(value)
+    if isinstance(value, Symbol):
+        return {value}
+    if isinstance(value, tuple):
+        return set().union(*(attr_symbols(v) for v in value)) if value else set()
+    return set()
+
+
+def map_attr(value: Any, fn: Any) -> Any:
+    """An attribute with `fn` applied to every Dim in it (searching tuples)."""
+    if isinstance(value, Dim):
+        return fn(value)
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map_attr(v, fn) for v in value)
+    return value
+
+
+def walk(block: Block) -> Iterator[Node]:
+    """Every node of a block and of the blocks nested in it, outer before inner, in program order."""
+    stack = [iter(block.nodes)]
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        yield node
+        if node.blocks:
+            stack.append(itertools.chain.from_iterable([b.nodes for b in node.blocks]))
+
+
+# --- building ------------------------------------------------------------------------------------------------------
+
+
+class Builder:
+    """Appends nodes to the current block; output types are inferred by `irops.infer`."""
+
+    def __init__(self, block: Block | None = None):
+        self.block = block if block is not None else Block()
+        self.span: Span | None = None
+
+    def emit(self, op: str, inputs: Sequence[Value] = (), *, blocks: Sequence[Block] = (), span: Span | None = None,
+             types: Sequence[Type] | None = None, names: Sequence[str] = (), binds: Sequence[Symbol] = (),
+             **attrs: Any) -> tuple[Value, ...]:
+        """Append a node; its outputs. `types` overrides inference (structural ops and data-dependent sizes)."""
+        from jitgrad.script.irops import infer
+
+        inputs = tuple(inputs)
+        if types is None:
+            types = infer(op, tuple(v.type for v in inputs), attrs)
+        outputs = tuple(Value(t, names[i] if i < len(names) else "") for i, t in enumerate(types))
+        self.block.nodes.append(Node(op, inputs, attrs, outputs, tuple(blocks), span or self.span, tuple(binds)))
+        return outputs
+
+    def one(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """Append a node with one output; that output."""
+        (value,) = self.emit(op, inputs, **attrs)
+        return value
+
+    @contextmanager
+    def into(self, block: Block) -> Iterator[Block]:
+        """Append to `block` inside a `with`."""
+        before, self.block = self.block, block
+        try:
+            yield block
+        finally:
+            self.block = before
+
+
+class Cloner:
+    """Copies nodes into a builder, replacing values and symbols; nested blocks are copied with fresh symbols.
+
+    `values` maps old values to new ones; a value that is missing is a capture and stays. `sizes` maps symbols to sizes.
+    """
+
+    def __init__(self, builder: Builder, values: Mapping[Value, Value] | None = None,
+                 sizes: Mapping[Symbol, Size] | None = None):
+        self.builder = builder
+        self.values: dict[Value, Value] = dict(values or {})
+        self.sizes: dict[Symbol, Size] = dict(sizes or {})
+
+    def value(self, v: Value) -> Value:
+        return self.values.get(v, v)
+
+    def size(self, s: Size) -> Size:
+        return substitute(s, self.sizes) if self.sizes else s
+
+    def type(self, t: Type) -> Type:
+        return map_dims(t, self.size) if self.sizes else t
+
+    def attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.sizes:
+            return dict(attrs)
+        result = {}
+        for key, a in attrs.items():
+            if isinstance(a, Symbol):
+                replaced = self.sizes.get(a)
+                result[key] = replaced.symbol if isinstance(replaced, Dim) else a
+            else:
+                result[key] = map_attr(a, self.size)
+        return result
+
+    def bind(self, old: Value, new: Value) -> Value:
+        """Let `new` stand for `old`; symbols that stand alone in old's type then mean the sizes of new's."""
+        self.values[old] = new
+        for o, n in zip(sizes_of(old.type), sizes_of(new.type), strict=True):
+            if isinstance(o, Dim) and o.symbol is not None and o != n:
+                self.sizes.setdefault(o.symbol, n)
+        return new
+
+    def refresh(self, binders: Iterable[Symbol]) -> tuple[Symbol, ...]:
+        """Fresh symbols for the copy in place of those that the copied code binds itself."""
+        fresh = tuple(Symbol(not_one=s.not_one) for s in binders)
+        self.sizes.update((old, dim(new)) for old, new in zip(binders, fresh, strict=True))
+        return fresh
+
+    def node(self, node: Node) -> tuple[Value, ...]:
+        """Copy one node with its blocks; the new outputs, which from now on stand for the old ones."""
+        binds = self.refresh(node.binds)
+        blocks = tuple(self.copy_block(b) for b in node.blocks)
+        outputs = self.builder.emit(node.op, [self.value(v) for v in node.inputs], blocks=blocks, span=node.span,
+                                    types=[self.type(v.type) for v in node.outputs], binds=binds,
+                                    names=[v.name for v in node.outputs], **self.attrs(node.attrs))
+        self.values.update(zip(node.outputs, outputs, strict=True))
+        return outputs
+
+    def copy_block(self, block: Block) -> Block:
+        """A copy of `block` with fresh parameters and fresh symbols for those it binds."""
+        new = Block(binds=self.refresh(block.binds))
+        new.params = tuple(Value(self.type(p.type), p.name) for p in block.params)
+        self.values.update(zip(block.params, new.params, strict=True))
+        with self.builder.into(new):
+            for node in block.nodes:
+                self.node(node)
+            new.results = tuple(self.value(r) for r in block.results)
+        return new

@@ -1,0 +1,170 @@
+"""What the frontend hands to the executor: a graph, where its inputs come from, what was assumed, how to rebuild results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitgrad.dims import Size
+from jitgrad.script.ir import Graph
+
+# --- sources: where a value is read again at every entry -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """A parameter of the scripted function, by name (`*args` and `**kwargs` parameters give the tuple, the dict)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """A global variable: the dict of the function that reads it, and the name (builtins are static, not sources)."""
+
+    function: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A closure variable of `function`: `function.__closure__[index].cell_contents`."""
+
+    function: Any
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """`base.name`; module parameters, buffers and submodules are read as attributes too."""
+
+    base: Source
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`base[key]` with a static key, for lists, tuples and dicts."""
+
+    base: Source
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An object that the compilation created or that no path leads to: a tensor literal, a default argument."""
+
+    value: Any = field(hash=False)
+    number: int = 0  # distinguishes constants; equal numbers mean the same object
+
+
+@dataclass(frozen=True, slots=True)
+class RngState:
+    """The default generator's `seed` or `offset`, both ints."""
+
+    part: str
+
+
+Source = Arg | Global | Cell | Attr | Item | Constant | RngState
+
+
+# --- assumptions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What was assumed of the object at `source`.
+
+    kind: "is" (identity with `value`), "equal" (== and same type: ints, bools, strings, dtypes, tuples of these),
+    "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
+    `TensorKey`: dtype, rank, sizes of one, needs-gradient), "absent" (attribute or key is not there).
+    """
+
+    source: Source
+    kind: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TensorKey:
+    """What a graph knows of a tensor input: nothing with a size in it but which sizes are 1."""
+
+    dtype: Any
+    ndim: int
+    ones: tuple[bool, ...]
+    requires_grad: bool
+
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Graph output `index`: a new tensor, a number, or (Optional type) either or None."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The very object that graph input `index` was read from."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOf:
+    """A view of the tensor that graph input `index` was read from (as it is after commits).
+
+    `path` is a tuple of (view op name, attrs); sizes in attrs are over symbols; the sizes' values are graph outputs:
+    `sizes` maps each symbol that occurs to the index of an int output.
+    """
+
+    index: int
+    path: tuple[tuple[str, Mapping[str, Any]], ...]
+    sizes: Mapping[Any, int] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A Python object known while compiling."""
+
+    value: Any = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A tuple, list, dict, namedtuple... rebuilt per call: `make(items)`; equal `identity` means one shared object."""
+
+    type: type
+    keys: tuple[Any, ...] | None
+    items: tuple[Result, ...]
+    identity: int = -1
+
+
+Result = Output | Same | ViewOf | Static | Container
+
+
+@dataclass(slots=True)
+class ScriptGraph:
+    """A specialised function, before passes.
+
+    Attributes:
+        graph: inputs in the order of `inputs`; outputs in the order that `result` refers to.
+        inputs: one source per graph input.
+        guards: assumptions on what was read besides the arguments (arguments are the caller's key).
+        size_guards: pairs of sizes over input symbols that were taken to be equal (optimistic sizes).
+        result: how to rebuild the Python result.
+        commits: graph input index -> source that a `commit` of a number to that input must be stored to (an
+            attribute, a dict item, the RNG offset); tensors are written in place by the program itself.
+        log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
+    """
+
+    graph: Graph
+    inputs: list[Source]
+    guards: list[Guard]
+    size_guards: list[tuple[Size, Size]]
+    result: Result
+    commits: dict[int, Source] = field(default_factory=dict)
+    log: list[str] = field(default_factory=list)
