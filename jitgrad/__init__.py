@@ -1,0 +1,1 @@
+"""jitgrad: PyTorch-style Python, eager to debug, `@script` to compile."""
