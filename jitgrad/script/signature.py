@@ -158,6 +158,10 @@ class ScriptGraph:
         result: how to rebuild the Python result.
         commits: graph input index -> source that a `commit` of a number to that input must be stored to (an
             attribute, a dict item, the RNG offset); tensors are written in place by the program itself.
+        written: tensor input that the program writes in place and that may carry a gradient -> graph output with its
+            final value; the executor gives the tensor that history.
+        differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
+        parameters: names of the function's parameters (filled in by the executor).
         log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
     """
 
@@ -167,4 +171,7 @@ class ScriptGraph:
     size_guards: list[tuple[Size, Size]]
     result: Result
     commits: dict[int, Source] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+    differentiable: tuple[int, ...] | None = None
+    parameters: tuple[str, ...] = ()
     log: list[str] = field(default_factory=list)

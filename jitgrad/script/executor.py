@@ -1,0 +1,326 @@
+"""Scripted functions: find the specialisation of a call, run it, put one node on the eager tape.
+
+    ScriptFunction   what `@script` returns: signature, specialisations, counters
+    Specialisation   one key: reads inputs and checks guards (`enter`), runs, rebuilds the Python result (`leave`)
+    GraphFunction    a graph with its native code and, on demand, its gradient; knows nothing of Python arguments
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jitgrad import config
+from jitgrad.script import signature as sig
+from jitgrad.script.gradfunction import GraphFunction
+from jitgrad.script.ir import Graph
+from jitgrad.script.results import result_writer
+from jitgrad.script.sources import (EntryWriter, argument_guards, describe, input_symbols, resolve, type_of_tensor,
+                                    Unreadable)
+
+
+class CacheInfo(NamedTuple):
+    """Counters of a scripted function.
+
+    `compilations` counts signatures prepared in this process, from source or from disk; `disk_hits` those from disk.
+    """
+
+    hits: int
+    misses: int
+    compilations: int
+    disk_hits: int
+    entries: int
+
+
+class _Mode(threading.local):
+    eager = False
+
+
+_mode = _Mode()
+
+
+@contextmanager
+def eager_mode() -> Any:
+    """Run every scripted function as plain Python inside the `with` block (in this thread)."""
+    before, _mode.eager = _mode.eager, True
+    try:
+        yield
+    finally:
+        _mode.eager = before
+
+
+@dataclass(slots=True)
+class Timing:
+    """Milliseconds spent preparing one specialisation."""
+
+    frontend: float = 0.0
+    total: float = 0.0
+
+
+class Specialisation:
+    """A scripted function compiled for one key."""
+
+    __slots__ = ("assumptions", "enter", "function", "has_size_guards", "leave", "script", "timing", "writes")
+
+    def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str):
+        started = time.perf_counter()
+        self.script = script
+        self.assumptions = [g for p in params for g in argument_guards(sig.Arg(p), values[p])] + script.guards
+        self.has_size_guards = bool(script.size_guards)
+        objects = [resolve(s, values) for s in script.inputs]
+        self.function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
+        self.enter = self._write_enter(params, values)
+        self.leave = result_writer(script.result, script.graph.outputs)
+        self.writes = tuple(sorted({n for n in script.written}))
+        self.timing = Timing(total=1e3 * (time.perf_counter() - started))
+
+    def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
+        """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
+        from jitgrad.eager.grad_mode import is_grad_enabled
+
+        script = self.script
+        writer = EntryWriter(params, values)
+        writer.require(f"{writer.constant(is_grad_enabled)}() is {is_grad_enabled()}")
+        for guard in self.assumptions:
+            writer.guard(guard)
+        types = [v.type for v in script.graph.inputs]
+        symbols = input_symbols(writer, script.inputs, types)
+        for a, b in script.size_guards:
+            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
+        names = [writer.read(s) for s in script.inputs]
+        tensor_type = type_of_tensor()
+        raw = [f"{n}._data" if isinstance(resolve(s, values), tensor_type) else n
+               for n, s in zip(names, script.inputs, strict=True)]
+        return writer.finish(f"(({''.join(n + ', ' for n in names)}), [{', '.join(raw)}])")
+
+    def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
+        """Execute with what `enter` returned."""
+        objects, arrays = entered
+        script = self.script
+        if script.commits:
+            outputs = self.function(objects, arrays, functools.partial(self._commit, params))
+        else:
+            outputs = self.function(objects, arrays)
+        for index, output in script.written.items():
+            self.function.rebase(objects[index], outputs, output)
+        return self.leave(objects, outputs)
+
+    def _commit(self, params: Sequence[Any], target: int, value: Any) -> None:
+        """Store a number that the program assigned to an attribute, an item or the random offset."""
+        source = self.script.commits[target]
+        values = dict(zip(self.script.parameters, params, strict=True))
+        match source:
+            case sig.Attr(base, name):
+                setattr(resolve(base, values), name, value)
+            case sig.Item(base, key):
+                resolve(base, values)[key] = value
+            case sig.Cell(function, index):
+                function.__closure__[index].cell_contents = value
+            case sig.Global(function, name):
+                function.__globals__[name] = value
+            case sig.RngState(part):
+                from jitgrad.random import default_generator
+
+                setattr(default_generator, part, value)
+            case _:
+                raise AssertionError(source)
+
+    def mismatch(self, values: dict[str, Any]) -> str:
+        """The first assumption that a call breaks, in words."""
+        for guard in self.assumptions:
+            try:
+                found = resolve(guard.source, values)
+            except Unreadable as missing:
+                if guard.kind == "absent":
+                    continue
+                return f"{missing}"
+            problem = _broken(guard, found)
+            if problem:
+                return f"`{describe(guard.source)}` {problem}"
+        if self.has_size_guards:
+            return "sizes that were equal at the first call differ"
+        return "the grad mode changed"
+
+
+def _broken(guard: sig.Guard, found: Any) -> str:
+    value = guard.value
+    match guard.kind:
+        case "is":
+            return "" if found is value else "is another object"
+        case "equal":
+            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {found!r}"
+        case "type":
+            return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
+        case "len":
+            return "" if len(found) == value else f"had length {value}, has {len(found)}"
+        case "keys":
+            return "" if tuple(found) == value else "has other keys"
+        case "absent":
+            return "was absent, is there"
+        case "tensor":
+            if not isinstance(found, type_of_tensor()):
+                return f"was a tensor, is {type(found).__name__}"
+            facts = (("dtype", value.dtype, found.dtype), ("rank", value.ndim, found.ndim),
+                     ("requires_grad", value.requires_grad, bool(found.requires_grad)),
+                     ("sizes of one", value.ones, tuple(s == 1 for s in found.shape)))
+            return next((f"had {what} {was}, has {now}" for what, was, now in facts if was != now), "")
+    raise AssertionError(guard.kind)
+
+
+class ScriptFunction:
+    """A function that `@script` compiles at its first call per signature. Call it like the function.
+
+    Attributes:
+        eager: the undecorated function.
+        graph: the graph of the last specialisation that ran.
+        code: that graph as Python.
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        functools.update_wrapper(self, function)
+        self.eager = function
+        self.recompilations: list[str] = []
+        self._signature = inspect.signature(function)
+        self._params = tuple(self._signature.parameters)
+        kinds = [p.kind for p in self._signature.parameters.values()]
+        self._positional = len(kinds) if all(
+            k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds) else -1
+        self._specialisations: list[Specialisation] = []
+        self._lock = threading.RLock()
+        self._hits = self._misses = self._compilations = self._disk_hits = 0
+
+    def __repr__(self) -> str:
+        return f"<ScriptFunction {self.__qualname__}: {len(self._specialisations)} specialisations>"
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else BoundScript(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _mode.eager or not config.jit:
+            return self.eager(*args, **kwargs)
+        params = args if not kwargs and len(args) == self._positional else self._bind(args, kwargs)
+        specialisations = self._specialisations
+        for index, specialisation in enumerate(specialisations):
+            entered = specialisation.enter(params)
+            if entered is not None:
+                self._hits += 1
+                if index:  # most recently used first
+                    with self._lock:
+                        specialisations.remove(specialisation)
+                        specialisations.insert(0, specialisation)
+                return specialisation.run(params, entered)
+        return self._first(params)
+
+    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return tuple(bound.arguments[name] for name in self._params)
+
+    def _first(self, params: tuple[Any, ...]) -> Any:
+        """A call that no specialisation takes: compile one. Raises ScriptError; nothing is changed then."""
+        with self._lock:
+            specialisation = self._specialise(params)
+            entered = specialisation.enter(params)
+        if entered is None:
+            raise AssertionError(f"{self.__qualname__}: a fresh specialisation refuses its own call: "
+                                 + specialisation.mismatch(dict(zip(self._params, params, strict=True))))
+        return specialisation.run(params, entered)
+
+    def _specialise(self, params: tuple[Any, ...]) -> Specialisation:
+        from jitgrad.script.frontend.build import build
+
+        for specialisation in self._specialisations:  # another thread was first
+            if specialisation.enter(params) is not None:
+                return specialisation
+        values = dict(zip(self._params, params, strict=True))
+        reason = ""
+        optimistic = True
+        if self._specialisations:
+            reason = self._specialisations[0].mismatch(values)
+            optimistic = not any(s.mismatch(values).startswith("sizes that were equal")
+                                 for s in self._specialisations if s.has_size_guards)
+        self._misses += 1
+        started = time.perf_counter()
+        args, kwargs = self._call_arguments(values)
+        script = build(self.eager, args, kwargs, optimistic=optimistic)
+        script.parameters = self._params
+        frontend = 1e3 * (time.perf_counter() - started)
+        specialisation = Specialisation(script, self._params, values, self.__name__)
+        specialisation.timing.frontend = frontend
+        specialisation.timing.total += frontend
+        self._specialisations.insert(0, specialisation)
+        self._compilations += 1
+        if reason:
+            self.recompilations.append(reason)
+        config.log(1, f"compiled {self.__qualname__} in {specialisation.timing.total:.1f} ms"
+                      + (f" (recompiled: {reason})" if reason else ""))
+        return specialisation
+
+    def _call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Bound parameters as positional and keyword arguments again."""
+        bound = inspect.BoundArguments(self._signature, values)  # type: ignore[arg-type]
+        return bound.args, bound.kwargs
+
+    # --- seeing ----------------------------------------------------------------------------------------------------
+
+    def cache_info(self) -> CacheInfo:
+        """Counters since the function was scripted."""
+        return CacheInfo(self._hits, self._misses, self._compilations, self._disk_hits, len(self._specialisations))
+
+    def specialise(self, *args: Any, **kwargs: Any) -> Specialisation:
+        """The specialisation that a call with these arguments would run, compiled if need be, not run."""
+        params = self._bind(args, kwargs)
+        with self._lock:
+            return self._specialise(params)
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph, after passes, that a call with these arguments runs."""
+        return self.specialise(*args, **kwargs).function.graph
+
+    @property
+    def graph(self) -> Graph:
+        return self._latest().function.graph
+
+    @property
+    def code(self) -> str:
+        from jitgrad.script.pycode import to_python
+
+        return to_python(self.graph)
+
+    def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
+        """The generated kernels (LLVM IR), forward then backward; of the last specialisation where no arguments."""
+        chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
+        return chosen.function.kernels()
+
+    def _latest(self) -> Specialisation:
+        if not self._specialisations:
+            raise RuntimeError(f"`{self.__name__}` has not been called yet: call it, or use "
+                               f"`{self.__name__}.graph_for(*args)`")
+        return self._specialisations[0]
+
+
+class BoundScript:
+    """A scripted method bound to an instance; the instance is part of the key."""
+
+    __slots__ = ("__self__", "_script")
+
+    def __init__(self, script: ScriptFunction, instance: Any):
+        self._script, self.__self__ = script, instance
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._script(self.__self__, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._script, name)
+        if name in ("eager", "graph_for", "kernels", "specialise"):
+            return functools.partial(attribute, self.__self__)
+        return attribute
+
+    def __repr__(self) -> str:
+        return f"<bound {self._script!r} of {type(self.__self__).__name__}>"

@@ -1,0 +1,272 @@
+"""Reading values again at every entry: one generated Python function per specialisation.
+
+`EntryWriter` turns sources (`signature.Source`) and guards into straight-line Python that reads each object once,
+returns None at the first assumption that fails, and otherwise returns the inputs. A call that hits therefore costs a
+few attribute reads and comparisons, not an interpretation of the guards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.script import signature as sig
+
+#: What reading a path may raise when the user changed the object: the assumption failed, nothing else.
+MISSES = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+
+
+class Unreadable(Exception):
+    """A path that was readable when the function was compiled is not any more."""
+
+
+def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
+    """The object at `source` now. `params` maps parameter names to values. Raises Unreadable."""
+    try:
+        match source:
+            case sig.Arg(name):
+                return params[name]
+            case sig.Global(function, name):
+                return function.__globals__[name]
+            case sig.Cell(function, index):
+                return function.__closure__[index].cell_contents
+            case sig.Attr(base, name):
+                return getattr(resolve(base, params), name)
+            case sig.Item(base, key):
+                return resolve(base, params)[key]
+            case sig.Constant(value, _):
+                return value
+            case sig.RngState(part):
+                from jitgrad.random import default_generator
+
+                return getattr(default_generator, part)
+    except MISSES as error:
+        raise Unreadable(f"{describe(source)}: {error}") from error
+    raise AssertionError(source)
+
+
+def describe(source: sig.Source) -> str:
+    """The path as the user would write it: `self.fc.weight`, `opt.param_groups[0]['lr']`."""
+    match source:
+        case sig.Arg(name):
+            return name
+        case sig.Global(_, name):
+            return name
+        case sig.Cell(function, index):
+            return str(function.__code__.co_freevars[index])
+        case sig.Attr(base, name):
+            return f"{describe(base)}.{name}"
+        case sig.Item(base, key):
+            return f"{describe(base)}[{key!r}]"
+        case sig.Constant(value, _):
+            return f"<{type(value).__name__}>"
+        case sig.RngState(part):
+            return f"<random {part}>"
+    raise AssertionError(source)
+
+
+class EntryWriter:
+    """Writes the `enter` function of one specialisation."""
+
+    def __init__(self, params: Sequence[str], values: dict[str, Any]):
+        self.params = list(params)
+        self.values = values  # the parameters of the call that is being compiled
+        self.lines: list[str] = []
+        self.constants: dict[str, Any] = {}
+        self._names: dict[sig.Source, str] = {}
+        self._constant_names: dict[int, str] = {}
+        self._shapes: dict[str, str] = {}
+        self._guarded: set[tuple[Any, ...]] = set()
+
+    def constant(self, value: Any) -> str:
+        """A name for `value` in the generated code."""
+        name = self._constant_names.get(id(value))
+        if name is None:
+            name = self._constant_names[id(value)] = f"c{len(self.constants)}"
+            self.constants[name] = value
+        return name
+
+    def read(self, source: sig.Source) -> str:
+        """The variable that holds the object at `source`."""
+        name = self._names.get(source)
+        if name is None:
+            expression = self._expression(source)
+            name = self._names[source] = f"v{len(self._names)}"
+            self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _expression(self, source: sig.Source) -> str:
+        match source:
+            case sig.Arg(name):
+                return f"p[{self.params.index(name)}]"
+            case sig.Global(function, name):
+                return f"{self.constant(function.__globals__)}[{name!r}]"
+            case sig.Cell(function, index):
+                return f"{self.constant(function.__closure__[index])}.cell_contents"
+            case sig.Attr(base, name):
+                holder = self._module_dict(base, name)
+                base_name = self.read(base)
+                return f"{base_name}.{holder}[{name!r}]" if holder else f"{base_name}.{name}"
+            case sig.Item(base, key):
+                key_text = repr(key) if type(key) in (int, str, bool) else self.constant(key)
+                return f"{self.read(base)}[{key_text}]"
+            case sig.Constant(value, _):
+                return self.constant(value)
+            case sig.RngState(part):
+                from jitgrad.random import default_generator
+
+                return f"{self.constant(default_generator)}.{part}"
+        raise AssertionError(source)
+
+    def _module_dict(self, base: sig.Source, name: str) -> str | None:
+        """Parameters, buffers and submodules are read from their dict: `Module.__getattr__` is slow."""
+        try:
+            owner = resolve(base, self.values)
+        except Unreadable:
+            return None
+        for holder in ("_parameters", "_buffers", "_modules"):
+            if name in owner.__dict__.get(holder, ()) if hasattr(owner, "__dict__") else False:
+                return holder
+        return None
+
+    def require(self, condition: str) -> None:
+        """Return None from `enter` unless `condition` holds."""
+        self.lines.append(f"if not ({condition}): return None")
+
+    def guard(self, guard: sig.Guard) -> None:
+        """Emit one guard, once."""
+        key = (guard.source, guard.kind, id(guard.value))
+        if key in self._guarded:
+            return
+        self._guarded.add(key)
+        if guard.kind == "absent":
+            self._absent(guard)
+            return
+        name = self.read(guard.source)
+        value = guard.value
+        if guard.kind == "is":
+            self.require(f"{name} is {self.constant(value)}")
+        elif guard.kind == "equal":
+            text = repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+            if type(value) in (bool, type(None)):
+                self.require(f"{name} is {text}")
+            else:
+                self.require(f"type({name}) is {self.constant(type(value))} and {name} == {text}")
+        elif guard.kind == "type":
+            self.require(f"type({name}) is {self.constant(value)}")
+        elif guard.kind == "len":
+            self.require(f"len({name}) == {value}")
+        elif guard.kind == "keys":
+            self.require(f"tuple({name}) == {self.constant(value)}")
+        elif guard.kind == "tensor":
+            self._tensor(name, value)
+        else:
+            raise AssertionError(guard.kind)
+
+    def _absent(self, guard: sig.Guard) -> None:
+        source = guard.source
+        if isinstance(source, sig.Attr):
+            self.require(f"not hasattr({self.read(source.base)}, {source.name!r})")
+        elif isinstance(source, sig.Item):
+            self.require(f"{source.key!r} not in {self.read(source.base)}")
+
+    def shape(self, tensor: str) -> str:
+        """The variable that holds the shape of the tensor in variable `tensor`."""
+        name = self._shapes.get(tensor)
+        if name is None:
+            name = self._shapes[tensor] = f"s{len(self._shapes)}"
+            self.lines.append(f"{name} = {tensor}._data.shape")
+        return name
+
+    def _tensor(self, name: str, key: sig.TensorKey) -> None:
+        tensor_type = self.constant(type_of_tensor())
+        self.require(f"isinstance({name}, {tensor_type}) and {name}._data.dtype == {self.constant(key.dtype.np)}"
+                     f" and {name}.requires_grad is {key.requires_grad}")
+        shape = self.shape(name)
+        conditions = [f"len({shape}) == {key.ndim}"]
+        if any(key.ones):
+            conditions += [f"{shape}[{i}] {'==' if one else '!='} 1" for i, one in enumerate(key.ones)]
+        elif key.ndim:
+            conditions.append(f"1 not in {shape}")
+        self.require(" and ".join(conditions))
+
+    def size(self, size: Size, symbols: dict[Symbol, str]) -> str:
+        """A Python expression for a size over input symbols."""
+        if isinstance(size, int):
+            return repr(size)
+        terms = []
+        for monomial, coefficient in size.terms:
+            factors = [str(coefficient)] if coefficient != 1 or not monomial else []
+            for atom in monomial:
+                factors.append(symbols[atom] if isinstance(atom, Symbol) else self._call(atom, symbols))
+            terms.append(" * ".join(factors))
+        return "(" + " + ".join(terms) + ")"
+
+    def _call(self, atom: Call, symbols: dict[Symbol, str]) -> str:
+        args = [self.size(a, symbols) for a in atom.args]
+        if atom.fn == "floordiv":
+            return f"({args[0]} // {args[1]})"
+        if atom.fn == "mod":
+            return f"({args[0]} % {args[1]})"
+        if atom.fn in ("min", "max"):
+            return f"{atom.fn}({', '.join(args)})"
+        from jitgrad.dims import FUNCTIONS
+
+        return f"{self.constant(FUNCTIONS[atom.fn])}({', '.join(args)})"
+
+    def finish(self, result: str) -> Callable[[Sequence[Any]], Any]:
+        """Compile: a function of the parameter tuple that returns None or `result`."""
+        body = "\n        ".join(self.lines) or "pass"
+        header = ", ".join(["p"] + [f"{n}={n}" for n in self.constants])
+        source = (f"def enter({header}):\n    try:\n        {body}\n        return {result}\n"
+                  f"    except MISSES:\n        return None\n")
+        scope: dict[str, Any] = {"MISSES": MISSES, **self.constants}
+        exec(compile(source, "<jitgrad entry>", "exec"), scope)  # the text is ours: names and literals only
+        enter: Callable[[Sequence[Any]], Any] = scope["enter"]
+        return enter
+
+
+def type_of_tensor() -> type:
+    """The eager Tensor class (late: the graph side of the house does not import the eager side)."""
+    from jitgrad.eager.tensor import Tensor
+
+    return Tensor
+
+
+def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequence[Any]) -> dict[Symbol, str]:
+    """For every symbol that an input's shape binds: the expression that reads it."""
+    found: dict[Symbol, str] = {}
+    for source, type_ in zip(inputs, types, strict=True):
+        for axis, d in enumerate(getattr(type_, "dims", ())):
+            if isinstance(d, Dim) and d.symbol is not None and d.symbol not in found:
+                found[d.symbol] = f"{writer.shape(writer.read(source))}[{axis}]"
+    return found
+
+
+def argument_guards(source: sig.Source, value: Any) -> list[sig.Guard]:
+    """The part of the key that one argument contributes: types and structure, never a size or a number's value."""
+    if isinstance(value, type_of_tensor()):
+        return [sig.Guard(source, "tensor", tensor_key(value))]
+    kind = type(value)
+    if kind in (int, float, bool):
+        return [sig.Guard(source, "type", kind)]
+    if value is None or isinstance(value, (str, bytes, dtypes.dtype)):
+        return [sig.Guard(source, "equal" if isinstance(value, (str, bytes)) or value is None else "is", value)]
+    if isinstance(value, (tuple, list)):
+        guards = [sig.Guard(source, "type", kind), sig.Guard(source, "len", len(value))]
+        for i, item in enumerate(value):
+            guards += argument_guards(sig.Item(source, i), item)
+        return guards
+    if isinstance(value, dict):
+        guards = [sig.Guard(source, "type", kind), sig.Guard(source, "keys", tuple(value))]
+        for key, item in value.items():
+            guards += argument_guards(sig.Item(source, key), item)
+        return guards
+    return [sig.Guard(source, "is", value)]
+
+
+def tensor_key(t: Any) -> sig.TensorKey:
+    """What a specialisation assumes of tensor `t`."""
+    return sig.TensorKey(t.dtype, t.ndim, tuple(s == 1 for s in t._data.shape), bool(t.requires_grad))
