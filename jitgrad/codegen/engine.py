@@ -1,0 +1,157 @@
+"""LLVM: text in, machine code out; the only module that imports llvmlite, and only when first used.
+
+A module is compiled to an object (`compile_module`), which may be stored, and linked into the process by LLJIT
+(`load`). Addresses of the outside world (BLAS, math functions, call-backs) are symbols given at load time, never part
+of an object. MCJIT is not used: it owns its target machine, and reusing that one crashes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+_lock = threading.RLock()
+_numbering = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine that code is made for. `vector_bytes` is the width of a vector register."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    has_fma: bool
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a kernel of 32-bit and smaller values; kernels of 64-bit values only use half."""
+        return self.vector_bytes // 4
+
+    @property
+    def identity(self) -> str:
+        """What an object's validity depends on."""
+        return f"{self.triple} {self.cpu} {self.features}"
+
+
+class _Llvm:
+    """llvmlite's binding, the target machine and the pass list, set up once per process."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as binding
+
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        self.binding = binding
+        triple = binding.get_process_triple()
+        cpu = binding.get_host_cpu_name()
+        features = binding.get_host_cpu_features()
+        if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
+            vector_bytes = 64
+        elif features.get("avx2"):
+            vector_bytes = 32
+        else:
+            vector_bytes = 16
+        has_fma = bool(features.get("fma")) or triple.startswith(("aarch64", "arm64"))
+        self.host = Host(triple, cpu, features.flatten(), vector_bytes, has_fma)
+        target = binding.Target.from_triple(triple)
+        self.machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
+                                                    codemodel="default", jit=True)
+        self.builder = binding.create_pass_builder(self.machine, binding.create_pipeline_tuning_options(2))
+        passes = binding.create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_new_gvn_pass()
+        passes.add_loop_strength_reduce_pass()
+        self.passes = passes
+        self.jit: Any = binding.create_lljit_compiler(
+            target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
+                                         codemodel="default", jit=True))
+
+
+@lru_cache(maxsize=1)
+def _llvm_locked() -> _Llvm:
+    return _Llvm()
+
+
+def _llvm() -> _Llvm:
+    with _lock:
+        return _llvm_locked()
+
+
+def host() -> Host:
+    """The machine that code is made for."""
+    return _llvm().host
+
+
+def optimise(text: str) -> Any:
+    """Parse, verify and run the pass list; llvmlite's module. Raises RuntimeError for malformed text."""
+    llvm = _llvm()
+    with _lock:
+        module = llvm.binding.parse_assembly(text)
+        module.triple = llvm.host.triple
+        module.data_layout = str(llvm.machine.target_data)
+        for function in module.functions:
+            if not function.is_declaration:
+                llvm.passes.run(function, llvm.builder)
+        return module
+
+
+def compile_module(text: str) -> bytes:
+    """The object of a module's text. Raises RuntimeError for malformed text."""
+    llvm = _llvm()
+    with _lock:
+        return bytes(llvm.machine.emit_object(optimise(text)))
+
+
+def assembly(text: str) -> str:
+    """The machine code of a module's text, for people."""
+    llvm = _llvm()
+    with _lock:
+        return str(llvm.machine.emit_assembly(optimise(text)))
+
+
+class Loaded:
+    """An object linked into the process; its code lives as long as this does."""
+
+    __slots__ = ("_addresses", "_library", "_trackers")
+
+    def __init__(self, tracker: Any, library: str, exports: Iterable[str]):
+        self._library = library
+        self._trackers = [tracker]
+        self._addresses: dict[str, int] = {name: tracker[name] for name in exports}
+
+    def address(self, name: str) -> int:
+        """The address of a function or variable. Raises RuntimeError for a name that is not there."""
+        found = self._addresses.get(name)
+        if found is None:
+            with _lock:
+                tracker = _llvm().jit.lookup(self._library, name)
+            self._trackers.append(tracker)
+            found = self._addresses[name] = tracker[name]
+        return found
+
+
+def load(object_bytes: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()) -> Loaded:
+    """Link an object; `symbols` gives the addresses of what it leaves undefined. Raises RuntimeError if one lacks.
+
+    `exports` are names whose addresses are wanted at once (others are looked up on demand).
+    """
+    llvm = _llvm()
+    names = tuple(exports)
+    with _lock:
+        builder = llvm.binding.JITLibraryBuilder()
+        builder.add_object_img(object_bytes)
+        builder.add_current_process()
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        for name in names:
+            builder.export_symbol(name)
+        library = f"jitgrad{next(_numbering)}"
+        return Loaded(builder.link(llvm.jit, library), library, names)

@@ -1,0 +1,272 @@
+"""Text of LLVM instructions, written with Python operators.
+
+`Code` collects lines; a `V` is a value in it: an element type and a number of lanes (1: a scalar). One Python
+function over `V`s is therefore the scalar and the vector form of an operation, inline in a kernel or as a function of
+the run-time library. Floating-point instructions carry no flags: a result never depends on what surrounds it.
+"""
+
+from __future__ import annotations
+
+import struct
+
+FLOAT_TYPES = frozenset({"float", "double", "half"})
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
+SAME_SIZE_INT = {"float": "i32", "double": "i64", "half": "i16"}
+MANGLED = {"i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "half": "f16", "float": "f32",
+           "double": "f64", "ptr": "p0"}
+
+Number = bool | int | float
+
+
+def literal(value: Number, elem: str) -> str:
+    """`value` as a constant of element type `elem` (floats in LLVM's exact hexadecimal form)."""
+    if elem == "double":
+        return "0x" + struct.pack(">d", value).hex().upper()
+    if elem == "float":
+        return "0x" + struct.pack(">d", to_float32(float(value))).hex().upper()
+    if elem == "half":
+        return "0xH" + struct.pack(">e", value).hex().upper()
+    if elem == "i1":
+        return "true" if value else "false"
+    bits = BITS[elem]
+    wrapped = int(value) & ((1 << bits) - 1)
+    return str(wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped)
+
+
+def to_float32(value: float) -> float:
+    """`value` rounded to float32, overflow to infinity."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def type_text(elem: str, lanes: int) -> str:
+    """`float` or `<16 x float>`."""
+    return elem if lanes == 1 else f"<{lanes} x {elem}>"
+
+
+def mangle(elem: str, lanes: int) -> str:
+    """A type as it occurs in the name of an intrinsic: `f32` or `v16f32`."""
+    return MANGLED[elem] if lanes == 1 else f"v{lanes}{MANGLED[elem]}"
+
+
+class Code:
+    """Lines of one function, fresh names, and the declarations it needs (full text, by name)."""
+
+    __slots__ = ("count", "declares", "externals", "lines")
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.count = 0
+        self.declares: dict[str, str] = {}
+        self.externals: set[str] = set()
+
+    def name(self) -> str:
+        """A fresh local name."""
+        self.count += 1
+        return f"%v{self.count}"
+
+    def emit(self, instruction: str, elem: str, lanes: int) -> V:
+        """Append `%new = instruction`; the value it defines."""
+        self.count += 1
+        name = f"%v{self.count}"
+        self.lines.append(f"  {name} = {instruction}")
+        return V(self, name, elem, lanes)
+
+    def const(self, value: Number, elem: str, lanes: int) -> V:
+        """A constant; no instruction."""
+        text = literal(value, elem)
+        return V(self, text if lanes == 1 else f"splat ({elem} {text})", elem, lanes)
+
+    def call(self, function: str, elem: str, lanes: int, *args: V, external: bool = False) -> V:
+        """Call `@function` on values; declares it. `external`: a symbol that the loader must resolve."""
+        kind = type_text(elem, lanes)
+        if function not in self.declares:
+            self.declares[function] = f"declare {kind} @{function}({', '.join([a.type for a in args])})"
+        if external:
+            self.externals.add(function)
+        return self.emit(f"call {kind} @{function}({', '.join([f'{a.type} {a.name}' for a in args])})", elem, lanes)
+
+
+class V:
+    """A value: `elem` is LLVM's element type. Python numbers mix in as constants of the same type."""
+
+    __slots__ = ("code", "elem", "lanes", "name")
+
+    def __init__(self, code: Code, name: str, elem: str, lanes: int):
+        self.code, self.name, self.elem, self.lanes = code, name, elem, lanes
+
+    @property
+    def type(self) -> str:
+        return self.elem if self.lanes == 1 else f"<{self.lanes} x {self.elem}>"
+
+    @property
+    def is_float(self) -> bool:
+        return self.elem in FLOAT_TYPES
+
+    def lift(self, other: V | Number) -> V:
+        """`other` as a value of this type."""
+        if isinstance(other, V):
+            return other
+        return self.code.const(other, self.elem, self.lanes)
+
+    def _binary(self, float_op: str, int_op: str, other: V | Number, swap: bool = False) -> V:
+        a, b = (self.lift(other), self) if swap else (self, self.lift(other))
+        op = float_op if self.elem in FLOAT_TYPES else int_op
+        return self.code.emit(f"{op} {self.type} {a.name}, {b.name}", self.elem, self.lanes)
+
+    def __add__(self, other: V | Number) -> V:
+        return self._binary("fadd", "add", other)
+
+    def __radd__(self, other: Number) -> V:
+        return self._binary("fadd", "add", other, True)
+
+    def __sub__(self, other: V | Number) -> V:
+        return self._binary("fsub", "sub", other)
+
+    def __rsub__(self, other: Number) -> V:
+        return self._binary("fsub", "sub", other, True)
+
+    def __mul__(self, other: V | Number) -> V:
+        return self._binary("fmul", "mul", other)
+
+    def __rmul__(self, other: Number) -> V:
+        return self._binary("fmul", "mul", other, True)
+
+    def __truediv__(self, other: V | Number) -> V:
+        return self._binary("fdiv", "sdiv", other)
+
+    def __rtruediv__(self, other: Number) -> V:
+        return self._binary("fdiv", "sdiv", other, True)
+
+    def __and__(self, other: V | Number) -> V:
+        return self._binary("", "and", other)
+
+    def __or__(self, other: V | Number) -> V:
+        return self._binary("", "or", other)
+
+    def __xor__(self, other: V | Number) -> V:
+        return self._binary("", "xor", other)
+
+    def __neg__(self) -> V:
+        if self.elem in FLOAT_TYPES:
+            return self.code.emit(f"fneg {self.type} {self.name}", self.elem, self.lanes)
+        return 0 - self
+
+    def __invert__(self) -> V:
+        return self ^ (1 if self.elem == "i1" else -1)
+
+    def shl(self, other: V | Number) -> V:
+        return self._binary("", "shl", other)
+
+    def lshr(self, other: V | Number) -> V:
+        return self._binary("", "lshr", other)
+
+    def ashr(self, other: V | Number) -> V:
+        return self._binary("", "ashr", other)
+
+    def op(self, instruction: str, other: V | Number) -> V:
+        """A binary instruction by name, for example `udiv`."""
+        return self._binary(instruction, instruction, other)
+
+    def compare(self, predicate: str, other: V | Number) -> V:
+        """`fcmp`/`icmp` with an LLVM predicate (`olt`, `uno`, `slt`, `ult`...); lanes of i1."""
+        op = "fcmp" if self.elem in FLOAT_TYPES else "icmp"
+        return self.code.emit(f"{op} {predicate} {self.type} {self.name}, {self.lift(other).name}", "i1", self.lanes)
+
+    def __lt__(self, other: V | Number) -> V:
+        return self.compare("olt" if self.elem in FLOAT_TYPES else "slt", other)
+
+    def __le__(self, other: V | Number) -> V:
+        return self.compare("ole" if self.elem in FLOAT_TYPES else "sle", other)
+
+    def __gt__(self, other: V | Number) -> V:
+        return self.compare("ogt" if self.elem in FLOAT_TYPES else "sgt", other)
+
+    def __ge__(self, other: V | Number) -> V:
+        return self.compare("oge" if self.elem in FLOAT_TYPES else "sge", other)
+
+    def eq(self, other: V | Number) -> V:
+        return self.compare("oeq" if self.elem in FLOAT_TYPES else "eq", other)
+
+    def ne(self, other: V | Number) -> V:
+        return self.compare("une" if self.elem in FLOAT_TYPES else "ne", other)
+
+    def isnan(self) -> V:
+        return self.compare("uno", self)
+
+    def where(self, if_true: V | Number, if_false: V | Number) -> V:
+        """`select`: this is a condition; at least one branch is a V."""
+        kind = if_true if isinstance(if_true, V) else if_false
+        assert isinstance(kind, V)
+        a, b = kind.lift(if_true), kind.lift(if_false)
+        return self.code.emit(f"select {self.type} {self.name}, {a.type} {a.name}, {b.type} {b.name}",
+                              a.elem, a.lanes)
+
+    def cast(self, instruction: str, elem: str) -> V:
+        """A conversion instruction (`fptosi`, `sext`, `bitcast`...) to element type `elem`."""
+        return self.code.emit(f"{instruction} {self.type} {self.name} to {type_text(elem, self.lanes)}",
+                              elem, self.lanes)
+
+    def bits(self) -> V:
+        """The bit pattern, as integers of the same size."""
+        return self.cast("bitcast", SAME_SIZE_INT[self.elem])
+
+    def intrinsic(self, name: str, *others: V | Number) -> V:
+        """`llvm.<name>.<type>` of values of one type."""
+        return self.code.call(f"llvm.{name}.{mangle(self.elem, self.lanes)}", self.elem, self.lanes, self,
+                              *[self.lift(o) for o in others])
+
+    def fma(self, b: V | Number, c: V | Number) -> V:
+        """self * b + c, rounded once."""
+        return self.intrinsic("fma", b, c)
+
+    def abs(self) -> V:
+        if self.elem in FLOAT_TYPES:
+            return self.intrinsic("fabs")
+        return (self < 0).where(-self, self)
+
+    def copysign(self, sign: V | Number) -> V:
+        return self.intrinsic("copysign", sign)
+
+    def splat(self, lanes: int) -> V:
+        """This scalar in every lane."""
+        if lanes == 1 or self.lanes == lanes:
+            return self
+        if not self.name.startswith("%"):
+            return V(self.code, f"splat ({self.elem} {self.name})", self.elem, lanes)
+        first = self.code.emit(f"insertelement <{lanes} x {self.elem}> poison, {self.elem} {self.name}, i64 0",
+                               self.elem, lanes)
+        return self.code.emit(f"shufflevector <{lanes} x {self.elem}> {first.name}, <{lanes} x {self.elem}> poison, "
+                              f"<{lanes} x i32> zeroinitializer", self.elem, lanes)
+
+    def lane(self, index: int) -> V:
+        """One lane as a scalar."""
+        return self.code.emit(f"extractelement {self.type} {self.name}, i64 {index}", self.elem, 1)
+
+    def half(self, which: int) -> V:
+        """The lower (0) or upper (1) half of the lanes."""
+        half = self.lanes // 2
+        picks = ", ".join(f"i32 {i + which * half}" for i in range(half))
+        return self.code.emit(f"shufflevector {self.type} {self.name}, {self.type} poison, <{half} x i32> <{picks}>",
+                              self.elem, half)
+
+    def concat(self, upper: V) -> V:
+        """This below `upper`; neither is a scalar unless both are."""
+        lanes = self.lanes * 2
+        if self.lanes == 1:
+            low = self.code.emit(f"insertelement <2 x {self.elem}> poison, {self.elem} {self.name}, i64 0",
+                                 self.elem, 2)
+            return self.code.emit(f"insertelement <2 x {self.elem}> {low.name}, {self.elem} {upper.name}, i64 1",
+                                  self.elem, 2)
+        picks = ", ".join(f"i32 {i}" for i in range(lanes))
+        return self.code.emit(f"shufflevector {self.type} {self.name}, {upper.type} {upper.name}, "
+                              f"<{lanes} x i32> <{picks}>", self.elem, lanes)
+
+
+def iota(code: Code, elem: str, lanes: int) -> V:
+    """The constant 0, 1, ... lanes - 1."""
+    if lanes == 1:
+        return code.const(0, elem, 1)
+    return V(code, "<" + ", ".join(f"{elem} {i}" for i in range(lanes)) + ">", elem, lanes)
