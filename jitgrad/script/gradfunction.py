@@ -1,0 +1,155 @@
+"""A graph as a differentiable function of eager tensors: native code, and one node on the tape per call.
+
+The forward program returns the graph's outputs and the residuals; the node keeps the residuals, so any number of calls
+may be outstanding and their backward passes run in any order. `create_graph=True` calls the gradient function
+`g(inputs, cotangents)`, itself a GraphFunction: order k needs no new mechanism.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jitgrad import config
+from jitgrad.ops.types import OptionalType, TensorType
+from jitgrad.script.autodiff import Derivative, differentiate, gradient_function
+from jitgrad.script.interpret import interpret
+from jitgrad.script.ir import Graph
+from jitgrad.script.passes import pipeline
+
+Program = Callable[..., list[Any]]
+
+
+class GraphFunction:
+    """Call with one object (Tensor or number) per graph input; returns Tensors and numbers, one per graph output.
+
+    Args:
+        graph: after passes.
+        wrt: the inputs that need a gradient; empty: no derivative is compiled.
+        differentiable: outputs that get this call's history.
+        name: for messages and the tape.
+    """
+
+    def __init__(self, graph: Graph, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str):
+        self.graph, self.wrt, self.name = graph, wrt, name
+        self.differentiable = differentiable if wrt else ()
+        self.n_outputs = len(graph.outputs)
+        self._tensors = tuple(i for i, v in enumerate(graph.outputs) if _is_tensor(v.type))
+        self._lock = threading.Lock()
+        self._derivative: Derivative | None = None
+        self._backwards: dict[tuple[bool, ...], Program] = {}
+        self._gradients: dict[tuple[bool, ...], GraphFunction] = {}
+        self._compiled: list[Any] = []
+        everything = tuple(True for _ in self.differentiable)
+        if self.differentiable:
+            self._derivative = differentiate(graph, wrt, self.differentiable)
+            graphs = {"forward": pipeline.run(self._derivative.forward),
+                      "backward": pipeline.run(self._derivative.backward(everything))}
+            programs = self._programs(graphs)
+            self.forward = programs["forward"]
+            self._backwards[everything] = programs["backward"]
+        else:
+            self.forward = self._programs({"forward": graph})["forward"]
+
+    @classmethod
+    def prepare(cls, graph: Graph, objects: Sequence[Any], name: str,
+                differentiable: Sequence[int] | None = None) -> GraphFunction:
+        """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
+        from jitgrad.eager.grad_mode import is_grad_enabled
+
+        wrt: tuple[int, ...] = ()
+        if is_grad_enabled():
+            wrt = tuple(i for i, o in enumerate(objects) if getattr(o, "requires_grad", False))
+        if differentiable is None:
+            differentiable = [i for i, v in enumerate(graph.outputs) if _is_floating(v.type)]
+        return cls(pipeline.run(graph), wrt, tuple(i for i in differentiable if _is_floating(graph.outputs[i].type)),
+                   name)
+
+    def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
+        if config.interpret:
+            return {name: functools.partial(interpret, graph) for name, graph in graphs.items()}
+        from jitgrad.codegen.cpu import compile
+
+        compiled = compile(graphs)
+        self._compiled.append(compiled)
+        return {name: compiled[name] for name in graphs}
+
+    def kernels(self) -> list[str]:
+        """The text of every generated kernel, in the order of compilation."""
+        return [text for compiled in self._compiled for text in compiled.kernels]
+
+    def __call__(self, objects: Sequence[Any], arrays: list[Any],
+                 on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
+        """Run on inputs given twice: as objects (for the tape) and as arrays and numbers (for the program)."""
+        from jitgrad.eager.tensor import wrap
+
+        outputs = self.forward(arrays) if on_commit is None else self.forward(arrays, on_commit)
+        if not self.differentiable:
+            for i in self._tensors:
+                if outputs[i] is not None:
+                    outputs[i] = wrap(outputs[i])
+            return outputs
+        residuals = outputs[self.n_outputs:]
+        del outputs[self.n_outputs:]
+        return self._record(objects, outputs, residuals)
+
+    def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any]) -> list[Any]:
+        from jitgrad.eager.node import Node
+        from jitgrad.eager.tensor import wrap
+
+        inputs = [objects[i] for i in self.wrt]
+        node = Node(self.name, inputs, functools.partial(self._backward, residuals),
+                    functools.partial(self._backward_on_tape, list(objects)))
+        for i in self._tensors:
+            if outputs[i] is not None:
+                outputs[i] = wrap(outputs[i])
+        for slot, i in enumerate(self.differentiable):
+            if outputs[i] is not None:
+                node.attach(outputs[i], slot)
+        return outputs
+
+    def _backward(self, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """First order: arrays in, arrays (or None where an input was not reached) out."""
+        present = tuple(c is not None for c in cotangents)
+        program = self._backwards.get(present) or self._compile_backward(present)
+        flat = program([*residuals, *(c for c in cotangents if c is not None)])
+        return _reached(flat)
+
+    def _compile_backward(self, present: tuple[bool, ...]) -> Program:
+        with self._lock:
+            if present not in self._backwards:
+                assert self._derivative is not None
+                graph = pipeline.run(self._derivative.backward(present))
+                self._backwards[present] = self._programs({"backward": graph})["backward"]
+            return self._backwards[present]
+
+    def _backward_on_tape(self, objects: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+        """With `create_graph`: the gradient function, recorded as one node."""
+        present = tuple(c is not None for c in cotangents)
+        given = [*objects, *(c for c in cotangents if c is not None)]
+        gradient = self._gradients.get(present)
+        if gradient is None:
+            with self._lock:
+                graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
+                gradient = self._gradients[present] = GraphFunction.prepare(graph, given, self.name + "Backward")
+        return _reached(gradient(given, [getattr(o, "_data", o) for o in given]))
+
+
+def _reached(flat: Sequence[Any]) -> list[Any]:
+    """(value, reached) pairs as values or None."""
+    return [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _payload(type_: Any) -> Any:
+    return type_.elem if isinstance(type_, OptionalType) else type_
+
+
+def _is_tensor(type_: Any) -> bool:
+    return isinstance(_payload(type_), TensorType)
+
+
+def _is_floating(type_: Any) -> bool:
+    payload = _payload(type_)
+    return isinstance(payload, TensorType) and payload.dtype.is_floating_point

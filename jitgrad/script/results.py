@@ -1,0 +1,102 @@
+"""Rebuilding what the Python function returns from graph outputs: one generated function per specialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.dims import Dim, Size, substitute
+from jitgrad.script import signature as sig
+from jitgrad.script.ir import Value, map_attr
+
+
+def result_writer(result: sig.Result, outputs: Sequence[Value]) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+    """`leave(objects, outputs)`: the function's result.
+
+    Args:
+        result: the result tree.
+        outputs: the graph's outputs (unused sizes are dropped; the run-time list may be longer).
+    """
+    writer = _Writer()
+    expression = writer.expression(result)
+    header = ", ".join(["i", "o", *(f"{n}={n}" for n in writer.constants)])
+    body = "".join(f"    {line}\n" for line in writer.lines)
+    source = f"def leave({header}):\n{body}    return {expression}\n"
+    scope = dict(writer.constants)
+    exec(compile(source, "<jitgrad result>", "exec"), scope)  # the text is ours: indices and constant names only
+    leave: Callable[[Sequence[Any], Sequence[Any]], Any] = scope["leave"]
+    return leave
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.constants: dict[str, Any] = {}
+        self._shared: dict[int, str] = {}
+
+    def constant(self, value: Any) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def expression(self, result: sig.Result) -> str:
+        match result:
+            case sig.Output(index):
+                return f"o[{index}]"
+            case sig.Same(index):
+                return f"i[{index}]"
+            case sig.Static(value):
+                return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+            case sig.ViewOf(index, path, sizes):
+                return f"{self.constant(_viewer(path, dict(sizes)))}(i[{index}], o)"
+            case sig.Container():
+                return self._container(result)
+        raise AssertionError(result)
+
+    def _container(self, result: sig.Container) -> str:
+        name = self._shared.get(result.identity)
+        if name is not None:
+            return name
+        items = [self.expression(item) for item in result.items]
+        text = self._make(result, items)
+        if result.identity < 0:
+            return text
+        name = self._shared[result.identity] = f"r{len(self._shared)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def _make(self, result: sig.Container, items: list[str]) -> str:
+        if result.keys is not None:
+            pairs = ", ".join(f"{self._key(k)}: {v}" for k, v in zip(result.keys, items, strict=True))
+            return "{" + pairs + "}" if result.type is dict else f"{self.constant(result.type)}({{{pairs}}})"
+        listed = ", ".join(items)
+        if result.type is list:
+            return f"[{listed}]"
+        if result.type is tuple:
+            return f"({listed},)" if items else "()"
+        if hasattr(result.type, "_fields"):  # a namedtuple takes its items one by one
+            return f"{self.constant(result.type)}({listed})"
+        return f"{self.constant(result.type)}([{listed}])"
+
+    def _key(self, key: Any) -> str:
+        return repr(key) if type(key) in (int, str, bool) else self.constant(key)
+
+
+def _viewer(path: tuple[tuple[str, Any], ...], sizes: dict[Any, int]) -> Callable[[Any, Sequence[Any]], Any]:
+    """A function that applies a view path to an eager tensor; sizes come from the program's int outputs."""
+
+    def view(tensor: Any, outputs: Sequence[Any]) -> Any:
+        from jitgrad.ops import OPS
+        from jitgrad.ops.backend import backend
+
+        values: dict[Any, Size] = {symbol: outputs[index] for symbol, index in sizes.items()}
+
+        def size(d: Dim) -> Size:
+            return substitute(d, values)
+
+        for op, attrs in path:
+            known = {key: map_attr(value, size) for key, value in attrs.items()}
+            tensor = backend().apply(OPS[op], (tensor,), known)
+        return tensor
+
+    return view
