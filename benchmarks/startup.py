@@ -1,0 +1,45 @@
+"""One cold start, in a process of its own: prints JSON with the milliseconds of each stage.
+
+    python -m benchmarks.startup "MLP 8-64-32-10, batch 8"
+
+`compile_ms` is the cold compile that the function reports; `first_call_ms` the whole first step; `second_us` a later one.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+
+def main() -> None:
+    """Measure the workload named on the command line."""
+    from benchmarks.systems import jitgrad_script
+    from benchmarks.workloads import all_workloads
+
+    workload = next(w for w in all_workloads() if w.name == sys.argv[1])
+    import jitgrad
+    from jitgrad.codegen import engine
+
+    started = time.perf_counter()
+    engine.ensure_ready()
+    ready = time.perf_counter() - started
+    scripted = []
+    script = jitgrad.script
+
+    def remembering(f):
+        scripted.append(script(f))
+        return scripted[-1]
+
+    jitgrad.script = remembering
+    step = jitgrad_script(workload)
+    started = time.perf_counter()
+    step()
+    first = time.perf_counter() - started
+    info = scripted[0].cache_info()
+    print(json.dumps({"workload": workload.name, "engine_ms": 1e3 * ready, "compile_ms": scripted[0].compile_ms,
+                      "first_call_ms": 1e3 * first, "disk_hits": info.disk_hits}))
+
+
+if __name__ == "__main__":
+    main()
