@@ -1,0 +1,424 @@
+"""Runs a graph on the op rows' NumPy implementations: the oracle that every backend must agree with.
+
+Values are ndarrays, Python numbers, lists (`Seq`) and `Some(payload)` or None (`Optional`). Every result is compared
+with its type: dtype, rank, and sizes as its symbols say. Control flow keeps an explicit stack, so nesting is not
+bounded by Python's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dims
+from jitgrad.dims import Dim, Symbol
+from jitgrad.errors import JitgradError
+from jitgrad.ops.namespaces import ArrayNamespace
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.script import number_ops
+from jitgrad.script.ir import Block, Graph, Node, Value, map_attr, walk
+
+OnCommit = Callable[[int, Any], None]
+
+
+class InterpretError(JitgradError):
+    """A value that is not what its type says: a bug in whatever made the graph, or a wrong input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """The payload of an Optional that is there."""
+
+    value: Any
+
+
+def interpret(graph: Graph, inputs: Sequence[Any], on_commit: OnCommit | None = None) -> list[Any]:
+    """Run `graph`; its outputs.
+
+    Args:
+        graph: a graph that `verify` accepts; composites are allowed.
+        inputs: an ndarray per tensor, a Python number per number, None or the value per Optional, a list per Seq.
+        on_commit: called with (input number, number or payload) for commits to inputs that are not tensors; commits to
+            a tensor write its memory, and nothing else does.
+
+    Raises:
+        what `check` nodes and checked arithmetic raise; the exception has a note with the node's source line and an
+        attribute `span`.
+        InterpretError: a value disagrees with its type.
+    """
+    with np.errstate(all="ignore"):
+        return _Run(graph, inputs, on_commit).outputs()
+
+
+class _Run:
+    """One execution. Values and symbols are flat maps: dominance makes a value's latest binding the right one."""
+
+    def __init__(self, graph: Graph, inputs: Sequence[Any], on_commit: OnCommit | None):
+        if len(inputs) != len(graph.inputs):
+            raise InterpretError(f"the graph has {len(graph.inputs)} inputs, {len(inputs)} were given")
+        self.graph, self.memory, self.on_commit = graph, inputs, on_commit
+        self.values: dict[Value, Any] = {}
+        self.sizes: dict[Symbol, int] = {}
+        self.arrays = ArrayNamespace(np)
+        written = [inputs[n.attrs["target"]] for n in walk(graph.block) if n.op == "commit"]
+        written = [w for w in written if isinstance(w, np.ndarray)]
+        given = []
+        for array, value in zip(inputs, graph.inputs, strict=True):
+            if isinstance(array, np.ndarray) and any(np.may_share_memory(array, w) for w in written):
+                array = array.copy()  # values do not change where memory does
+            given.append(_wrap(array, value.type))
+        self.bind(graph.block.params, given, graph.block.binds)
+
+    def outputs(self) -> list[Any]:
+        self.run(self.graph.block)
+        taken = [v for v in self.memory if isinstance(v, np.ndarray)]
+        results = []
+        for value in self.graph.outputs:
+            result = _unwrap(self.values[value], value.type)
+            if isinstance(result, np.ndarray):
+                if any(np.may_share_memory(result, t) for t in taken):
+                    result = result.copy()
+                taken.append(result)
+            results.append(result)
+        return results
+
+    # --- control ---
+
+    def run(self, block: Block) -> None:
+        """Run a block and all that is nested in it, with one explicit stack of blocks under way."""
+        stack: list[_Frame] = [_Frame(block, None)]
+        while stack:
+            frame = stack[-1]
+            nodes, values = frame.block.nodes, self.values
+            while frame.next < len(nodes):
+                node = nodes[frame.next]
+                frame.next += 1
+                if node.blocks:
+                    control = _CONTROL[node.op](self, node)
+                    inner = control.enter()
+                    if inner is not None:
+                        stack.append(_Frame(inner, control))
+                    break
+                try:
+                    self.node(node)
+                except InterpretError:
+                    raise
+                except Exception as error:
+                    _annotate(error, node)
+                    raise
+            else:
+                results = [values[v] for v in frame.block.results]
+                if frame.control is not None:
+                    inner = frame.control.leave(results)
+                    if inner is not None:
+                        frame.block, frame.next = inner, 0
+                        continue
+                stack.pop()
+
+    def bind(self, targets: Sequence[Value], values: Sequence[Any], binds: Sequence[Symbol]) -> None:
+        """Give `targets` their values, after `binds` took the sizes that they have there; checks types."""
+        for symbol in binds:
+            self.sizes.pop(symbol, None)
+        if binds:
+            wanted = set(binds)
+            for target, value in zip(targets, values, strict=True):
+                self.bind_sizes(target.type, value, wanted)
+        for target, value in zip(targets, values, strict=True):
+            self.check(target, value)
+            self.values[target] = value
+
+    def bind_sizes(self, type_: Type, value: Any, wanted: set[Symbol]) -> None:
+        if isinstance(type_, OptionalType) and value is not None:
+            self.bind_sizes(type_.elem, value.value, wanted)
+        if isinstance(type_, TensorType):
+            for size, actual in zip(type_.dims, value.shape, strict=False):
+                if isinstance(size, Dim) and size.symbol in wanted:
+                    self.sizes.setdefault(size.symbol, actual)
+
+    def check(self, target: Value, value: Any) -> None:
+        """Raise InterpretError unless `value` is of the target's type."""
+        problem = self.mismatch(target.type, value, {})
+        if problem:
+            raise InterpretError(f"`{target!r}` is {problem}")
+
+    def mismatch(self, type_: Type, value: Any, local: dict[Symbol, int]) -> str:
+        """What is wrong with `value` as a `type_`; `local` binds existential symbols of a sequence's element."""
+        if isinstance(type_, TensorType):
+            if not isinstance(value, np.ndarray):
+                return f"a {type(value).__name__}"
+            if value.dtype == type_.dtype.np and value.ndim == len(type_.dims):
+                for size, actual in zip(type_.dims, value.shape, strict=True):
+                    if isinstance(size, Dim):
+                        if size.symbol is not None and size.symbol not in self.sizes:
+                            size = local.setdefault(size.symbol, actual)
+                        else:
+                            size = dims.evaluate(size, {**self.sizes, **local} if local else self.sizes)
+                    if size != actual:
+                        break
+                else:
+                    return ""
+            return f"{value.dtype}{list(value.shape)} where {self.sizes}"
+        if isinstance(type_, SeqType):
+            if not isinstance(value, list):
+                return f"a {type(value).__name__}"
+            return next((p for v in value if (p := self.mismatch(type_.elem, v, {}))), "")
+        if isinstance(type_, OptionalType):
+            if value is None:
+                return ""
+            return self.mismatch(type_.elem, value.value, local) if isinstance(value, Some) else "not wrapped"
+        wanted = {BOOL: (bool,), INT: (int,), FLOAT: (float,), NUMBER: (bool, int, float)}[type_]
+        return "" if type(value) in wanted else f"a {type(value).__name__} ({value!r})"
+
+    # --- nodes ---
+
+    def node(self, node: Node) -> None:
+        values = self.values
+        inputs = [values[v] for v in node.inputs]
+        op = node.op
+        if op.startswith("num."):
+            results: Sequence[Any] = (
+                number_ops.compute(op, tuple(inputs), node.attrs, node.outputs[0].type),)
+        else:
+            special = _SPECIAL.get(op)
+            if special is not None:
+                results = special(self, node, inputs)
+            else:
+                results = self.table_op(op, inputs, self.attrs(node.attrs))
+        self.bind(node.outputs, results, node.binds if op != "dim.bind" else ())
+
+    def attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Attrs with every size evaluated."""
+        return {k: map_attr(a, self.size) for k, a in attrs.items()}
+
+    def size(self, size: dims.Size) -> int:
+        return dims.evaluate(size, self.sizes)
+
+    def table_op(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Sequence[Any]:
+        result = getattr(self.arrays, name)(*inputs, **attrs)
+        if isinstance(result, (tuple, list)):
+            return [np.asarray(r) for r in result]
+        return (np.asarray(result),)
+
+    def dim_value(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (self.size(node.attrs["dim"]),)
+
+    def dim_bind(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        self.sizes[node.attrs["symbol"]] = inputs[0]
+        return (inputs[0],)
+
+    def item(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0].item(),)
+
+    def fill(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        type_ = node.output.type
+        assert isinstance(type_, TensorType)
+        return (np.full([self.size(s) for s in type_.dims], inputs[0], type_.dtype.np),)
+
+    def opt_some(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (Some(inputs[0]),)
+
+    def opt_none(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (None,)
+
+    def opt_has(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0] is not None,)
+
+    def opt_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        if inputs[0] is None:
+            raise InterpretError(f"`opt.get` of `{node.inputs[0]!r}`, which is absent")
+        return (inputs[0].value,)
+
+    def seq_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        sequence, k = inputs
+        if not 0 <= k < len(sequence):
+            raise InterpretError(f"`seq.get` at {k} of `{node.inputs[0]!r}`, which has {len(sequence)} elements")
+        return (sequence[k],)
+
+    def seq_len(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (len(inputs[0]),)
+
+    # --- effects ---
+
+    def check_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        if inputs[0]:
+            return ()
+        template = node.attrs.get("template")
+        error: type[BaseException] = node.attrs["error"]
+        raise error() if template is None else error(render(template, inputs[1:]))
+
+    def print_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        sys.stdout.write(render(node.attrs["template"], inputs))
+        return ()
+
+    def commit(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        target = node.attrs["target"]
+        memory = self.memory[target]
+        if isinstance(self.graph.inputs[target].type, TensorType):
+            memory[...] = inputs[0]
+        elif self.on_commit is None:
+            raise InterpretError(f"a commit to input {target}, and no `on_commit`")
+        else:
+            self.on_commit(target, _unwrap(inputs[0], node.inputs[0].type))
+        return ()
+
+
+class _Frame:
+    """A block under way: its next node, and the control node that it belongs to."""
+
+    __slots__ = ("block", "control", "next")
+
+    def __init__(self, block: Block, control: _Control | None):
+        self.block, self.control, self.next = block, control, 0
+
+
+class _Control:
+    """A structural node under way. `enter` and `leave` give the block to run next, or None at the end."""
+
+    def __init__(self, run: _Run, node: Node):
+        self.state, self.node = run, node
+        self.inputs = [run.values[v] for v in node.inputs]
+
+    def enter(self) -> Block | None:
+        raise NotImplementedError
+
+    def leave(self, results: list[Any]) -> Block | None:
+        raise NotImplementedError
+
+    def finish(self, results: list[Any]) -> None:
+        self.state.bind(self.node.outputs, results, self.node.binds)
+
+
+class _If(_Control):
+    def enter(self) -> Block:
+        return self.node.blocks[0 if self.inputs[0] else 1]
+
+    def leave(self, results: list[Any]) -> None:
+        self.finish(results)
+
+
+class _Loop(_Control):
+    """What `while` and `scan` share: the carries and the sequences of ys."""
+
+    carries: list[Any]
+    ys: list[list[Any]]
+    k = 0
+
+    def start(self, arguments: list[Any]) -> Block:
+        """Enter the body with `arguments`; in each iteration the block's symbols take the sizes of its parameters."""
+        body = self.node.blocks[0]
+        self.state.bind(body.params, arguments, body.binds)
+        return body
+
+    def store(self, ys: list[Any]) -> None:
+        for sequence, y in zip(self.ys, ys, strict=True):
+            sequence.append(y)
+
+
+class _While(_Loop):
+    def enter(self) -> Block | None:
+        self.going, *self.carries = self.inputs
+        self.ys = [[] for _ in range(len(self.node.outputs) - 1 - len(self.carries))]
+        return self.step()
+
+    def step(self) -> Block | None:
+        if self.going:
+            return self.start(self.carries)
+        self.finish([self.k, *self.carries, *self.ys])
+        return None
+
+    def leave(self, results: list[Any]) -> Block | None:
+        n = len(self.carries)
+        self.going, self.carries = results[0], results[1 : n + 1]
+        self.store(results[n + 1 :])
+        self.k += 1
+        return self.step()
+
+
+class _Scan(_Loop):
+    def enter(self) -> Block | None:
+        n = self.node.attrs["n_carries"]
+        self.trips, self.carries, self.xs = max(0, self.inputs[0]), self.inputs[1 : n + 1], self.inputs[n + 1 :]
+        self.reverse = bool(self.node.attrs.get("reverse"))
+        self.ys = [[] for _ in range(len(self.node.outputs) - n)]
+        for value, sequence in zip(self.node.inputs[n + 1 :], self.xs, strict=True):
+            if len(sequence) != self.trips:
+                raise InterpretError(f"`{value!r}` has {len(sequence)} elements in a scan of {self.trips}")
+        return self.step()
+
+    def step(self) -> Block | None:
+        if self.k < self.trips:
+            k = self.trips - 1 - self.k if self.reverse else self.k
+            return self.start([k, *self.carries, *(x[k] for x in self.xs)])
+        if self.reverse:
+            for sequence in self.ys:
+                sequence.reverse()
+        self.finish([*self.carries, *self.ys])
+        return None
+
+    def leave(self, results: list[Any]) -> Block | None:
+        n = len(self.carries)
+        self.carries = results[:n]
+        self.store(results[n:])
+        self.k += 1
+        return self.step()
+
+
+_CONTROL: dict[str, type[_Control]] = {"if": _If, "while": _While, "scan": _Scan}
+_SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
+    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "fill": _Run.fill,
+    "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
+    "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
+    "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
+}
+
+
+_CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii}
+
+
+def render(template: Sequence[Any], values: Sequence[Any]) -> str:
+    """The text of a `check` or `print`: literal parts, and (index, conversion, format) of values."""
+    parts = []
+    for part in template:
+        if isinstance(part, str):
+            parts.append(part)
+            continue
+        index, conversion, spec = part
+        value = values[index]
+        if isinstance(value, np.ndarray):
+            value = _tensor(value)
+        if conversion:
+            value = _CONVERSIONS[conversion](value)
+        parts.append(format(value, spec))
+    return "".join(parts)
+
+
+def _tensor(array: np.ndarray[Any, Any]) -> Any:
+    """The eager tensor that formats as the user expects."""
+    from jitgrad.ops.backend import backend
+
+    return backend().from_data(array, None)
+
+
+def _wrap(value: Any, type_: Type) -> Any:
+    """An input as the interpreter holds it. The element type of a Seq is already in that form."""
+    if isinstance(type_, OptionalType):
+        return None if value is None else Some(_wrap(value, type_.elem))
+    return value
+
+
+def _unwrap(value: Any, type_: Type) -> Any:
+    if isinstance(type_, OptionalType):
+        return None if value is None else _unwrap(value.value, type_.elem)
+    return value
+
+
+def _annotate(error: Exception, node: Node) -> None:
+    """Say on which source line a node raised."""
+    if node.span is not None and not hasattr(error, "span"):
+        error.span = node.span  # type: ignore[attr-defined]
+        chain = node.span.chain()
+        error.add_note(f"{node.span}\n{node.span.excerpt()}" + (f"\n{chain}" if chain else ""))
