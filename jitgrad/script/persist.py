@@ -1,0 +1,341 @@
+"""A specialisation as bytes for the disk cache, and back: data only, nothing in it is executed but the native code.
+
+Objects are stored by what they are, not by value: a function by module, qualified name and a hash of its code, a module
+instance by its class. A hit resolves every path again in this process and compares; so an entry whose source changed
+in any inlined function is not used. What cannot be named this way (a tensor literal, an anonymous object) makes
+the specialisation "not storable", and it is compiled in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import marshal
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.ops.types import (BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type)
+from jitgrad.script import signature as sig
+
+Json = Any
+
+
+class NotStorable(Exception):
+    """Something in the specialisation has no name that another process could resolve."""
+
+
+# --- naming objects ------------------------------------------------------------------------------------------------
+
+
+def code_hash(function: Any) -> str:
+    """A hash of a function's code: instructions, constants, names, file and line numbers."""
+    return hashlib.sha256(marshal.dumps(function.__code__)).hexdigest()[:24]
+
+
+def fingerprint(value: Any) -> Json:
+    """What `value` is, comparable across processes. Raises NotStorable."""
+    if isinstance(value, types.ModuleType):
+        return ["module", value.__name__]
+    if isinstance(value, types.FunctionType):
+        return ["function", value.__module__, value.__qualname__, code_hash(value)]
+    if isinstance(value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
+        return ["builtin", value.__module__ or "", value.__qualname__]
+    if isinstance(value, type):
+        return ["class", value.__module__, value.__qualname__]
+    if isinstance(value, dtypes.dtype):
+        return ["dtype", value.name]
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return ["value", type(value).__name__, value]
+    if isinstance(value, tuple):
+        return ["tuple", [fingerprint(v) for v in value]]
+    if isinstance(value, types.MethodType):
+        return ["method", fingerprint(value.__func__), fingerprint(value.__self__)]
+    wrapped = getattr(value, "eager", None)
+    if isinstance(wrapped, types.FunctionType):  # another scripted function
+        return ["scripted", fingerprint(wrapped)]
+    if _is_module_instance(value):
+        return ["instance", type(value).__module__, type(value).__qualname__]
+    raise NotStorable(f"an object of type `{type(value).__name__}`")
+
+
+def _is_module_instance(value: Any) -> bool:
+    from jitgrad.nn import Module
+    from jitgrad.optim import Optimizer
+
+    return isinstance(value, (Module, Optimizer))
+
+
+def import_by_name(module: str, qualname: str) -> Any:
+    """The object `qualname` of a module that this process has imported (or can). Raises NotStorable."""
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise NotStorable(f"`{module}.{qualname}`: {error}") from error
+    return found
+
+
+# --- sizes and types -----------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Turns the parts of a ScriptGraph into JSON. `root` is the scripted function."""
+
+    def __init__(self, root: Any):
+        self.root = root
+        self.symbols: dict[Symbol, int] = {}
+
+    def size(self, size: Size) -> Json:
+        if isinstance(size, int):
+            return size
+        return [[coefficient, [self._atom(a) for a in monomial]] for monomial, coefficient in size.terms]
+
+    def _atom(self, atom: Symbol | Call) -> Json:
+        if isinstance(atom, Symbol):
+            return self.symbol(atom)
+        return [atom.fn, [self.size(a) for a in atom.args]]
+
+    def symbol(self, symbol: Symbol) -> int:
+        return self.symbols.setdefault(symbol, len(self.symbols))
+
+    def type(self, type_: Type) -> Json:
+        if isinstance(type_, TensorType):
+            return ["tensor", type_.dtype.name, [self.size(d) for d in type_.dims]]
+        if isinstance(type_, (SeqType, OptionalType)):
+            return ["seq" if isinstance(type_, SeqType) else "optional", self.type(type_.elem)]
+        return [str(type_)]
+
+    def attr(self, value: Any) -> Json:
+        """An attribute of a view: sizes, tuples, dtypes, primitives."""
+        if isinstance(value, Dim):
+            return ["size", self.size(value)]
+        if isinstance(value, tuple):
+            return ["items", [self.attr(v) for v in value]]
+        return fingerprint(value)
+
+    def source(self, source: sig.Source) -> Json:
+        match source:
+            case sig.Arg(name):
+                return ["arg", name]
+            case sig.Global(function, name):
+                return ["global", self.function(function), name]
+            case sig.Cell(function, index):
+                return ["cell", self.function(function), index]
+            case sig.Attr(base, name):
+                return ["attr", self.source(base), name]
+            case sig.Item(base, key):
+                if type(key) not in (int, str):
+                    raise NotStorable(f"a key of type `{type(key).__name__}`")
+                return ["item", self.source(base), key]
+            case sig.RngState(part):
+                return ["rng", part]
+            case sig.Constant(value, number):
+                return ["constant", fingerprint(value), number] if _is_plain(value) else self._refuse(value)
+        raise AssertionError(source)
+
+    def _refuse(self, value: Any) -> Json:
+        raise NotStorable(f"a constant of type `{type(value).__name__}`")
+
+    def function(self, function: Any) -> Json:
+        """A function whose globals or closure are read: the root, or one that can be imported by name."""
+        if function is self.root:
+            return ["root"]
+        if import_by_name(function.__module__, function.__qualname__) is not function:
+            raise NotStorable(f"the function `{function.__qualname__}`")
+        return ["import", function.__module__, function.__qualname__]
+
+    def guard(self, guard: sig.Guard) -> Json:
+        value = guard.value
+        if isinstance(value, sig.TensorKey):
+            stored = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
+        elif guard.kind in ("len", "absent"):
+            stored = value if isinstance(value, int) else None
+        else:
+            stored = fingerprint(value)
+        return [self.source(guard.source), guard.kind, stored]
+
+    def result(self, result: sig.Result) -> Json:
+        match result:
+            case sig.Output(index):
+                return ["output", index]
+            case sig.Same(index):
+                return ["same", index]
+            case sig.Static(value):
+                if not _is_plain(value):
+                    raise NotStorable(f"a result of type `{type(value).__name__}`")
+                return ["static", fingerprint(value)]
+            case sig.ViewOf(index, path, sizes):
+                steps = [[op, {k: self.attr(v) for k, v in attrs.items()}] for op, attrs in path]
+                return ["view", index, steps, [[self.symbol(s), i] for s, i in dict(sizes).items()]]
+            case sig.Container(type_, keys, items, identity):
+                named = [type_.__module__, type_.__qualname__]
+                if import_by_name(*named) is not type_:
+                    raise NotStorable(f"the class `{type_.__qualname__}`")
+                stored_keys = None if keys is None else [fingerprint(k) for k in keys]
+                return ["container", named, stored_keys, [self.result(i) for i in items], identity]
+        raise AssertionError(result)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str, type(None), dtypes.dtype))
+
+
+class Reader:
+    """The inverse of `Writer` in a process where the root function is `root` and was called with `values`."""
+
+    def __init__(self, root: Any, values: dict[str, Any], not_one: Sequence[bool]):
+        self.root, self.values = root, values
+        self.symbols = [Symbol(not_one=flag) for flag in not_one]
+
+    def size(self, stored: Json) -> Size:
+        if isinstance(stored, int):
+            return stored
+        return Dim(tuple((tuple(self._atom(a) for a in atoms), coefficient) for coefficient, atoms in stored))
+
+    def _atom(self, stored: Json) -> Symbol | Call:
+        if isinstance(stored, int):
+            return self.symbols[stored]
+        return Call(stored[0], tuple(self.size(a) for a in stored[1]))
+
+    def type(self, stored: Json) -> Type:
+        match stored:
+            case ["tensor", name, dims]:
+                return TensorType(dtypes.by_name(name), tuple(self.size(d) for d in dims))
+            case ["seq", elem]:
+                return SeqType(self.type(elem))
+            case ["optional", elem]:
+                return OptionalType(self.type(elem))
+        return {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}[stored[0]]
+
+    def attr(self, stored: Json) -> Any:
+        if stored[0] == "size":
+            return self.size(stored[1])
+        if stored[0] == "items":
+            return tuple(self.attr(v) for v in stored[1])
+        return self.value(stored)
+
+    def value(self, stored: Json) -> Any:
+        """A plain value from its fingerprint."""
+        match stored:
+            case ["value", kind, value]:
+                return {"bool": bool, "int": int, "float": float}.get(kind, lambda v: v)(value)
+            case ["dtype", name]:
+                return dtypes.by_name(name)
+            case ["tuple", items]:
+                return tuple(self.value(i) for i in items)
+        raise NotStorable(f"the value {stored!r}")
+
+    def source(self, stored: Json) -> sig.Source:
+        match stored:
+            case ["arg", name]:
+                return sig.Arg(name)
+            case ["global", function, name]:
+                return sig.Global(self.function(function), name)
+            case ["cell", function, index]:
+                return sig.Cell(self.function(function), index)
+            case ["attr", base, name]:
+                return sig.Attr(self.source(base), name)
+            case ["item", base, key]:
+                return sig.Item(self.source(base), key)
+            case ["rng", part]:
+                return sig.RngState(part)
+            case ["constant", value, number]:
+                return sig.Constant(self.value(value), number)
+        raise NotStorable(f"the source {stored!r}")
+
+    def function(self, stored: Json) -> Any:
+        return self.root if stored[0] == "root" else import_by_name(stored[1], stored[2])
+
+    def guard(self, stored: Json) -> sig.Guard | None:
+        """The guard for this process, or None where its object is not what it was."""
+        from jitgrad.script.sources import Unreadable, resolve
+
+        path, kind, value = stored
+        source = self.source(path)
+        if kind == "tensor":
+            name, ndim, ones, requires_grad = value
+            return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad))
+        if kind in ("len", "absent"):
+            return sig.Guard(source, kind, value)
+        if kind in ("is", "type"):
+            try:
+                found = resolve(source, self.values)
+            except Unreadable:
+                return None
+            found = type(found) if kind == "type" else found
+            return sig.Guard(source, kind, found) if fingerprint(found) == value else None
+        return sig.Guard(source, kind, self.value(value))
+
+    def result(self, stored: Json) -> sig.Result:
+        match stored:
+            case ["output", index]:
+                return sig.Output(index)
+            case ["same", index]:
+                return sig.Same(index)
+            case ["static", value]:
+                return sig.Static(self.value(value))
+            case ["view", index, steps, sizes]:
+                path = tuple((op, {k: self.attr(v) for k, v in attrs.items()}) for op, attrs in steps)
+                return sig.ViewOf(index, path, {self.symbols[s]: i for s, i in sizes})
+            case ["container", named, keys, items, identity]:
+                made = None if keys is None else tuple(self.value(k) for k in keys)
+                return sig.Container(import_by_name(*named), made, tuple(self.result(i) for i in items), identity)
+        raise NotStorable(f"the result {stored!r}")
+
+
+# --- the whole -----------------------------------------------------------------------------------------------------
+
+
+def dump(root: Any, script: sig.ScriptGraph, functions: Sequence[Callable[..., Any]]) -> bytes:
+    """`script` without its graph's nodes. `functions` are all whose source was compiled into it. Raises NotStorable."""
+    writer = Writer(root)
+    data = {
+        "inputs": [writer.source(s) for s in script.inputs],
+        "input_types": [writer.type(v.type) for v in script.graph.inputs],
+        "guards": [writer.guard(g) for g in script.guards],
+        "size_guards": [[writer.size(a), writer.size(b)] for a, b in script.size_guards],
+        "result": writer.result(script.result),
+        "commits": [[i, writer.source(s)] for i, s in script.commits.items()],
+        "written": list(script.written.items()),
+        "functions": [["root", code_hash(f)] if f is root else
+                      ["import", f.__module__, f.__qualname__, code_hash(f)] for f in functions],
+        "log": script.log,
+    }
+    data["not_one"] = [s.not_one for s in writer.symbols]
+    return json.dumps(data).encode()
+
+
+def load(root: Any, values: dict[str, Any], data: bytes) -> tuple[sig.ScriptGraph, list[Type]] | None:
+    """The inverse of `dump` for a call with parameters `values`; None where something that was read has changed.
+
+    The ScriptGraph has an empty graph; the types of its inputs come beside it.
+    """
+    from jitgrad.script.ir import Block, Graph, Value
+
+    stored = json.loads(data)
+    reader = Reader(root, values, stored["not_one"])
+    try:
+        for named in stored["functions"]:
+            function = root if named[0] == "root" else import_by_name(named[1], named[2])
+            if code_hash(getattr(function, "eager", function)) != named[-1]:
+                return None
+        guards = [reader.guard(g) for g in stored["guards"]]
+        if any(g is None for g in guards):
+            return None
+        types_ = [reader.type(t) for t in stored["input_types"]]
+        script = sig.ScriptGraph(
+            graph=Graph(Block(params=tuple(Value(t) for t in types_))),
+            inputs=[reader.source(s) for s in stored["inputs"]],
+            guards=[g for g in guards if g is not None],
+            size_guards=[(reader.size(a), reader.size(b)) for a, b in stored["size_guards"]],
+            result=reader.result(stored["result"]),
+            commits={i: reader.source(s) for i, s in stored["commits"]},
+            written=dict(stored["written"]), log=stored["log"])
+    except NotStorable:
+        return None
+    return script, types_
