@@ -248,6 +248,8 @@ class V:
     def half(self, which: int) -> V:
         """The lower (0) or upper (1) half of the lanes."""
         half = self.lanes // 2
+        if half == 1:
+            return self.lane(which)
         picks = ", ".join(f"i32 {i + which * half}" for i in range(half))
         return self.code.emit(f"shufflevector {self.type} {self.name}, {self.type} poison, <{half} x i32> <{picks}>",
                               self.elem, half)

@@ -1,0 +1,588 @@
+"""A kernel as explicit vector IR: a main loop over whole vectors, then one masked tail.
+
+    text = emit(kernel, "k0")        # define internal void @k0(...)
+    text.text, text.declares         # the function; the declarations it needs, by name
+    parameters(kernel)               # what to pass, in order
+    body_key(kernel)                 # equal keys: equal texts but for the symbol
+
+Sizes are arguments. Strides that are ints are compiled in; a stride along the lanes that is an argument makes a
+second form of the body, chosen at entry where all such strides are 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+from jitgrad import dtypes
+from jitgrad.codegen import engine
+from jitgrad.codegen.kernel import Kernel
+from jitgrad.codegen.llvm_emit import (
+    COMPUTED, EMIT, EXPENSIVE, STORED, better, combine, convert, identity, narrow, widen,
+)
+from jitgrad.codegen.llvm_plan import STORES, SUMS, Plan, make_plan, needed
+from jitgrad.dims import Size
+from jitgrad.kernels.values import MANGLED, Code, V, iota, type_text
+
+#: iterations of a summing loop after which its accumulators are added to the total (rounding error grows with this)
+BLOCK = 128
+INT64_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of the function. `value`: the size or stride, or the number of the operand or scalar."""
+
+    kind: Literal["size", "operand", "stride", "scalar"]
+    llvm_type: str
+    value: Size
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """The text of one function. `declares`: name -> declaration line; `externals`: symbols for the loader."""
+
+    text: str
+    declares: dict[str, str]
+    externals: frozenset[str]
+
+
+def parameters(kernel: Kernel) -> list[Parameter]:
+    """Sizes of outer and inner axes; operands; strides that are Dims (operands', then statements'); scalars.
+
+    A bool scalar is i1, a float16 scalar is passed as float.
+    """
+    result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
+    result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]
+    for holder in (*kernel.operands, *kernel.body):
+        result += [Parameter("stride", "i64", s) for s in holder.strides if not isinstance(s, int)]
+    result += [Parameter("scalar", COMPUTED[d.name], k) for k, d in enumerate(kernel.scalars)]
+    return result
+
+
+def _pattern(strides: tuple[Size, ...]) -> tuple[int | None, ...]:
+    return tuple(s if isinstance(s, int) else None for s in strides)
+
+
+def body_key(kernel: Kernel) -> Hashable:
+    """Everything of a kernel that its text depends on: not sizes, not names, not which Dim a stride is."""
+    return (
+        len(kernel.outer), len(kernel.inner), tuple(d.name for d in kernel.scalars),
+        tuple((o.dtype.name, o.role, _pattern(o.strides)) for o in kernel.operands),
+        tuple((s.op, s.args, s.dtype.name if s.dtype else None, s.operand, type(s.value).__name__, repr(s.value),
+               s.number, s.axis, s.fn, _pattern(s.strides)) for s in kernel.body),
+    )
+
+
+def emit(kernel: Kernel, symbol: str) -> KernelText:
+    """The kernel as the text of an internal function called `symbol`."""
+    plan = make_plan(kernel, engine.host().vector_bytes)
+    code = Code()
+    names: list[str] = []
+    strides: dict[tuple[str, int, int], str] = {}
+    for k, operand in enumerate(kernel.operands):
+        strides.update({("o", k, a): "" for a, s in enumerate(operand.strides) if not isinstance(s, int)})
+    for k, stmt in enumerate(kernel.body):
+        strides.update({("b", k, a): "" for a, s in enumerate(stmt.strides) if not isinstance(s, int)})
+    for number, key in enumerate(strides):
+        strides[key] = f"%s{number}"
+    for p in parameters(kernel):
+        prefix = {"size": "n", "operand": "p", "stride": "s", "scalar": "c"}[p.kind]
+        names.append(f"{p.llvm_type} %{prefix}{sum(x.split(' %')[1][0] == prefix for x in names)}")
+    code.lines.append(f"define internal void @{symbol}({', '.join(names)}) nounwind {{")
+    code.lines.append("entry:")
+    by_argument = [name for (where, _, axis), name in strides.items() if where == "o" and axis == plan.lane]
+    emitter = _Emitter(plan, code, strides)
+    if by_argument:
+        emitter.choose_form(by_argument)
+    else:
+        emitter.body(unit=False)
+    code.lines.append("}\n")
+    return KernelText("\n".join(code.lines), code.declares, frozenset(code.externals))
+
+
+Carried = list[V]
+
+
+class _Emitter:
+    """Prints one kernel along its plan."""
+
+    def __init__(self, plan: Plan, code: Code, strides: dict[tuple[str, int, int], str]):
+        self.plan, self.code, self.strides = plan, code, strides
+        self.kernel = plan.kernel
+        self.n_outer, self.n = len(self.kernel.outer), len(plan.order)
+        self.block, self.labels = "entry", 0
+        self.unit = False
+        self.mask: V | None = None
+        self.values: list[V | None] = [None] * len(self.kernel.body)
+        self.splats: list[V | None] = [None] * len(self.kernel.body)
+        self.index: dict[int, V] = {}
+        self.pointers: list[tuple[str, bool]] = []  # name, whether one pointer per lane
+
+    # --- blocks and loops ---
+
+    def line(self, text: str) -> None:
+        self.code.lines.append("  " + text)
+
+    def label(self, prefix: str) -> str:
+        self.labels += 1
+        return f"{prefix}{self.labels}"
+
+    def start(self, label: str) -> None:
+        self.code.lines.append(f"{label}:")
+        self.block = label
+
+    def choose_form(self, names: list[str]) -> None:
+        """Branch to the form for unit strides along the lanes where all of `names` are 1."""
+        code = self.code
+        condition = None
+        for name in names:
+            one = V(code, name, "i64", 1).eq(1)
+            condition = one if condition is None else condition & one
+        assert condition is not None
+        unit, general = self.label("unit"), self.label("general")
+        self.line(f"br i1 {condition.name}, label %{unit}, label %{general}")
+        self.start(unit)
+        self.body(unit=True)
+        self.start(general)
+        self.body(unit=False)
+
+    def body(self, unit: bool) -> None:
+        self.unit = unit
+        self.pointers = [(f"%p{k}", False) for k in range(len(self.kernel.operands))]
+        self.outer(0)
+        self.line("ret void")
+
+    def loop(self, start: V | int, end: V, step: int, carried: Carried,
+             body: Callable[[V, Carried], Carried]) -> Carried:
+        """`for i in range(start, end, step)`; `carried` values go round. Their values after the loop."""
+        code = self.code
+        head, inside, after = self.label("head"), self.label("body"), self.label("done")
+        before = self.block
+        self.line(f"br label %{head}")
+        self.start(head)
+        hole = len(code.lines)
+        i = V(code, code.name(), "i64", 1)
+        phis = [V(code, code.name(), c.elem, c.lanes) for c in carried]
+        go = i < end
+        self.line(f"br i1 {go.name}, label %{inside}, label %{after}")
+        self.start(inside)
+        result = body(i, phis)
+        following = i + step
+        first = start.name if isinstance(start, V) else str(start)
+        text = [f"  {i.name} = phi i64 [ {first}, %{before} ], [ {following.name}, %{self.block} ]"]
+        text += [f"  {p.name} = phi {p.type} [ {c.name}, %{before} ], [ {r.name}, %{self.block} ]"
+                 for p, c, r in zip(phis, carried, result, strict=True)]
+        self.line(f"br label %{head}")
+        code.lines[hole:hole] = text
+        self.start(after)
+        return phis
+
+    def guarded(self, condition: V, carried: Carried, body: Callable[[], Carried]) -> Carried:
+        """`if condition: carried = body()`."""
+        inside, after = self.label("tail"), self.label("done")
+        before = self.block
+        self.line(f"br i1 {condition.name}, label %{inside}, label %{after}")
+        self.start(inside)
+        result = body()
+        last = self.block
+        self.line(f"br label %{after}")
+        self.start(after)
+        return [self.code.emit(f"phi {c.type} [ {c.name}, %{before} ], [ {r.name}, %{last} ]", c.elem, c.lanes)
+                for c, r in zip(carried, result, strict=True)]
+
+    def size(self, axis: int) -> V:
+        return V(self.code, f"%n{axis}", "i64", 1)
+
+    def lane_loop(self, carried: Carried, fresh: Callable[[], Carried], merge: Callable[[Carried, Carried], Carried],
+                  body: Callable[[V, Carried], Carried], unroll: int, blocked: bool) -> Carried:
+        """The loop over the axis in lanes: whole vectors, `unroll` at a time, then a masked rest."""
+        width = self.plan.lanes
+        step = width * unroll
+        size = self.size(self.plan.lane)
+        whole = size & -step
+
+        def sweep(start: V | int, end: V, initial: Carried) -> Carried:
+            def several(i: V, groups: Carried) -> Carried:
+                result: Carried = []
+                per = len(groups) // unroll
+                for u in range(unroll):
+                    result += body(i if u == 0 else i + u * width, groups[u * per:(u + 1) * per])
+                return result
+            groups = self.loop(start, end, step, initial, several)
+            per = len(groups) // unroll
+            total = groups[:per]
+            for u in range(1, unroll):
+                total = merge(total, groups[u * per:(u + 1) * per])
+            return total
+
+        if not carried:
+            sweep(0, whole, [])
+        elif blocked:
+            def one_block(b: V, total: Carried) -> Carried:
+                end = (b + BLOCK * step).intrinsic("smin", whole)
+                return merge(total, sweep(b, end, fresh() * unroll))
+            carried = self.loop(0, whole, BLOCK * step, carried, one_block)
+        elif unroll == 1:
+            carried = sweep(0, whole, carried)
+        else:
+            carried = merge(carried, sweep(0, whole, fresh() * unroll))
+
+        def masked(i: V, accumulators: Carried) -> Carried:
+            left = (size - i).cast("trunc", "i32").splat(width)
+            self.mask = iota(self.code, "i32", width).compare("ult", left)
+            result = body(i, accumulators)
+            self.mask = None
+            return result
+
+        if unroll == 1:
+            return self.guarded(whole < size, carried, lambda: masked(whole, carried))
+        return self.loop(whole, size, width, carried, masked)
+
+    # --- addresses ---
+
+    def stride(self, where: str, number: int, position: int, stride: Size) -> V | int:
+        if isinstance(stride, int):
+            return stride
+        if self.unit and where == "o" and position == self.plan.lane:
+            return 1
+        return V(self.code, self.strides[where, number, position], "i64", 1)
+
+    def enter(self, axis: int, i: V, operands: set[int]) -> None:
+        """Advance the operands' pointers into iteration `i` of an axis."""
+        self.index[axis] = i
+        for k in operands:
+            stride = self.stride("o", k, axis, self.kernel.operands[k].strides[axis])
+            if isinstance(stride, int) and stride == 0:
+                continue
+            unit = isinstance(stride, int) and stride == 1
+            if axis == self.plan.lane and not unit:
+                offset = (i.splat(self.plan.lanes) + iota(self.code, "i64", self.plan.lanes))
+                offset = offset * (stride if isinstance(stride, int) else stride.splat(self.plan.lanes))
+            else:
+                offset = i if unit else i * stride
+            self.advance(k, offset)
+
+    def advance(self, k: int, offset: V) -> None:
+        self.pointers[k] = self.offset(self.pointers[k], offset, STORED[self.kernel.operands[k].dtype.name])
+
+    def offset(self, pointer: tuple[str, bool], offset: V, elem: str) -> tuple[str, bool]:
+        name, many = pointer
+        kind = f"<{self.plan.lanes} x ptr>" if many else "ptr"
+        result = self.code.name()
+        self.line(f"{result} = getelementptr {elem}, {kind} {name}, {offset.type} {offset.name}")
+        return result, many or offset.lanes > 1
+
+    # --- memory ---
+
+    def full_mask(self) -> V:
+        return self.mask if self.mask is not None else self.code.const(1, "i1", self.plan.lanes)
+
+    def read(self, pointer: tuple[str, bool], d: dtypes.dtype, vector: bool) -> V:
+        """Load from a pointer: one scalar, a contiguous vector, or one element per lane."""
+        code, elem, lanes = self.code, STORED[d.name], self.plan.lanes
+        name, many = pointer
+        if not vector:
+            return widen(code.emit(f"load {elem}, ptr {name}, align {d.itemsize}", elem, 1), d)
+        kind = type_text(elem, lanes)
+        if not many and self.mask is None:
+            return widen(code.emit(f"load {kind}, ptr {name}, align {d.itemsize}", elem, lanes), d)
+        mask = self.full_mask()
+        what, pointers = ("gather", f"<{lanes} x ptr>") if many else ("load", "ptr")
+        short = f"v{lanes}p0" if many else "p0"
+        intrinsic = f"llvm.masked.{what}.v{lanes}{MANGLED[elem]}.{short}"
+        code.declares[intrinsic] = f"declare {kind} @{intrinsic}({pointers}, i32, <{lanes} x i1>, {kind})"
+        value = code.emit(f"call {kind} @{intrinsic}({pointers} {name}, i32 {d.itemsize}, <{lanes} x i1> {mask.name}, "
+                          f"{kind} zeroinitializer)", elem, lanes)
+        return widen(value, d)
+
+    def write(self, pointer: tuple[str, bool], value: V, d: dtypes.dtype, contiguous: bool) -> None:
+        """Store a scalar, a contiguous vector, or one element per lane (the last lane wins where they meet)."""
+        stored = narrow(value, d)
+        name, many = pointer
+        lanes = self.plan.lanes
+        if stored.lanes == 1 and not many:
+            self.line(f"store {stored.type} {stored.name}, ptr {name}, align {d.itemsize}")
+            return
+        stored = stored.splat(lanes)
+        if contiguous and self.mask is None:
+            self.line(f"store {stored.type} {stored.name}, ptr {name}, align {d.itemsize}")
+            return
+        mask = self.full_mask()
+        if not contiguous and not many:
+            name, many = V(self.code, name, "ptr", 1).splat(lanes).name, True
+        what, pointers = ("scatter", f"<{lanes} x ptr>") if many else ("store", "ptr")
+        intrinsic = f"llvm.masked.{what}.v{lanes}{MANGLED[stored.elem]}.{f'v{lanes}p0' if many else 'p0'}"
+        self.code.declares[intrinsic] = f"declare void @{intrinsic}({stored.type}, {pointers}, i32, <{lanes} x i1>)"
+        self.line(f"call void @{intrinsic}({stored.type} {stored.name}, {pointers} {name}, i32 {d.itemsize}, "
+                  f"<{lanes} x i1> {mask.name})")
+
+    def contiguous(self, k: int) -> bool:
+        lane = self.plan.lane
+        if lane < 0:
+            return False
+        stride = self.stride("o", k, lane, self.kernel.operands[k].strides[lane])
+        return isinstance(stride, int) and stride == 1
+
+    # --- statements ---
+
+    def value(self, i: int, vector: bool) -> V:
+        """The value of statement `i`, in every lane if asked."""
+        found = self.splats[i] if vector and self.splats[i] is not None else self.values[i]
+        assert found is not None
+        return found.splat(self.plan.lanes) if vector else found
+
+    def set(self, i: int, value: V) -> None:
+        self.values[i] = value
+        self.splats[i] = value.splat(self.plan.lanes) if self.plan.splat[i] and value.lanes == 1 else None
+
+    def statements(self, indices: list[int]) -> None:
+        for i in indices:
+            self.statement(i)
+
+    def gather_pointer(self, i: int) -> tuple[str, bool]:
+        """The address of a gather or scatter: the operand's, moved by sum(index * stride)."""
+        stmt = self.kernel.body[i]
+        pointer = self.pointers[stmt.operand]
+        elem = STORED[self.kernel.operands[stmt.operand].dtype.name]
+        for position, a in enumerate(stmt.args[stmt.op != "gather":]):
+            offset = self.values[a]
+            assert offset is not None
+            stride = self.stride("b", i, position, stmt.strides[position])
+            if isinstance(stride, V):
+                offset = offset * stride.splat(offset.lanes)
+            elif stride != 1:
+                offset = offset * stride
+            pointer = self.offset(pointer, offset, elem)
+        return pointer
+
+    def statement(self, i: int) -> None:
+        stmt, plan = self.kernel.body[i], self.plan
+        vector = plan.vector[i]
+        op = stmt.op
+        if op in STORES:
+            self.store(i)
+            return
+        if op == "load":
+            value = self.read(self.pointers[stmt.operand], self.kernel.operands[stmt.operand].dtype, vector)
+        elif op == "gather":
+            value = self.read(self.gather_pointer(i), self.kernel.operands[stmt.operand].dtype, vector)
+        elif op == "const":
+            assert stmt.dtype is not None
+            self.values[i] = self.code.const(stmt.value, COMPUTED[stmt.dtype.name], 1)
+            return
+        elif op == "scalar":
+            value = V(self.code, f"%c{stmt.number}", COMPUTED[self.kernel.scalars[stmt.number].name], 1)
+        elif op == "index":
+            value = self.index[stmt.axis]
+            if vector:
+                value = value.splat(plan.lanes) + iota(self.code, "i64", plan.lanes)
+        elif op == "reduce":  # a kernel without inner axes: one element
+            value = self.single(i)
+        else:
+            args = [self.value(a, vector) for a in stmt.args]
+            source = self.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
+            value = EMIT[op](args, source, stmt.dtype or source, stmt.value)
+        self.set(i, value)
+
+    def single(self, i: int) -> V:
+        """A reduction over no axes."""
+        stmt = self.kernel.body[i]
+        first = self.value(stmt.args[0], self.plan.vector[i])
+        if stmt.fn in ("argmax", "argmin"):
+            return self.code.const(0, "i64", first.lanes)
+        if stmt.fn == "dot":
+            return first * self.value(stmt.args[1], self.plan.vector[i])
+        return self.reduced(i, first, self.dtype_of(stmt.args[0]))
+
+    def dtype_of(self, i: int) -> dtypes.dtype:
+        stmt = self.kernel.body[i]
+        if stmt.op in ("load", "gather"):
+            return self.kernel.operands[stmt.operand].dtype
+        if stmt.op == "scalar":
+            return self.kernel.scalars[stmt.number]
+        if stmt.op == "index":
+            return dtypes.int64
+        assert stmt.dtype is not None, f"statement {i} ({stmt.op}) has no dtype"
+        return stmt.dtype
+
+    def store(self, i: int) -> None:
+        stmt, d = self.kernel.body[i], self.kernel.operands[self.kernel.body[i].operand].dtype
+        vector = self.plan.vector[i]
+        value = convert(self.value(stmt.args[0], vector), self.dtype_of(stmt.args[0]), d)
+        pointer = self.pointers[stmt.operand] if stmt.op == "store" else self.gather_pointer(i)
+        contiguous = self.contiguous(stmt.operand) and not pointer[1]
+        if stmt.op == "scatter_add":
+            value = combine("sum", self.read(pointer, d, vector), value, d)
+        self.write(pointer, value, d, contiguous)
+
+    # --- the nest ---
+
+    def used(self, indices: list[int]) -> set[int]:
+        return {self.kernel.body[i].operand for i in indices} - {-1}
+
+    def at_depth(self, d: int) -> list[int]:
+        """Statements of an outer level that wait for no reduction."""
+        plan = self.plan
+        return [i for i, depth in enumerate(plan.depth) if depth == d and plan.stage[i] < 0 and not plan.element[i]]
+
+    def outer(self, d: int) -> None:
+        """Loops over the outer axes from depth `d` on."""
+        self.statements(self.at_depth(d))
+        if d == self.n_outer:
+            for stage in range(self.plan.stages):
+                self.stage(stage)
+            return
+        axis = self.plan.order[d]
+        saved = list(self.pointers)
+        everything = set(range(len(self.kernel.operands)))
+
+        def body(i: V, carried: Carried) -> Carried:
+            self.pointers = list(saved)
+            self.enter(axis, i, everything)
+            self.outer(d + 1)
+            return []
+
+        if axis == self.plan.lane:
+            self.lane_loop([], list, lambda a, b: a, body, 1, False)
+        else:
+            self.loop(0, self.size(axis), 1, [], body)
+        self.pointers = saved
+
+    def stage(self, stage: int) -> None:
+        """One sweep over the inner axes, then the row-level statements that it makes possible."""
+        plan, body = self.plan, self.kernel.body
+        indices = needed(plan, stage)
+        reductions = [i for i in indices if body[i].op == "reduce"]
+        elements = [i for i in indices if body[i].op != "reduce"]
+        by_depth = {d: [i for i in elements if plan.depth[i] == d] for d in range(self.n_outer + 1, self.n + 1)}
+        operands = self.used(elements)
+        sums = any(body[i].fn in SUMS and self.acc_dtype(i).is_floating_point for i in reductions)
+        cheap = not any(body[i].op in EXPENSIVE for i in elements)
+        unroll = 2 if reductions and cheap and all(body[i].fn not in ("argmax", "argmin") for i in reductions) else 1
+
+        def inner(d: int, carried: Carried) -> Carried:
+            if d == self.n:
+                return self.accumulate(reductions, carried)
+            axis = plan.order[d]
+            saved = list(self.pointers)
+
+            def iteration(i: V, accumulators: Carried) -> Carried:
+                self.pointers = list(saved)
+                self.enter(axis, i, operands)
+                self.statements(by_depth[d + 1])
+                return inner(d + 1, accumulators)
+
+            if axis == plan.lane:
+                result = self.lane_loop(carried, lambda: self.fresh(reductions),
+                                        lambda a, b: self.merge(reductions, a, b), iteration, unroll, sums)
+            elif d == self.n - 1 and sums:
+                size = self.size(axis)
+
+                def one_block(b: V, total: Carried) -> Carried:
+                    end = (b + BLOCK).intrinsic("smin", size)
+                    return self.merge(reductions, total, self.loop(b, end, 1, self.fresh(reductions), iteration))
+                result = self.loop(0, size, BLOCK, carried, one_block)
+            else:
+                result = self.loop(0, self.size(axis), 1, carried, iteration)
+            self.pointers = saved
+            return result
+
+        totals = inner(self.n_outer, self.fresh(reductions))
+        for i, group in self.groups(reductions, totals):
+            self.finish(i, group)
+        self.statements([i for i in range(len(body))
+                         if not plan.element[i] and plan.stage[i] == stage and body[i].op != "reduce"])
+
+    # --- reductions ---
+
+    def acc_dtype(self, i: int) -> dtypes.dtype:
+        return self.dtype_of(self.kernel.body[i].args[0])
+
+    def acc_lanes(self, i: int) -> int:
+        plan = self.plan
+        if plan.lane < 0:
+            return 1
+        return plan.lanes if plan.lane >= self.n_outer or plan.vector[i] else 1
+
+    def fresh(self, reductions: list[int]) -> Carried:
+        """Identities: one accumulator per reduction, two for argmax and argmin."""
+        result: Carried = []
+        for i in reductions:
+            fn, d, lanes = self.kernel.body[i].fn, self.acc_dtype(i), self.acc_lanes(i)
+            elem = "i1" if fn in ("any", "all") else COMPUTED[d.name]
+            result.append(self.code.const(identity(fn, d), elem, lanes))
+            if fn in ("argmax", "argmin"):
+                result.append(self.code.const(INT64_MAX, "i64", lanes))
+        return result
+
+    def groups(self, reductions: list[int], carried: Carried) -> list[tuple[int, Carried]]:
+        result, at = [], 0
+        for i in reductions:
+            n = 2 if self.kernel.body[i].fn in ("argmax", "argmin") else 1
+            result.append((i, carried[at:at + n]))
+            at += n
+        return result
+
+    def merge(self, reductions: list[int], a: Carried, b: Carried) -> Carried:
+        result: Carried = []
+        for (i, x), (_, y) in zip(self.groups(reductions, a), self.groups(reductions, b), strict=True):
+            result += self.merge_one(i, x, y)
+        return result
+
+    def merge_one(self, i: int, a: Carried, b: Carried) -> Carried:
+        fn, d = self.kernel.body[i].fn, self.acc_dtype(i)
+        if len(a) == 2:
+            take = better(fn, b[0], b[1], a[0], a[1], d)
+            return [take.where(b[0], a[0]), take.where(b[1], a[1])]
+        return [combine(fn, a[0], b[0], d if fn not in ("any", "all") else dtypes.bool_)]
+
+    def accumulate(self, reductions: list[int], carried: Carried) -> Carried:
+        """One more element (or vector of them) in every accumulator."""
+        result: Carried = []
+        for i, group in self.groups(reductions, carried):
+            stmt, d = self.kernel.body[i], self.acc_dtype(i)
+            vector = group[0].lanes > 1
+            masked = self.mask is not None and self.plan.lane >= self.n_outer
+            values = [self.value(a, vector) for a in stmt.args]
+            if stmt.fn in ("any", "all"):
+                values = [v if v.elem == "i1" else v.ne(0) for v in values]
+            if masked:
+                assert self.mask is not None
+                values = [self.mask.where(v, identity(stmt.fn, d)) for v in values]
+            if stmt.fn == "dot":
+                a, b = values
+                result.append(a.fma(b, group[0]) if a.is_float else group[0] + a * b)
+            elif len(group) == 2:
+                result += self.merge_one(i, group, [values[0], self.position(vector, masked)])
+            else:
+                result += self.merge_one(i, group, values)
+        return result
+
+    def position(self, vector: bool, masked: bool) -> V:
+        """The number of the current element in the flattened inner space; past the end of a row: the largest."""
+        total: V | None = None
+        for axis in range(self.n_outer, self.n):
+            i = self.index[axis]
+            if vector:
+                i = i.splat(self.plan.lanes)
+                if axis == self.plan.lane:
+                    i = i + iota(self.code, "i64", self.plan.lanes)
+            total = i if total is None else total * self.size(axis).splat(i.lanes) + i
+        assert total is not None
+        return self.mask.where(total, INT64_MAX) if masked and self.mask is not None else total
+
+    def finish(self, i: int, group: Carried) -> None:
+        """Across the lanes, and into the dtype of the result."""
+        if self.plan.lane >= self.n_outer:
+            while group[0].lanes > 1:
+                group = self.merge_one(i, [g.half(0) for g in group], [g.half(1) for g in group])
+        fn = self.kernel.body[i].fn
+        self.set(i, group[1] if len(group) == 2 else self.reduced(i, group[0], self.acc_dtype(i)))
+
+    def reduced(self, i: int, value: V, source: dtypes.dtype) -> V:
+        stmt = self.kernel.body[i]
+        if stmt.fn in ("any", "all"):
+            value, source = value if value.elem == "i1" else value.ne(0), dtypes.bool_
+        return convert(value, source, stmt.dtype or source)
