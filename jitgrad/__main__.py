@@ -1,0 +1,133 @@
+"""`python -m jitgrad`: what is installed and how fast it starts, and the disk cache."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def info(_: argparse.Namespace) -> int:
+    """Versions, machine, BLAS, cache and the measured cost of a cold compile."""
+    import jitgrad
+    from jitgrad import config
+    from jitgrad.codegen import engine, store
+    from jitgrad.kernels import blas
+
+    rows: list[tuple[str, str]] = [
+        ("jitgrad", jitgrad.__version__), ("python", platform.python_version()), ("numpy", _version("numpy")),
+        ("llvmlite", _version("llvmlite")), ("astunparse", _version("astunparse")),
+    ]
+    started = time.perf_counter()
+    host = engine.host()
+    llvm_ms = 1e3 * (time.perf_counter() - started)
+    started = time.perf_counter()
+    engine.ensure_ready()
+    runtime_ms = 1e3 * (time.perf_counter() - started)
+    rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(_cores())),
+             ("blas", blas.describe()), ("gpu", "none (the CUDA backend is not part of this version)")]
+    statistics = store.stats()
+    rows += [("disk cache", f"{statistics.directory}: {statistics.entries} entries, {statistics.bytes / 1e6:.1f} MB"
+              if statistics.directory else "off"),
+             ("llvm loads in", f"{llvm_ms:.0f} ms"),
+             ("runtime ready in", f"{runtime_ms:.0f} ms (built once per machine and version, then read from disk)")]
+    for label, value in _compile_times():
+        rows.append((label, value))
+    rows += [(f"knob {name}", value) for name, value in sorted(os.environ.items()) if name.startswith("JITGRAD_")]
+    width = max(len(label) for label, _ in rows)
+    print("\n".join(f"{label:<{width}}  {value}" for label, value in rows))
+    if config.jit is False:
+        print("\nJITGRAD_JIT=0: decorated functions run as plain Python")
+    return 0
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def _compile_times() -> list[tuple[str, str]]:
+    """Cold compile of a small net's forward and backward, the disk cache left out."""
+    import jitgrad
+    from jitgrad import config
+
+    def loss(x, w, b, y):  # type: ignore[no-untyped-def]
+        return ((x @ w + b).tanh() - y).pow(2).mean()
+
+    with config.override(cache="off"):
+        scripted = jitgrad.script(loss)
+        scripted(jitgrad.ones(4, 8), jitgrad.ones(8, 3, requires_grad=True), jitgrad.ones(3, requires_grad=True),
+                 jitgrad.ones(4, 3)).backward()
+    return [("cold compile", f"{scripted.compile_ms:.0f} ms for a layer with loss, forward and backward")]
+
+
+def cache(args: argparse.Namespace) -> int:
+    """Show or clear the disk cache."""
+    from jitgrad.codegen import store
+
+    if args.clear:
+        removed = store.clear(keep_runtime=args.keep_runtime)
+        print(f"removed {removed} entries")
+        return 0
+    statistics = store.stats()
+    if not statistics.directory:
+        print("the disk cache is off (JITGRAD_CACHE=off)")
+        return 0
+    print(f"{statistics.directory}: {statistics.entries} entries, {statistics.bytes / 1e6:.1f} MB "
+          f"of at most {statistics.limit / 1e6:.0f} MB")
+    print("clear it with: python -m jitgrad cache --clear")
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run a Python program with `torch` meaning jitgrad."""
+    import runpy
+
+    import jitgrad
+
+    if args.as_torch:
+        for name in ("", ".nn", ".nn.functional", ".optim", ".utils", ".utils.data", ".autograd", ".jit"):
+            __import__("jitgrad" + name)
+            sys.modules["torch" + name] = sys.modules["jitgrad" + name]
+    sys.argv = [args.program, *args.arguments]
+    assert jitgrad
+    runpy.run_path(args.program, run_name="__main__")
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of the `jitgrad` command."""
+    parser = argparse.ArgumentParser(prog="jitgrad", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+
+    def add(name: str, function: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.set_defaults(function=function)
+        return command
+
+    add("info", info, "versions, machine, BLAS, disk cache, and how long a compile takes here")
+    cache_command = add("cache", cache, "show or clear the disk cache of compiled programs")
+    cache_command.add_argument("--clear", action="store_true", help="remove every entry")
+    cache_command.add_argument("--keep-runtime", action="store_true", help="with --clear: keep the runtime object")
+    run_command = add("run", run, "run a program; with --as-torch its `import torch` finds jitgrad")
+    run_command.add_argument("--as-torch", action="store_true", help="let `import torch` mean jitgrad")
+    run_command.add_argument("program", help="a Python file")
+    run_command.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    args = parser.parse_args(argv)
+    status: int = args.function(args)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
