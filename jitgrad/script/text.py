@@ -75,6 +75,14 @@ def equal(a: Graph, b: Graph) -> bool:
     return text_a == text_b and all(objects_b[k] is v for k, v in objects_a.items())
 
 
+def describe(graph: Graph, node: Node | None, values: Iterable[Value] = ()) -> tuple[str, list[str]]:
+    """A node's line as `to_text` prints it (the graph's first line for None), and the names of `values` there."""
+    printer = _Printer(False, True, {})
+    printer.wanted = node
+    text = printer.graph(graph)
+    return printer.found or text.split("\n", 1)[0], [printer.value(v) for v in values]
+
+
 class ParseError(JitgradError):
     """Text that is not a graph; the message names the line."""
 
@@ -97,6 +105,8 @@ class _Printer:
         self.used: dict[str, int] = {}
         self.object_names: dict[int, str] = {id(v): k for k, v in objects.items()}
         self.counter = 0
+        self.wanted: Node | None = None  # the node whose line `describe` is after
+        self.found = ""
 
     def graph(self, graph: Graph) -> str:
         """The whole text, ending in a newline."""
@@ -116,6 +126,8 @@ class _Printer:
             for i in range(start, len(nodes)):
                 node = nodes[i]
                 lines.append(self.node(node, pad))
+                if node is self.wanted:
+                    self.found = lines[-1].strip()
                 if node.blocks:
                     labels = _LABELS.get(node.op, ())
                     if len(labels) != len(node.blocks):
