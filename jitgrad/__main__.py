@@ -65,7 +65,7 @@ def _compile_times() -> list[tuple[str, str]]:
     def loss(x, w, b, y):  # type: ignore[no-untyped-def]
         return ((x @ w + b).tanh() - y).pow(2).mean()
 
-    with config.override(cache="off"):
+    with config.override(cache=""):
         scripted = jitgrad.script(loss)
         scripted(jitgrad.ones(4, 8), jitgrad.ones(8, 3, requires_grad=True), jitgrad.ones(3, requires_grad=True),
                  jitgrad.ones(4, 3)).backward()

@@ -202,7 +202,7 @@ class ScriptFunction:
         return self if instance is None else BoundScript(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _mode.eager or not config.jit:
+        if _mode.eager or not config.current().jit:
             return self.eager(*args, **kwargs)
         params = args if not kwargs and len(args) == self._positional else self._bind(args, kwargs)
         specialisations = self._specialisations
@@ -266,6 +266,11 @@ class ScriptFunction:
         """Bound parameters as positional and keyword arguments again."""
         bound = inspect.BoundArguments(self._signature, values)  # type: ignore[arg-type]
         return bound.args, bound.kwargs
+
+    @property
+    def compile_ms(self) -> float:
+        """Milliseconds spent preparing all specialisations so far: frontend, passes, code generation."""
+        return sum(s.timing.total for s in self._specialisations)
 
     # --- seeing ----------------------------------------------------------------------------------------------------
 
