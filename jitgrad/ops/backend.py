@@ -17,6 +17,48 @@ if TYPE_CHECKING:
     from jitgrad.ops.opdef import OpDef
 
 
+class AnyTensor:
+    """Root of every tensor class: what library functions take for a tensor. `ops.tensorbase.TensorBase` has the methods.
+
+    A subclass has `shape` (a tuple of ints and symbolic ints), `dtype` and `ndim`.
+    """
+
+    __slots__ = ()
+
+
+class SymNumber:
+    """Root of run-time numbers: the frontend's subclass stands for a bool, int or float that a script computes.
+
+    `number_type` is bool, int or float. Arithmetic and comparisons with numbers of either kind give numbers (a Python
+    bool or int where the result is known while compiling). The library never takes the truth value of one.
+    """
+
+    __slots__ = ()
+    number_type: type
+
+    def minimum(self, other: Any) -> Any:
+        """The smaller of two numbers; a subclass may fold."""
+        return select_number(self < other, self, other)
+
+    def maximum(self, other: Any) -> Any:
+        """The larger of two numbers; a subclass may fold."""
+        return select_number(self > other, self, other)
+
+    def known_not_one(self) -> bool:
+        """Whether this size is known, while compiling, to differ from 1."""
+        return False
+
+    def known_equal(self, other: Any) -> bool:
+        """Whether this size is known, while compiling, to equal `other`."""
+        return self is other
+
+    def __lt__(self, other: Any) -> Any:
+        raise NotImplementedError
+
+    def __gt__(self, other: Any) -> Any:
+        raise NotImplementedError
+
+
 class Backend(Protocol):
     """What the library asks of its executor. Sizes are ints (eager) or symbolic ints with `+ - * // %` (script)."""
 
@@ -38,8 +80,11 @@ class Backend(Protocol):
     def item(self, tensor: Any) -> Any:
         """The number in a one-element tensor."""
 
-    def check(self, condition: Any, error: type[Exception], message: str) -> None:
-        """Raise `error(message)` unless `condition` (a bool or symbolic bool); `{}` in message is never filled here."""
+    def check(self, condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
+        """Raise `error(message)` unless `condition` (a bool or symbolic bool); `{}` in message is never filled here.
+
+        A tuple is a message in parts, str and numbers (symbolic ones are printed at run time), to be joined.
+        """
 
     def check_equal(self, a: Any, b: Any, error: type[Exception], message: Callable[[], str]) -> None:
         """Raise unless sizes a and b are equal; a symbolic backend may turn it into an entry guard or a node."""
@@ -52,7 +97,7 @@ class Backend(Protocol):
 
 
 class _State(threading.local):
-    backend: Backend
+    backend: Backend | None = None
 
 
 _state = _State()
@@ -66,21 +111,23 @@ def set_default(b: Backend) -> None:
 
 def backend() -> Backend:
     """The backend of the current thread."""
-    try:
-        return _state.backend
-    except AttributeError:
-        return _default[0]
+    current = _state.backend
+    return _default[0] if current is None else current
+
+
+def select_number(condition: Any, if_true: Any, if_false: Any) -> Any:
+    """`if_true if condition else if_false`, both already evaluated; a condition that is known decides at once."""
+    if isinstance(condition, bool):
+        return if_true if condition else if_false
+    return backend().select_number(condition, if_true, if_false)
 
 
 @contextmanager
 def using(b: Backend) -> Iterator[Backend]:
     """Make `b` current in this thread for a `with` block."""
-    before = getattr(_state, "backend", None)
+    before = _state.backend
     _state.backend = b
     try:
         yield b
     finally:
-        if before is None:
-            del _state.backend
-        else:
-            _state.backend = before
+        _state.backend = before
