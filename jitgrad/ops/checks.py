@@ -1,0 +1,158 @@
+"""Preconditions on sizes, with torch's words.
+
+A row's `check(C, *specs, **attrs)` calls the methods of a `Checker`. Eager runs it with `C`, after NumPy refused the
+operands, to raise torch's message; the symbolic backend subclasses `Checker` and emits `check` nodes for what it
+cannot prove. Messages are thunks: most checks never need theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.dims import Size, product
+from jitgrad.ops.specs import Shape, broadcast_shapes, index_result_shape
+
+Message = Callable[[], str]
+
+
+class Checker:
+    """Raises at once on sizes that are ints. A subclass for symbolic sizes overrides `equal`, `index`, `at_least` and
+    `one_of`; `broadcast` and `broadcast_to` are written with these."""
+
+    def equal(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        """a == b."""
+        if a != b:
+            raise error(message())
+
+    def one_of(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        """a == b or a == 1 or b == 1: the sizes meet by broadcasting."""
+        if a not in (b, 1) and b != 1:
+            raise error(message())
+
+    def at_least(self, a: Size, low: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        """a >= low."""
+        if a < low:  # type: ignore[operator]
+            raise error(message())
+
+    def index(self, i: Size, n: Size, message: Message) -> None:
+        """0 <= i < n, else IndexError."""
+        if not 0 <= i < n:  # type: ignore[operator]
+            raise IndexError(message())
+
+    def broadcast(self, a: Shape, b: Shape) -> None:
+        """Shapes a and b broadcast together."""
+        if a == b:
+            return
+        rank = max(len(a), len(b))
+        for axis in range(rank - min(len(a), len(b)), rank):
+            m, n = a[axis - rank + len(a)], b[axis - rank + len(b)]
+            if m != n:
+                self.one_of(m, n, lambda m=m, n=n, axis=axis: (  # type: ignore[misc]
+                    f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension {axis}"))
+
+
+C = Checker()
+
+
+def _list(shape: Sequence[Size]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def pointwise(C: Checker, *specs: Any, **attrs: Any) -> None:
+    shape = specs[0].shape
+    for s in specs[1:]:
+        C.broadcast(shape, s.shape)
+        shape = broadcast_shapes(shape, s.shape)
+
+
+def nonempty(name: str) -> Callable[..., None]:
+    """A reduction without identity: the reduced axes must not be empty."""
+    def check(C: Checker, x: Any, *, axes: tuple[int, ...], **attrs: Any) -> None:
+        for a in axes:
+            C.at_least(x.shape[a], 1, lambda a=a: (  # type: ignore[misc]
+                f"{name}(): Expected reduction dim {a} to have non-zero size."))
+    return check
+
+
+def reshape(C: Checker, x: Any, *, shape: Shape) -> None:
+    size = product(x.shape)
+    C.equal(product(shape), size, lambda: f"shape '{_list(shape)}' is invalid for input of size {size}")
+
+
+def expand(C: Checker, x: Any, *, shape: Shape) -> None:
+    lead = len(shape) - x.ndim
+    for axis, size in enumerate(x.shape, lead):
+        if size not in (1, shape[axis]):
+            message = (f"The expanded size of the tensor ({shape[axis]}) must match the existing size ({size}) at "
+                       f"non-singleton dimension {axis}.  Target sizes: {_list(shape)}.  Tensor sizes: {_list(x.shape)}")
+            C.equal(size, shape[axis], lambda message=message: message)  # type: ignore[misc]
+
+
+def squeeze(C: Checker, x: Any, *, axis: int) -> None:
+    C.equal(x.shape[axis], 1, lambda: f"squeeze: dimension {axis} has size {x.shape[axis]}, not 1")
+
+
+def select(C: Checker, x: Any, *others: Any, axis: int, index: Size) -> None:
+    C.index(index, x.shape[axis],
+            lambda: f"index {index} is out of bounds for dimension {axis} with size {x.shape[axis]}")
+
+
+def cat(C: Checker, *specs: Any, axis: int) -> None:
+    first = specs[0].shape
+    for number, s in enumerate(specs[1:], 1):
+        for a, (m, n) in enumerate(zip(first, s.shape, strict=True)):
+            if a != axis and m != n:
+                C.equal(m, n, lambda m=m, n=n, number=number: (  # type: ignore[misc]
+                    f"Sizes of tensors must match except in dimension {axis}. Expected size {m} but got size {n} for "
+                    f"tensor number {number} in the list."))
+
+
+def index(C: Checker, x: Any, *indices: Any, axes: tuple[int, ...]) -> None:
+    shape = indices[0].shape
+
+    def message() -> str:
+        return ("shape mismatch: indexing tensors could not be broadcast together with shapes "
+                + ", ".join(_list(i.shape) for i in indices))
+
+    for i in indices[1:]:
+        for m, n in zip(reversed(shape), reversed(i.shape), strict=False):
+            C.one_of(m, n, message, IndexError)
+        shape = broadcast_shapes(shape, i.shape)
+
+
+def index_put(C: Checker, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], accumulate: bool) -> None:
+    index(C, x, *indices, axes=axes)
+    target = index_result_shape(x.shape, [i.shape for i in indices], axes)
+
+    def message() -> str:
+        return (f"shape mismatch: value tensor of shape {_list(v.shape)} cannot be broadcast to indexing result of "
+                f"shape {_list(target)}")
+
+    for m, n in zip(reversed(v.shape), reversed(target), strict=False):
+        if m not in (1, n):
+            C.equal(m, n, message)
+
+
+def gather(name: str) -> Callable[..., None]:
+    def check(C: Checker, x: Any, i: Any, *others: Any, axis: int) -> None:
+        for a, (m, n) in enumerate(zip(i.shape, x.shape, strict=True)):
+            if a != axis and m != n:
+                C.at_least(n, m, lambda a=a: (  # type: ignore[misc]
+                    f"Size does not match at dimension {a} expected index {_list(i.shape)} to be no larger than self "
+                    f"{_list(x.shape)} apart from dimension {axis}"))
+    return check
+
+
+def matmul(C: Checker, a: Any, b: Any) -> None:
+    m, k, k2, n = a.shape[-2], a.shape[-1], b.shape[-2], b.shape[-1]
+
+    def message() -> str:
+        if b.ndim == 2:  # torch folds the batch into the rows
+            return f"mat1 and mat2 shapes cannot be multiplied ({product(a.shape[:-1])}x{k} and {k2}x{n})"
+        batch = product(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        return f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {k}] but got: [{batch}, {k2}]."
+
+    if a.ndim > 2 and b.ndim > 2:
+        C.broadcast(a.shape[:-2], b.shape[:-2])
+    C.equal(k, k2, message)

@@ -1,0 +1,260 @@
+"""The namespaces `F` under which the rows' rules run.
+
+`Namespace` resolves `F.<op>` to the row and hands it to `apply`. To make one, subclass it and give:
+
+- `apply(op, xs, attrs)`: run, record or emit `op` on handles (for `fill` and `random.*` on numbers); a composite row may
+  be expanded with `self.expand_composite(op, xs, attrs)`. Returns a handle or a tuple of handles.
+- `lift(value, d)`: a 0-dim handle of dtype `d` from a Python number. Not needed where operands may be literals.
+
+Everything else (zeros_like, expand_like, ..., sum_to) has a definition in terms of rows and may be overridden where
+there is a shorter way. Handles whose class has no arithmetic of its own can inherit it from `Handle`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from jitgrad.dims import Size, product
+from jitgrad.dtypes import dtype, from_numpy
+from jitgrad.ops.opdef import OPS, OpDef
+from jitgrad.ops.specs import Shape, reduced_shape
+
+Number = bool | int | float
+
+
+class Namespace:
+    """Ops as functions on handles. `F.<op>(*operands, **attrs)` for every row of the table."""
+
+    def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Run, record or emit one op."""
+        raise NotImplementedError
+
+    def lift(self, value: Number, d: dtype) -> Any:
+        """A 0-dim constant."""
+        return self.full(value=value, shape=(), dtype=d)
+
+    def expand_composite(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """A composite row as the expression that defines it."""
+        assert op.compose is not None
+        return op.compose(self, *xs, **attrs)
+
+    def bind(self, op: OpDef) -> Callable[..., Any]:
+        """The function that `F.<op>` is."""
+        apply, lift_literals = self.apply, self.lift_literals
+        if op.arity == 0 or op.name == "fill" or op.name.startswith("random."):
+            return lambda *xs, **attrs: apply(op, xs, attrs)
+        return lambda *xs, **attrs: apply(op, lift_literals(op, xs), attrs)
+
+    def __getattr__(self, name: str) -> Any:
+        op = OPS.get(name)
+        if op is None:
+            raise AttributeError(f"no op `{name}`")
+        function = self.__dict__[name] = self.bind(op)
+        return function
+
+    def lift_literals(self, op: OpDef, xs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Python numbers among the operands as constants of the other operands' dtype."""
+        for x in xs:
+            if isinstance(x, (int, float)):
+                break
+        else:
+            return xs
+        typed = xs[1:] if op.name == "where" else xs
+        d = next(x.dtype for x in typed if not isinstance(x, (int, float)))
+        return tuple(self.lift(x, d) if isinstance(x, (int, float)) else x for x in xs)
+
+    # --- helpers of rules ------------------------------------------------------------------------------------------
+
+    def literal(self, value: Number, like: Any) -> Any:
+        """A 0-dim constant of like's dtype."""
+        return self.lift(value, like.dtype)
+
+    def zeros_like(self, x: Any) -> Any:
+        """Zeros of x's shape and dtype; x may be a spec."""
+        return self.full(value=0, shape=x.shape, dtype=x.dtype)
+
+    def expand_like(self, g: Any, x: Any) -> Any:
+        """g repeated to x's shape."""
+        return g if g.shape == x.shape else self.expand(g, shape=x.shape)
+
+    def reshape_like(self, g: Any, x: Any) -> Any:
+        """g with x's shape, elements in order."""
+        return g if g.shape == x.shape else self.reshape(g, shape=x.shape)
+
+    def unreduce(self, g: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+        """The result g of a reduction of x over `axes`, repeated to x's shape."""
+        if not keepdim and axes:
+            g = self.reshape(g, shape=reduced_shape(x.shape, axes, True))
+        return self.expand_like(g, x)
+
+    def count(self, x: Any, axes: Sequence[int]) -> Any:
+        """How many elements of x are reduced over `axes`, as a 0-dim constant of x's dtype."""
+        n = product(x.shape[a] for a in axes)
+        if not isinstance(n, int):
+            raise TypeError("a namespace with symbolic sizes overrides `count`")
+        return self.lift(n, x.dtype)
+
+    def sum_to(self, g: Any, *, shape: Shape) -> Any:
+        """g summed over the axes along which `shape` was repeated to g's shape."""
+        return g if g.shape == shape else self.apply(OPS["sum_to"], (g,), {"shape": shape})
+
+
+class Handle:
+    """Operators for handles: a subclass has `F` (its namespace), `shape`, `ndim`, `dtype`."""
+
+    __slots__ = ()
+    F: Any
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Any:
+        return self.F.add(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self.F.add(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return self.F.sub(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self.F.sub(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return self.F.mul(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self.F.mul(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.F.div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self.F.div(other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return self.F.pow(self, other)
+
+    def __neg__(self) -> Any:
+        return self.F.neg(self)
+
+    def __eq__(self, other: object) -> Any:
+        return self.F.eq(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self.F.ne(self, other)
+
+    def __lt__(self, other: Any) -> Any:
+        return self.F.lt(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.F.le(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.F.gt(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.F.ge(self, other)
+
+
+# --- arrays --------------------------------------------------------------------------------------------------------
+
+
+class ArrayNamespace(Namespace):
+    """Handles are arrays (or NumPy scalars, which 0-dim arithmetic gives); literals stay Python numbers.
+
+    Dtypes are kept: float32 in gives float32 out; float16 composites compute in float32. NumPy's floating-point
+    warnings are the caller's matter: run rules and impls under `numpy.errstate(all="ignore")`.
+    """
+
+    def __init__(self, xp: ModuleType = np):
+        self.xp = xp
+
+    def bind(self, op: OpDef) -> Callable[..., Any]:
+        xp, impl, compose = self.xp, op.impl, op.compose
+        if impl is not None:
+            direct = getattr(impl, "function", None)  # the row's impl is just a function of the array library
+            if direct is not None:
+                return getattr(xp, direct)  # type: ignore[no-any-return]
+            return lambda *xs, **attrs: impl(xp, *xs, **attrs)
+        assert compose is not None
+
+        def composed(*xs: Any, **attrs: Any) -> Any:
+            if any(getattr(x, "dtype", None) == np.float16 for x in xs):
+                wide = [x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x for x in xs]
+                y = compose(self, *wide, **attrs)
+                return y.astype(np.float16) if y.dtype == np.float32 else y
+            return compose(self, *xs, **attrs)
+
+        return composed
+
+    def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        return getattr(self, op.name)(*xs, **attrs)
+
+    def literal(self, value: Number, like: Any) -> Any:
+        return self.xp.asarray(value, dtype=_np(like.dtype))
+
+    def zeros_like(self, x: Any) -> Any:
+        return self.xp.zeros(x.shape, _np(x.dtype))
+
+    def expand_like(self, g: Any, x: Any) -> Any:
+        return g if g.shape == x.shape else self.xp.broadcast_to(g, x.shape)
+
+    def reshape_like(self, g: Any, x: Any) -> Any:
+        return g if g.shape == x.shape else g.reshape(x.shape)
+
+    def unreduce(self, g: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+        if not keepdim:
+            g = g.reshape(reduced_shape(x.shape, axes, True))
+        return g if g.shape == x.shape else self.xp.broadcast_to(g, x.shape)
+
+    def count(self, x: Any, axes: Sequence[int]) -> Any:
+        n = 1
+        for a in axes:
+            n *= x.shape[a]
+        return _np(x.dtype).type(n)
+
+    def sum_to(self, g: Any, *, shape: Shape) -> Any:
+        return g if g.shape == shape else unbroadcast(g, shape)
+
+
+def _np(d: Any) -> np.dtype[Any]:
+    """The NumPy dtype of a jitgrad or a NumPy dtype."""
+    return d.np if isinstance(d, dtype) else d
+
+
+def unbroadcast(g: Any, shape: Sequence[int]) -> Any:
+    """Array g summed to `shape`, from which it was broadcast; g itself where the shapes agree."""
+    if g.shape == shape:
+        return g
+    lead = g.ndim - len(shape)
+    axes = (*range(lead), *(i for i, s in enumerate(shape, lead) if s == 1 and g.shape[i] != 1))
+    if axes:
+        if g.dtype == np.float16:
+            g = g.sum(axis=axes, dtype=np.float32, keepdims=True).astype(np.float16)
+        else:
+            g = g.sum(axis=axes, dtype=g.dtype, keepdims=True)
+    return g.reshape(shape)
+
+
+def sum_to_plan(shape: Shape, target: Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How to sum a value of `shape` to `target`: (axes to sum, axes that may have been repeated).
+
+    An axis of the second group has two sizes of which the compiler cannot say whether they are equal; it is summed at
+    run time if the target's is 1. Leading axes that `target` lacks are always in the first.
+    """
+    lead = len(shape) - len(target)
+    axes, open_axes = list(range(lead)), []
+    for i, size in enumerate(target, lead):
+        if size == shape[i]:
+            continue
+        if size == 1:
+            axes.append(i)
+        elif not isinstance(size, int):
+            open_axes.append(i)
+    return tuple(axes), tuple(open_axes)
+
+
+__all__ = ["ArrayNamespace", "Handle", "Namespace", "Number", "Size", "from_numpy", "sum_to_plan", "unbroadcast"]

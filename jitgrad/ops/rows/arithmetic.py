@@ -1,0 +1,127 @@
+"""Arithmetic, rounding, minima and maxima, `where`, `cast`.
+
+Ties and kinks as in torch: abs has slope 0 at 0, minimum and maximum give half to each of two equal operands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.ops import specs
+from jitgrad.ops.rows._pointwise import attr_samples, pointwise
+from jitgrad.ops.rules import each, zeros
+
+# --- the four operations -------------------------------------------------------------------------------------------
+
+pointwise("add", 2, "a + b.", "add", dtypes="any", traits={"commutative", "cheap"},
+          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: g))
+pointwise("sub", 2, "a - b.", "subtract", dtypes="number", traits={"cheap"},
+          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -g))
+pointwise("mul", 2, "a * b.", "multiply", dtypes="any", traits={"commutative", "cheap"},
+          vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
+pointwise("div", 2, "a / b.", "true_divide", traits={"cheap"},
+          vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (y / b))))
+pointwise("fma", 3, "a * b + c.", lambda xp, a, b, c: a * b + c, dtypes="number", traits={"cheap"},
+          vjp=each(lambda F, g, y, a, b, c: g * b, lambda F, g, y, a, b, c: g * a, lambda F, g, y, a, b, c: g))
+pointwise("neg", 1, "-x.", "negative", dtypes="number", traits={"involution", "zero_preserving", "cheap"},
+          vjp=lambda F, g, y, x: (-g,))
+pointwise("reciprocal", 1, "1 / x.", vjp=lambda F, g, y, x: (-(g * (y * y)),), traits={"cheap"},
+          compose=lambda F, x: 1.0 / x, ref="numpy.reciprocal", domain=(0.2, 3.0))
+pointwise("square", 1, "x * x.", vjp=lambda F, g, y, x: (g * (x * 2),), traits={"zero_preserving", "cheap"},
+          compose=lambda F, x: x * x, dtypes="number", ref="numpy.square")
+pointwise("pow", 2, "a to the power b.", "power", dtypes="number", domain=(0.2, 3.0), vjp=each(
+    # where b is 0 the slope is 0, also at a = 0; where a is 0 and b >= 0 the exponent's slope is 0, not 0 * log(0)
+    lambda F, g, y, a, b: F.where(F.eq(b, 0), 0.0, g * (b * F.pow(a, F.where(F.eq(b, 0), 1.0, b - 1)))),
+    lambda F, g, y, a, b: _pow_exponent(F, g, y, a, b)))
+
+
+def _pow_exponent(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
+    flat = F.logical_and(F.eq(a, 0), F.ge(b, 0))
+    return F.where(flat, 0.0, g * (y * F.log(F.where(flat, 1.0, a))))
+
+
+# --- division with remainder ---------------------------------------------------------------------------------------
+
+
+
+
+pointwise("floor_divide", 2, "The largest integer not above a / b.", "floor_divide", dtypes="number",
+          domain=(0.3, 4.0), vjp=each(lambda F, g, y, a, b: F.zeros_like(a), lambda F, g, y, a, b: F.zeros_like(b)))
+pointwise("remainder", 2, "a - b * floor(a / b): has b's sign.", "remainder", dtypes="number", domain=(0.3, 4.0),
+          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * F.floor_divide(a, b))))
+pointwise("fmod", 2, "a - b * trunc(a / b): has a's sign.", "fmod", dtypes="number", domain=(0.3, 4.0),
+          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * F.trunc(a / b))))
+
+# --- rounding and sign ---------------------------------------------------------------------------------------------
+
+
+def _rounding(function: str) -> Any:
+    def impl(xp: Any, x: Any) -> Any:
+        return getattr(xp, function)(x) if x.dtype.kind == "f" else x.copy()  # integers are round already
+    return impl
+
+
+for _name, _function, _doc in (
+        ("floor", "floor", "The largest integer not above x."), ("ceil", "ceil", "The smallest integer not below x."),
+        ("trunc", "trunc", "x without its fraction."), ("round", "rint", "The nearest integer, halves to even.")):
+    pointwise(_name, 1, _doc, _rounding(_function), vjp=zeros, dtypes="number", ref=f"numpy.{_function}",
+              traits={"idempotent", "zero_preserving", "cheap"})
+
+
+def _sign(xp: Any, x: Any) -> Any:
+    s = xp.sign(x)
+    return xp.where(x == x, s, 0).astype(x.dtype) if x.dtype.kind == "f" else s  # torch: the sign of NaN is 0
+
+
+pointwise("sign", 1, "-1, 0 or 1; 0 for NaN.", _sign, vjp=zeros, dtypes="number", ref="numpy.sign",
+          traits={"idempotent", "zero_preserving", "cheap"})
+pointwise("abs", 1, "The absolute value.", "absolute", vjp=lambda F, g, y, x: (g * F.sign(x),), dtypes="number",
+          traits={"idempotent", "zero_preserving", "cheap"})
+
+# --- minima and maxima ---------------------------------------------------------------------------------------------
+
+pointwise("minimum", 2, "The smaller operand; NaN if one is NaN.", "minimum", dtypes="any",
+          traits={"commutative", "cheap"},
+          vjp=each(lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.gt(a, b), 0.0, g)),
+                   lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.gt(b, a), 0.0, g))))
+pointwise("maximum", 2, "The larger operand; NaN if one is NaN.", "maximum", dtypes="any",
+          traits={"commutative", "cheap"},
+          vjp=each(lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.lt(a, b), 0.0, g)),
+                   lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.lt(b, a), 0.0, g))))
+# the gradient passes at the bounds themselves; where the bounds cross, the result is the upper one
+pointwise("clamp_min", 2, "max(x, low); the gradient passes where x equals the bound.", dtypes="number",
+          compose=lambda F, x, low: F.maximum(x, low), ref="numpy.maximum", traits={"cheap"},
+          vjp=each(lambda F, g, y, x, low: F.where(F.ge(x, low), g, 0.0),
+                   lambda F, g, y, x, low: F.where(F.lt(x, low), g, 0.0)))
+pointwise("clamp_max", 2, "min(x, high); the gradient passes where x equals the bound.", dtypes="number",
+          compose=lambda F, x, high: F.minimum(x, high), ref="numpy.minimum", traits={"cheap"},
+          vjp=each(lambda F, g, y, x, high: F.where(F.le(x, high), g, 0.0),
+                   lambda F, g, y, x, high: F.where(F.gt(x, high), g, 0.0)))
+pointwise("clamp", 3, "min(max(x, low), high).", dtypes="number", traits={"cheap"}, ref="numpy.clip",
+          compose=lambda F, x, low, high: F.minimum(F.maximum(x, low), high),
+          vjp=each(lambda F, g, y, x, low, high: F.where(F.logical_and(F.ge(x, low), F.le(x, high)), g, 0.0),
+                   lambda F, g, y, x, low, high: F.where(F.logical_and(F.lt(x, low), F.lt(low, high)), g, 0.0),
+                   lambda F, g, y, x, low, high: F.where(F.logical_or(F.gt(x, high), F.gt(low, high)), g, 0.0)))
+
+# --- choice and conversion -----------------------------------------------------------------------------------------
+
+
+def _where_samples(rng: np.random.Generator) -> Any:
+    return [((rng.random((3, 4)) < 0.5, rng.normal(size=(3, 4)), rng.normal(size=(3, 4))), {}),
+            ((rng.random((3, 1)) < 0.5, rng.normal(size=(4,)), rng.normal(size=())), {})]
+
+
+pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any", traits={"cheap"},
+          spec=specs.select_by, samples=_where_samples,
+          vjp=each(None, lambda F, g, y, c, a, b: F.where(c, g, 0.0), lambda F, g, y, c, a, b: F.where(c, 0.0, g)))
+pointwise("cast", 1, "x converted to another dtype.",
+          lambda xp, x, dtype: x.astype(getattr(dtype, "np", dtype)), dtypes="any", traits={"cheap"}, spec=specs.cast,
+          vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
+          samples=attr_samples(1, {"dtype": dtypes.float32}, {"dtype": dtypes.float64}))
+pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
+          compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),
+          vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,
+                   lambda F, g, y, a, b, w: g * (b - a)))

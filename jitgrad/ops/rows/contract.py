@@ -1,0 +1,46 @@
+"""Contractions. Everything else of the kind (mm, bmm, mv, dot, linear, einsum) is written with matmul."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.dims import product
+from jitgrad.ops import checks, specs
+from jitgrad.ops.opdef import CONTRACT, register
+from jitgrad.ops.rules import each
+
+
+def _matmul(xp: Any, a: Any, b: Any) -> Any:
+    if a.dtype == np.float16:  # products and sums in float32, as every backend does
+        return xp.matmul(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+    return xp.matmul(a, b)
+
+
+def _transpose(F: Any, x: Any) -> Any:
+    n = x.ndim
+    return F.permute(x, axes=(*range(n - 2), n - 1, n - 2))
+
+
+def _matmul_first(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
+    return F.matmul(g, _transpose(F, b))
+
+
+def _matmul_second(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
+    if b.ndim == 2 and a.ndim > 2:  # one product over all rows, not a batch of them and a sum
+        rows = product(a.shape[:-1])
+        a = F.reshape(a, shape=(rows, a.shape[-1]))
+        g = F.reshape(g, shape=(rows, g.shape[-1]))
+    return F.matmul(_transpose(F, a), g)
+
+
+def _samples(rng: np.random.Generator) -> Any:
+    return [((rng.normal(size=a), rng.normal(size=b)), {}) for a, b in (
+        ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((2, 0), (0, 3)),
+        ((1, 1), (1, 1)), ((0, 2), (2, 3)))]
+
+
+register("matmul", 2, CONTRACT, "Matrix products of the last two axes; the axes before them broadcast.",
+         impl=_matmul, vjp=each(_matmul_first, _matmul_second), spec=specs.matmul, check=checks.matmul,
+         dtypes="number", ref="numpy.matmul", samples=_samples)

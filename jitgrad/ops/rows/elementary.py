@@ -1,0 +1,98 @@
+"""Exponentials, logarithms, roots, circular and hyperbolic functions, the error function and the gamma family."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jitgrad.ops import special
+from jitgrad.ops.rows._pointwise import attr_samples, pointwise
+from jitgrad.ops.rules import each
+
+LN2, LN10 = math.log(2.0), math.log(10.0)
+
+# --- exponentials, logarithms, roots -------------------------------------------------------------------------------
+
+pointwise("exp", 1, "e to the x.", "exp", vjp=lambda F, g, y, x: (g * y,))
+pointwise("expm1", 1, "exp(x) - 1, accurate near 0.", "expm1", vjp=lambda F, g, y, x: (g * (y + 1.0),),
+          traits={"zero_preserving"})
+pointwise("exp2", 1, "2 to the x.", "exp2", vjp=lambda F, g, y, x: (g * (y * LN2),))
+pointwise("log", 1, "The natural logarithm.", "log", vjp=lambda F, g, y, x: (g / x,), domain=(0.1, 3.0))
+pointwise("log1p", 1, "log(1 + x), accurate near 0.", "log1p", vjp=lambda F, g, y, x: (g / (x + 1.0),),
+          domain=(-0.9, 3.0), traits={"zero_preserving"})
+pointwise("log2", 1, "The binary logarithm.", "log2", vjp=lambda F, g, y, x: (g / (x * LN2),), domain=(0.1, 3.0))
+pointwise("log10", 1, "The decimal logarithm.", "log10", vjp=lambda F, g, y, x: (g / (x * LN10),), domain=(0.1, 3.0))
+pointwise("sqrt", 1, "The square root; its slope at 0 is infinite.", "sqrt", vjp=lambda F, g, y, x: (g / (y * 2.0),),
+          domain=(0.1, 3.0), traits={"zero_preserving"})
+pointwise("rsqrt", 1, "1 / sqrt(x).", lambda xp, x: 1 / xp.sqrt(x), domain=(0.1, 3.0),
+          vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
+
+
+def _logaddexp(F: Any, a: Any, b: Any) -> Any:
+    m = F.maximum(a, b)
+    distance = F.where(F.eq(a, b), 0.0, F.abs(a - b))  # inf - inf would be NaN
+    return m + F.log1p(F.exp(-distance))
+
+
+pointwise("logaddexp", 2, "log(exp(a) + exp(b)) without overflow.", compose=_logaddexp, ref="numpy.logaddexp",
+          vjp=each(lambda F, g, y, a, b: g / (1.0 + F.exp(b - a)), lambda F, g, y, a, b: g / (1.0 + F.exp(a - b))))
+
+
+def _xlogy(F: Any, a: Any, b: Any) -> Any:
+    flat = F.logical_and(F.eq(a, 0), F.eq(b, b))
+    return F.where(flat, 0.0, a * F.log(F.where(flat, 1.0, b)))
+
+
+def _xlogy_first(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
+    flat = F.logical_and(F.eq(a, 0), F.le(b, 0))
+    return F.where(flat, 0.0, g * F.log(F.where(flat, 1.0, b)))
+
+
+pointwise("xlogy", 2, "a * log(b), 0 where a is 0.", compose=_xlogy, ref="scipy.special.xlogy", domain=(0.1, 3.0),
+          vjp=each(_xlogy_first, lambda F, g, y, a, b: g * a / b))
+
+# --- circular ------------------------------------------------------------------------------------------------------
+
+pointwise("sin", 1, "Sine.", "sin", vjp=lambda F, g, y, x: (g * F.cos(x),), traits={"zero_preserving"})
+pointwise("cos", 1, "Cosine.", "cos", vjp=lambda F, g, y, x: (-(g * F.sin(x)),))
+pointwise("tan", 1, "Tangent.", "tan", vjp=lambda F, g, y, x: (g * (1.0 + y * y),), domain=(-1.2, 1.2),
+          traits={"zero_preserving"})
+pointwise("asin", 1, "Arc sine.", "arcsin", vjp=lambda F, g, y, x: (g * F.rsqrt(1.0 - x * x),), domain=(-0.9, 0.9),
+          traits={"zero_preserving"})
+pointwise("acos", 1, "Arc cosine.", "arccos", vjp=lambda F, g, y, x: (-(g * F.rsqrt(1.0 - x * x)),),
+          domain=(-0.9, 0.9))
+pointwise("atan", 1, "Arc tangent.", "arctan", vjp=lambda F, g, y, x: (g / (x * x + 1.0),),
+          traits={"zero_preserving"})
+pointwise("atan2", 2, "The angle of the point (b, a).", "arctan2",
+          vjp=each(lambda F, g, y, a, b: g * (b * (1.0 / (a * a + b * b))),
+                   lambda F, g, y, a, b: g * -(a * (1.0 / (a * a + b * b)))))
+
+# --- hyperbolic ----------------------------------------------------------------------------------------------------
+
+pointwise("sinh", 1, "Hyperbolic sine.", "sinh", vjp=lambda F, g, y, x: (g * F.cosh(x),), traits={"zero_preserving"})
+pointwise("cosh", 1, "Hyperbolic cosine.", "cosh", vjp=lambda F, g, y, x: (g * F.sinh(x),))
+pointwise("tanh", 1, "Hyperbolic tangent.", "tanh", vjp=lambda F, g, y, x: (g * (1.0 - y * y),),
+          traits={"zero_preserving"})
+pointwise("asinh", 1, "Inverse hyperbolic sine.", "arcsinh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x + 1.0),),
+          traits={"zero_preserving"})
+pointwise("acosh", 1, "Inverse hyperbolic cosine.", "arccosh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x - 1.0),),
+          domain=(1.2, 4.0))
+pointwise("atanh", 1, "Inverse hyperbolic tangent.", "arctanh", vjp=lambda F, g, y, x: (g / (1.0 - x * x),),
+          domain=(-0.9, 0.9), traits={"zero_preserving"})
+
+# --- error function and gamma family: NumPy has none, `special` computes them --------------------------------------
+
+pointwise("erf", 1, "The error function.", lambda xp, x: special.erf(xp, x), ref="scipy.special.erf",
+          vjp=lambda F, g, y, x: (g * (2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),), traits={"zero_preserving"})
+pointwise("erfc", 1, "1 - erf(x), accurate in the tail.", lambda xp, x: special.erfc(xp, x), ref="scipy.special.erfc",
+          vjp=lambda F, g, y, x: (g * (-2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
+pointwise("erfinv", 1, "The inverse of erf on (-1, 1).", lambda xp, x: special.erfinv(xp, x), domain=(-0.9, 0.9),
+          vjp=lambda F, g, y, x: (g * (0.5 * math.sqrt(math.pi)) * F.exp(y * y),), ref="scipy.special.erfinv",
+          traits={"zero_preserving"})
+pointwise("lgamma", 1, "log |gamma(x)|.", lambda xp, x: special.lgamma(xp, x), domain=(0.2, 5.0),
+          vjp=lambda F, g, y, x: (g * F.digamma(x),), ref="scipy.special.gammaln")
+pointwise("digamma", 1, "The derivative of lgamma.", lambda xp, x: special.digamma(xp, x), domain=(0.2, 5.0),
+          vjp=lambda F, g, y, x: (g * F.polygamma(x, n=1),), ref="scipy.special.digamma")
+pointwise("polygamma", 1, "The n-th derivative of digamma.", lambda xp, x, n: special.polygamma(xp, x, n),
+          domain=(0.2, 5.0), vjp=lambda F, g, y, x, n: (g * F.polygamma(x, n=n + 1),),
+          samples=attr_samples(1, {"n": 1}, {"n": 2}, {"n": 3}, low=0.3, high=5.0))

@@ -1,0 +1,172 @@
+"""Reductions over axes, and softmax with its kin. `axes` are non-negative and sorted; () reduces nothing.
+
+Equal maxima share the gradient of amax evenly, as in torch.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.dims import product
+from jitgrad.ops import checks, specs
+from jitgrad.ops.namespaces import unbroadcast
+from jitgrad.ops.opdef import NONDIFF, REDUCE, register
+
+
+def _samples(*attrs: dict[str, Any], positive: bool = False) -> Any:
+    def samples(rng: np.random.Generator) -> Any:
+        low = 0.3 if positive else -2.0
+        return [((rng.uniform(low, 2.0, (2, 3, 4)),), {"axes": axes, "keepdim": keepdim, **extra})
+                for extra in (attrs or ({},)) for axes in ((1,), (0, 2), (0, 1, 2), ()) for keepdim in (False, True)]
+    return samples
+
+
+def _one_axis_samples(rng: np.random.Generator) -> Any:
+    return [((rng.normal(size=(2, 3, 4)),), {"axes": (axis,), "keepdim": keepdim})
+            for axis in range(3) for keepdim in (False, True)]
+
+
+def _reduce(name: str, doc: str, impl: Any = None, samples: Any = None, **fields: Any) -> None:
+    fields.setdefault("spec", specs.reduce)
+    register(name, 1, REDUCE, doc, impl=impl, samples=samples or _samples(), **fields)
+
+
+# --- sums and products ---------------------------------------------------------------------------------------------
+
+
+def _sum(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    if x.dtype == np.float16:  # accumulate in float32, as every backend does
+        return x.sum(axis=axes, dtype=np.float32, keepdims=keepdim).astype(np.float16)
+    return x.sum(axis=axes, dtype=x.dtype, keepdims=keepdim)
+
+
+def _prod(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    if x.dtype == np.float16:
+        return x.prod(axis=axes, dtype=np.float32, keepdims=keepdim).astype(np.float16)
+    return x.prod(axis=axes, dtype=x.dtype, keepdims=keepdim)
+
+
+def _products_before(F: Any, x: Any, axis: int) -> Any:
+    """For each element the product of those before it along `axis`."""
+    pads = tuple((1, 0) if a == axis else (0, 0) for a in range(x.ndim))
+    return F.slice(F.cumprod(F.pad(x, pads=pads, value=1), axis=axis), axis=axis, start=0, length=x.shape[axis], step=1)
+
+
+def _prod_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[Any]:
+    """g times the product of the other elements, from both ends: right with any number of zeros."""
+    order = (*(a for a in range(x.ndim) if a not in axes), *axes)
+    kept = x.ndim - len(axes)
+    moved = tuple(x.shape[a] for a in order)
+    flat = F.reshape(F.permute(x, axes=order), shape=(*moved[:kept], product(moved[kept:])))
+    after = F.flip(_products_before(F, F.flip(flat, axes=(kept,)), kept), axes=(kept,))
+    others = F.reshape(_products_before(F, flat, kept) * after, shape=moved)
+    back = tuple(order.index(a) for a in range(x.ndim))
+    return (F.unreduce(g, x, axes, keepdim) * F.permute(others, axes=back),)
+
+
+_reduce("sum", "The sum over axes; a float16 sum is accumulated in float32.", _sum, dtypes="any",
+        vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g, x, axes, keepdim),))
+_reduce("prod", "The product over axes.", _prod, vjp=_prod_vjp, dtypes="number")
+_reduce("mean", "The mean over axes.", compose=lambda F, x, axes, keepdim: (
+            F.sum(x, axes=axes, keepdim=keepdim) / F.count(x, axes)),
+        vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g / F.count(x, axes), x, axes, keepdim),))
+
+
+def _divisor(F: Any, x: Any, axes: tuple[int, ...], correction: float) -> Any:
+    return F.maximum(F.count(x, axes) - correction, 0.0)
+
+
+def _var(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> Any:
+    d = x - F.mean(x, axes=axes, keepdim=True)
+    return F.sum(d * d, axes=axes, keepdim=keepdim) / _divisor(F, x, axes, correction)
+
+
+def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool, correction: float) -> tuple[Any]:
+    d = x - F.mean(x, axes=axes, keepdim=True)
+    return (F.unreduce(g * 2.0 / _divisor(F, x, axes, correction), x, axes, keepdim) * d,)
+
+
+_reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,
+        vjp=_var_vjp, samples=_samples({"correction": 0}, {"correction": 1}))
+register("sum_to", 1, REDUCE, "x summed over the axes along which `shape` was repeated to x's shape.", dtypes="any",
+         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped,
+         vjp=lambda F, g, y, x, shape: (F.expand_like(g, x),),
+         samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), {"shape": s}) for s in ((3, 4), (1, 4), (2, 1, 4), ())])
+
+# --- extremes ------------------------------------------------------------------------------------------------------
+
+
+def _amax_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[Any]:
+    at = F.eq(x, F.unreduce(y, x, axes, keepdim))
+    ties = F.sum(F.cast(at, dtype=x.dtype), axes=axes, keepdim=True)
+    return (F.where(at, F.unreduce(g, x, axes, keepdim), 0.0) / F.expand_like(ties, x),)
+
+
+_reduce("amax", "The maximum over axes; NaN if there is one.",
+        lambda xp, x, axes, keepdim: x.max(axis=axes, keepdims=keepdim), vjp=_amax_vjp, dtypes="any",
+        check=checks.nonempty("amax"))
+_reduce("amin", "The minimum over axes; NaN if there is one.",
+        lambda xp, x, axes, keepdim: x.min(axis=axes, keepdims=keepdim), vjp=_amax_vjp, dtypes="any",
+        check=checks.nonempty("amin"))
+
+
+def _arg(function: str) -> Any:
+    def impl(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+        (axis,) = axes
+        i = getattr(xp, function)(x, axis=axis)
+        return (xp.expand_dims(i, axis) if keepdim else xp.asarray(i)).astype(np.int64)
+    return impl
+
+
+_reduce("argmax", "The first index of the maximum along one axis.", _arg("argmax"), vjp=NONDIFF, dtypes="any",
+        spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmax"), samples=_one_axis_samples)
+_reduce("argmin", "The first index of the minimum along one axis.", _arg("argmin"), vjp=NONDIFF, dtypes="any",
+        spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmin"), samples=_one_axis_samples)
+_reduce("any", "Whether some element is nonzero.", lambda xp, x, axes, keepdim: x.astype(bool).any(
+            axis=axes, keepdims=keepdim), vjp=NONDIFF, dtypes="any", spec=specs.reduce_to(dtypes.bool_))
+_reduce("all", "Whether every element is nonzero.", lambda xp, x, axes, keepdim: x.astype(bool).all(
+            axis=axes, keepdims=keepdim), vjp=NONDIFF, dtypes="any", spec=specs.reduce_to(dtypes.bool_))
+
+# --- softmax and kin -----------------------------------------------------------------------------------------------
+
+
+def _shift(F: Any, m: Any) -> Any:
+    """A maximum as something to subtract: infinities would give inf - inf."""
+    return F.where(F.eq(F.abs(m), math.inf), 0.0, m)
+
+
+def _logsumexp(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    m = _shift(F, F.amax(x, axes=axes, keepdim=True))
+    y = F.log(F.sum(F.exp(x - m), axes=axes, keepdim=True)) + m
+    return y if keepdim or not axes else F.reshape(y, shape=specs.reduced_shape(x.shape, axes, False))
+
+
+_reduce("logsumexp", "log(sum(exp(x))) over axes without overflow.", compose=_logsumexp,
+        vjp=lambda F, g, y, x, axes, keepdim: (
+            F.unreduce(g, x, axes, keepdim) * F.exp(x - F.unreduce(y, x, axes, keepdim)),))
+
+
+def _softmax(F: Any, x: Any, axis: int) -> Any:
+    e = F.exp(x - F.amax(x, axes=(axis,), keepdim=True))
+    return e / F.sum(e, axes=(axis,), keepdim=True)
+
+
+def _log_softmax(F: Any, x: Any, axis: int) -> Any:
+    d = x - F.amax(x, axes=(axis,), keepdim=True)
+    return d - F.log(F.sum(F.exp(d), axes=(axis,), keepdim=True))
+
+
+def _axis_samples(rng: np.random.Generator) -> Any:
+    return [((rng.normal(size=(2, 3, 4)),), {"axis": axis}) for axis in range(3)]
+
+
+register("softmax", 1, REDUCE, "exp(x) / sum(exp(x)) along an axis.", compose=_softmax, spec=specs.same,
+         samples=_axis_samples, ref="scipy.special.softmax",
+         vjp=lambda F, g, y, x, axis: (y * (g - F.sum(g * y, axes=(axis,), keepdim=True)),))
+register("log_softmax", 1, REDUCE, "log(softmax(x)) along an axis.", compose=_log_softmax, spec=specs.same,
+         samples=_axis_samples, ref="scipy.special.log_softmax",
+         vjp=lambda F, g, y, x, axis: (g - F.exp(y) * F.sum(g, axes=(axis,), keepdim=True),))

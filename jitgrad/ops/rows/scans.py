@@ -1,0 +1,92 @@
+"""Running sums and products, and sorting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad.ops import specs
+from jitgrad.ops.opdef import NONDIFF, SCAN, SORT, register
+
+# --- scans ---------------------------------------------------------------------------------------------------------
+
+
+def _scan(function: str) -> Any:
+    def impl(xp: Any, x: Any, axis: int) -> Any:
+        if x.dtype == np.float16:  # accumulate in float32, as every backend does
+            return getattr(xp, function)(x, axis=axis, dtype=np.float32).astype(np.float16)
+        return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
+    return impl
+
+
+def _samples(rng: np.random.Generator) -> Any:
+    return [((rng.normal(size=(3, 4)),), {"axis": axis}) for axis in (0, 1)] + [((rng.normal(size=(1,)),), {"axis": 0})]
+
+
+def _reverse_cumsum(F: Any, x: Any, axis: int) -> Any:
+    return F.flip(F.cumsum(F.flip(x, axes=(axis,)), axis=axis), axes=(axis,))
+
+
+def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
+    """dx_i = sum over k >= i of g_k times the product of the other x_j, j <= k; no division by zero.
+
+    For x_i nonzero that is (sum of g_k y_k) / x_i. Only the first zero of a row has a gradient besides: there the
+    products are those of the row with this zero replaced by one. With several zeros in a row the second derivative
+    with respect to pairs of them is not represented.
+    """
+    zero = F.eq(x, 0)
+    rank = F.cumsum(F.cast(zero, dtype=x.dtype), axis=axis)
+    first = F.logical_and(zero, F.eq(rank, 1))
+    around = F.cumprod(F.where(first, 1.0, x), axis=axis)
+    at_zero = F.where(first, _reverse_cumsum(F, F.where(F.ge(rank, 1), g * around, 0.0), axis), 0.0)
+    elsewhere = _reverse_cumsum(F, g * y, axis) / F.where(zero, 1.0, x)
+    return (F.where(zero, at_zero, elsewhere),)
+
+
+register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum"), spec=specs.same, dtypes="number",
+         vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),), ref="numpy.cumsum", samples=_samples)
+register("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod"), spec=specs.same,
+         dtypes="number", vjp=_cumprod_vjp, ref="numpy.cumprod", samples=_samples)
+
+# --- sorting: NaN counts as the largest value, as in torch ---------------------------------------------------------
+
+
+def _argsort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
+    kind = "stable" if stable else None
+    if not descending:
+        return xp.argsort(x, axis=axis, kind=kind).astype(np.int64)
+    # reversed twice, so that equal elements keep their order
+    back = xp.argsort(xp.flip(x, axis), axis=axis, kind=kind)
+    return xp.flip(x.shape[axis] - 1 - back, axis).astype(np.int64)
+
+
+def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
+    i = _argsort(xp, x, axis, descending, stable)
+    return xp.take_along_axis(x, i, axis), i
+
+
+def _topk(xp: Any, x: Any, k: int, axis: int, largest: bool, sorted: bool) -> Any:
+    i = _argsort(xp, x, axis, largest, True)
+    i = i[(*(slice(None),) * axis, slice(0, k))]
+    return xp.take_along_axis(x, i, axis), i
+
+
+def _sort_vjp(F: Any, g: Any, y: Any, x: Any, axis: int, **attrs: Any) -> tuple[Any]:
+    """The values' cotangent goes back where they came from."""
+    return (F.scatter(F.zeros_like(x), y[1], g[0], axis=axis),)
+
+
+def _sort_samples(rng: np.random.Generator) -> Any:
+    return [((rng.normal(size=(3, 5)),), {"axis": axis, "descending": down, "stable": True})
+            for axis in (0, 1) for down in (False, True)]
+
+
+register("sort", 1, SORT, "(values, indices) in order along an axis.", impl=_sort, vjp=_sort_vjp, spec=specs.sort,
+         dtypes="any", samples=_sort_samples)
+register("argsort", 1, SORT, "The indices that sort an axis.", impl=_argsort, vjp=NONDIFF, spec=specs.argsort,
+         dtypes="any", samples=_sort_samples)
+register("topk", 1, SORT, "(values, indices) of the k largest or smallest along an axis.", impl=_topk, vjp=_sort_vjp,
+         spec=specs.topk, dtypes="any", samples=lambda rng: [
+             ((rng.normal(size=(3, 5)),), {"k": k, "axis": 1, "largest": largest, "sorted": True})
+             for k in (2, 5) for largest in (False, True)])

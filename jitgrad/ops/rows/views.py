@@ -1,0 +1,137 @@
+"""Views and their write-backs. The impls of views give NumPy views, but for flip, which copies as in torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.ops import checks, specs
+from jitgrad.ops.opdef import GATHER, VIEW, register
+from jitgrad.ops.rules import each
+
+
+def _samples(*cases: tuple[tuple[int, ...], dict[str, Any]]) -> Any:
+    return lambda rng: [((rng.normal(size=shape),), attrs) for shape, attrs in cases]
+
+
+def _view(name: str, doc: str, impl: Any, **fields: Any) -> None:
+    register(name, 1, VIEW, doc, impl=impl, dtypes="any", **fields)
+
+
+_view("reshape", "The elements in order in another shape.", lambda xp, x, shape: x.reshape(shape), spec=specs.reshaped,
+      check=checks.reshape, vjp=lambda F, g, y, x, shape: (F.reshape_like(g, x),),
+      samples=_samples(((2, 6), {"shape": (3, 4)}), ((1,), {"shape": ()}), ((), {"shape": (1, 1)}),
+                       ((0, 3), {"shape": (3, 0, 2)})))
+_view("permute", "Axes in another order.", lambda xp, x, axes: x.transpose(axes), spec=specs.permute,
+      vjp=lambda F, g, y, x, axes: (F.permute(g, axes=tuple(axes.index(i) for i in range(len(axes)))),),
+      samples=_samples(((2, 3, 4), {"axes": (2, 0, 1)}), ((), {"axes": ()})))
+_view("expand", "Axes of size one repeated, and new leading axes.", lambda xp, x, shape: xp.broadcast_to(x, shape),
+      spec=specs.reshaped, check=checks.expand, vjp=lambda F, g, y, x, shape: (F.sum_to(g, shape=x.shape),),
+      samples=_samples(((3, 1), {"shape": (2, 3, 4)}), ((3,), {"shape": (3,)}), ((), {"shape": (2,)})))
+_view("unsqueeze", "A new axis of size one.", lambda xp, x, axis: xp.expand_dims(x, axis), spec=specs.unsqueeze,
+      vjp=lambda F, g, y, x, axis: (F.squeeze(g, axis=axis),),
+      samples=_samples(((2, 3), {"axis": 1}), ((2, 3), {"axis": 2}), ((), {"axis": 0})))
+_view("squeeze", "Without an axis of size one.", lambda xp, x, axis: xp.squeeze(x, axis), spec=specs.drop_axis,
+      check=checks.squeeze, vjp=lambda F, g, y, x, axis: (F.unsqueeze(g, axis=axis),),
+      samples=_samples(((2, 1, 3), {"axis": 1}), ((1,), {"axis": 0})))
+
+
+def _at(axis: int, item: Any) -> tuple[Any, ...]:
+    """The index that takes `item` along `axis`; the Ellipsis makes it a view even of a vector."""
+    return (*(slice(None),) * axis, item, Ellipsis)
+
+
+def _stretch(start: int, length: int, step: int) -> slice:
+    return slice(start, start + (length - 1) * step + 1, step) if length > 0 else slice(start, start)
+
+
+_view("select", "Without an axis, at one index of it.", lambda xp, x, axis, index: x[_at(axis, index)],
+      spec=specs.drop_axis, check=checks.select,
+      vjp=lambda F, g, y, x, **where: (F.select_add(F.zeros_like(x), g, **where),),
+      samples=_samples(((3, 4), {"axis": 0, "index": 2}), ((3, 4), {"axis": 1, "index": 0}),
+                       ((3,), {"axis": 0, "index": 1})))
+_view("slice", "Every step-th element of an axis, `length` of them from `start`.", spec=specs.slice_,
+      impl=lambda xp, x, axis, start, length, step: x[_at(axis, _stretch(start, length, step))],
+      vjp=lambda F, g, y, x, **where: (F.slice_add(F.zeros_like(x), g, **where),),
+      samples=_samples(((5, 3), {"axis": 0, "start": 1, "length": 3, "step": 1}),
+                       ((3, 7), {"axis": 1, "start": 0, "length": 3, "step": 3}),
+                       ((3, 4), {"axis": 1, "start": 4, "length": 0, "step": 1})))
+_view("flip", "Axes in reverse order (a copy).", lambda xp, x, axes: xp.flip(x, axes).copy(), spec=specs.same,
+      traits={"involution"}, vjp=lambda F, g, y, x, axes: (F.flip(g, axes=axes),),
+      samples=_samples(((2, 3, 4), {"axes": (0, 2)}), ((3,), {"axes": (0,)}), ((2,), {"axes": ()})))
+
+
+def _diagonal(xp: Any, x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    d = xp.diagonal(x, offset, axis1, axis2)
+    if xp is np and x.flags.writeable:
+        d.flags.writeable = True  # NumPy hands out a read-only view
+    return d
+
+
+_DIAGONALS = (((3, 4), {"offset": 1, "axis1": 0, "axis2": 1}), ((2, 4, 3), {"offset": -1, "axis1": 1, "axis2": 2}),
+              ((4, 2, 3), {"offset": 0, "axis1": 2, "axis2": 0}), ((2, 2), {"offset": 2, "axis1": 0, "axis2": 1}))
+_view("diagonal", "The diagonal of two axes as a new last axis.", _diagonal, spec=specs.diagonal,
+      vjp=lambda F, g, y, x, **where: (F.diagonal_scatter(F.zeros_like(x), g, **where),),
+      samples=_samples(*_DIAGONALS))
+
+# --- write-backs: x with a part replaced by src, or with src added to it -------------------------------------------
+
+
+def _write(view: str, accumulate: bool) -> Any:
+    def impl(xp: Any, x: Any, src: Any, **where: Any) -> Any:
+        y = x.copy()
+        if view == "select":
+            at = _at(where["axis"], where["index"])
+        else:
+            at = _at(where["axis"], _stretch(where["start"], where["length"], where["step"]))
+        if accumulate:
+            y[at] += src
+        else:
+            y[at] = src
+        return y
+    return impl
+
+
+def _written(view: str) -> Any:
+    """Samples of a write-back from the view's."""
+    def samples(rng: np.random.Generator) -> Any:
+        from jitgrad.ops.opdef import OPS
+
+        row = OPS[view]
+        assert row.samples is not None and row.impl is not None
+        return [((x, rng.normal(size=row.impl(np, x, **attrs).shape)), attrs) for (x,), attrs in row.samples(rng)]
+    return samples
+
+
+register("select_scatter", 2, GATHER, "x with src written at one index of an axis.", dtypes="any", spec=specs.same,
+         impl=_write("select", False), samples=_written("select"), check=checks.select,
+         vjp=each(lambda F, g, y, x, src, **where: F.select_scatter(g, F.zeros_like(src), **where),
+                  lambda F, g, y, x, src, **where: F.select(g, **where)))
+register("slice_scatter", 2, GATHER, "x with src written to a slice of an axis.", dtypes="any", spec=specs.same,
+         impl=_write("slice", False), samples=_written("slice"),
+         vjp=each(lambda F, g, y, x, src, **where: F.slice_scatter(g, F.zeros_like(src), **where),
+                  lambda F, g, y, x, src, **where: F.slice(g, **where)))
+register("select_add", 2, GATHER, "x with src added at one index of an axis.", dtypes="any", spec=specs.same,
+         impl=_write("select", True), samples=_written("select"), check=checks.select,
+         vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.select(g, **where)))
+register("slice_add", 2, GATHER, "x with src added to a slice of an axis.", dtypes="any", spec=specs.same,
+         impl=_write("slice", True), samples=_written("slice"),
+         vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.slice(g, **where)))
+
+
+def _diagonal_scatter(F: Any, x: Any, src: Any, offset: int, axis1: int, axis2: int) -> Any:
+    """Through index_put, whose index axes must be the two last to match src's layout."""
+    rest = tuple(a for a in range(x.ndim) if a not in (axis1, axis2))
+    order = (*rest, axis1, axis2)
+    steps = F.arange(length=specs.diagonal_length(x.shape[axis1], x.shape[axis2], offset), dtype=dtypes.int64)
+    rows, columns = (steps, steps + offset) if offset >= 0 else (steps - offset, steps)
+    y = F.index_put(F.permute(x, axes=order), src, rows, columns, axes=(len(rest), len(rest) + 1), accumulate=False)
+    return F.permute(y, axes=tuple(order.index(a) for a in range(x.ndim)))
+
+
+register("diagonal_scatter", 2, GATHER, "x with src written to a diagonal.", dtypes="any", spec=specs.same,
+         compose=_diagonal_scatter, samples=_written("diagonal"),
+         vjp=each(lambda F, g, y, x, src, **where: F.diagonal_scatter(g, F.zeros_like(src), **where),
+                  lambda F, g, y, x, src, **where: F.diagonal(g, **where)))

@@ -1,0 +1,47 @@
+"""What the rows' derivative rules share.
+
+A vjp is `(F, g, y, *xs, **attrs) -> tuple` with one cotangent, or None, per operand. For a row with several results
+`g` and `y` are tuples, with None in `g` for a result that has no cotangent. A rule written with `each` has one part per
+operand, so that an executor can compute, and save operands for, only the cotangents that somebody asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.ops.opdef import Rule
+
+
+class Each:
+    """A vjp in parts: `parts[i]` gives the cotangent of operand i; None where an operand has none."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: Rule | None):
+        self.parts = parts
+
+    def __call__(self, F: Any, g: Any, y: Any, *xs: Any, **attrs: Any) -> tuple[Any, ...]:
+        return tuple(part and part(F, g, y, *xs, **attrs) for part in self.parts)
+
+
+def each(*parts: Rule | None) -> Each:
+    """A vjp from one rule per operand (None: no gradient)."""
+    return Each(*parts)
+
+
+def zeros(F: Any, g: Any, y: Any, x: Any, **attrs: Any) -> tuple[Any]:
+    """The vjp of a step function: a zero gradient that does reach the operand, as in torch."""
+    return (F.zeros_like(x),)
+
+
+def partial_vjp(vjp: Rule, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Sequence[Any],
+                attrs: dict[str, Any]) -> tuple[Any, ...]:
+    """The cotangents of the operands that `needs` marks, None for the rest.
+
+    Operands that only the unneeded parts read may be given as specs (`saved(op, needs)` says which).
+    """
+    if isinstance(vjp, Each):
+        return tuple(part(F, g, y, *xs, **attrs) if needed and part is not None else None
+                     for part, needed in zip(vjp.parts, needs, strict=True))
+    return tuple(c if needed else None for c, needed in zip(vjp(F, g, y, *xs, **attrs), needs, strict=True))
