@@ -3,8 +3,8 @@
     make bench                                   # or: python -m benchmarks [--quick] [--only RNN] [--json FILE]
 
 All systems take turns in one process, so that a noisy moment hits all alike; figures are medians over rounds, the
-ratio is the median of per-round ratios to torch eager (or to jitgrad eager where torch is missing). Cold compile, first call
-and steady state are told apart.
+ratios are medians of per-round ratios to jitgrad eager and to torch eager. Cold compile, first call and steady state
+are told apart.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def cold_starts(workload: Workload) -> dict[str, Any]:
             if stage == "cold compile":  # keep the runtime object, drop the programs
                 subprocess.run([sys.executable, "-m", "jitgrad", "cache", "--clear", "--keep-runtime"], env=environment,
                                check=True, stdout=subprocess.DEVNULL)
-            run = subprocess.run([sys.executable, "-m", "benchmarks.startup", workload.name], env=environment, check=True,
-                                 capture_output=True, text=True)
+            run = subprocess.run([sys.executable, "-m", "benchmarks.startup", workload.name], env=environment,
+                                 check=True, capture_output=True, text=True)
             result[stage] = json.loads(run.stdout.splitlines()[-1])
     return result
 

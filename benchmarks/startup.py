@@ -2,7 +2,8 @@
 
     python -m benchmarks.startup "MLP 8-64-32-10, batch 8"
 
-`compile_ms` is the cold compile that the function reports; `first_call_ms` the whole first step; `second_us` a later one.
+`engine_ms` is loading LLVM and the runtime object, `compile_ms` what the function reports as its preparation,
+`first_call_ms` the whole first step.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def jax_jit(workload: Workload) -> Step:
         raise CannotRun("jax is not installed (pip install 'jitgrad[peers]')") from error
     data = [jnp.asarray(a) for a in workload.data]
     weights = [jnp.asarray(a) for a in workload.weights]
-    first = len(data)
-    value_and_grad = jax.jit(jax.value_and_grad(workload.jax_loss(jnp), argnums=tuple(range(first, first + len(weights)))))
+    wrt = tuple(range(len(data), len(data) + len(weights)))
+    value_and_grad = jax.jit(jax.value_and_grad(workload.jax_loss(jnp), argnums=wrt))
 
     def step() -> Any:
         loss, gradients = value_and_grad(*data, *weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,7 @@ def normal(*shape: int, seed: int, scale: float = 1.0) -> np.ndarray:
 
 def _mlp(batch: int, sizes: tuple[int, ...]) -> tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]:
     weights: list[np.ndarray] = []
-    for i, (a, b) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+    for i, (a, b) in enumerate(itertools.pairwise(sizes)):
         weights += [normal(a, b, seed=i, scale=a**-0.5), np.zeros(b, np.float32)]
     return (normal(batch, sizes[0], seed=100), normal(batch, sizes[-1], seed=101)), tuple(weights)
 

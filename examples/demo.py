@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jitgrad.utils.data import DataLoader, TensorDataset
 
 import jitgrad
 from jitgrad import nn
-from jitgrad.nn import functional as F  # noqa: N812  (the usual name)
-from jitgrad.utils.data import DataLoader, TensorDataset
+from jitgrad.nn import functional as F
 
 
 @dataclass
@@ -79,7 +79,8 @@ def train_digits(scripted: bool, epochs: int, progress: Callable[[Any, str], Any
     """An MLP with dropout and Adam; batches of 64, the last one smaller."""
     jitgrad.manual_seed(0)
     x, y, x_test, y_test = load_digits()
-    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.1),
+                          nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
     optimizer = jitgrad.optim.Adam(model.parameters(), lr=2e-3)
     generator = jitgrad.Generator().manual_seed(1)
     loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True, generator=generator)
@@ -239,7 +240,8 @@ def plot(results: dict[str, tuple[Run, Run]], path: Path) -> None:
     positions = np.arange(len(names))
     bars = axes[-1]
     for offset, which, color, label in ((-0.2, 0, "#9aa5b1", "eager"), (0.2, 1, "#d1495b", "@script")):
-        drawn = bars.bar(positions + offset, [results[n][which].typical_us() for n in names], 0.38, color=color, label=label)
+        heights = [results[n][which].typical_us() for n in names]
+        drawn = bars.bar(positions + offset, heights, 0.38, color=color, label=label)
         bars.bar_label(drawn, fmt="%.0f", fontsize=8)
     bars.set(title="one training step (µs, median)", yscale="log")
     bars.set_xticks(positions, names)

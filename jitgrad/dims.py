@@ -234,7 +234,10 @@ def symbols(size: Size) -> set[Symbol]:
 
 def evaluate(size: Size, values: Mapping[Symbol, int]) -> int:
     """The number that `size` is under `values`; KeyError for an unbound symbol."""
-    return int(substitute(size, values)) if isinstance(size, Dim) else size
+    known = substitute(size, values)
+    if isinstance(known, Dim):
+        raise KeyError(f"unbound symbols in the size `{known}`")
+    return known
 
 
 def substitute(size: Size, mapping: Mapping[Symbol, Size]) -> Size:

@@ -160,7 +160,7 @@ class Generator:
             self.statement(scope, depth, in_loop)
 
     def statement(self, scope: Scope, depth: int, in_loop: bool) -> None:
-        kinds: list[Callable[[Scope, int, bool], None]] = [self.assign, self.assign, self.assign, self.update, self.write]
+        kinds: list[Callable[[Scope, int, bool], None]] = [self.assign] * 3 + [self.update, self.write]
         if depth < 4:
             kinds += [self.branch, self.branch, self.count_loop, self.while_loop]
         if in_loop:
@@ -270,7 +270,8 @@ class Generator:
 
     def ternary(self, scope: Scope, depth: int, in_loop: bool) -> None:
         name = self.fresh("m")
-        self.line(depth, f"{name} = {self.pick(scope.matrices)} if {self.condition(scope)} else {self.matrix(scope, 1)}")
+        first, condition, second = self.pick(scope.matrices), self.condition(scope), self.matrix(scope, 1)
+        self.line(depth, f"{name} = {first} if {condition} else {second}")
         scope.matrices.append(name)
 
     def output(self, scope: Scope, depth: int, in_loop: bool) -> None:
@@ -368,7 +369,7 @@ def difference(expected: Outcome, got: Outcome) -> str:
     for what, wanted, found in groups:
         for i, (a, b) in enumerate(zip(wanted, found, strict=True)):
             if (a is None) != (b is None):
-                return f"{what} {i}: expected {'None' if a is None else 'a tensor'}, got {'None' if b is None else 'a tensor'}"
+                return f"{what} {i}: expected {a if a is None else 'a tensor'}, got {b if b is None else 'a tensor'}"
             if a is not None and not np.allclose(a, b, rtol=1e-6, atol=1e-8, equal_nan=True):
                 return f"{what} {i}: expected {a}, got {b}"
     return ""

@@ -1,7 +1,7 @@
 """Who executes an op: the seam between torch's signatures (`ops/library`) and their two executions.
 
-Library functions (`ops/library`) normalise arguments, promote and cast, then call `backend().apply(...)`. The eager backend
-computes and records on the tape; the symbolic backend, installed while the frontend evaluates a call into the
+Library functions (`ops/library`) normalise arguments, promote and cast, then call `backend().apply(...)`. The eager
+backend computes and records on the tape; the symbolic backend, installed while the frontend evaluates a call into the
 library, emits graph nodes. The library is therefore written once.
 """
 

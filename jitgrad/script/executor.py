@@ -21,8 +21,15 @@ from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Graph
 from jitgrad.script.results import result_writer
-from jitgrad.script.sources import (EntryWriter, argument_guards, describe, input_symbols, resolve, type_of_tensor,
-                                    Unreadable)
+from jitgrad.script.sources import (
+    EntryWriter,
+    Unreadable,
+    argument_guards,
+    describe,
+    input_symbols,
+    resolve,
+    type_of_tensor,
+)
 
 
 class CacheInfo(NamedTuple):
@@ -66,7 +73,7 @@ class Timing:
 class Specialisation:
     """A scripted function compiled for one key."""
 
-    __slots__ = ("assumptions", "enter", "function", "has_size_guards", "leave", "script", "timing", "writes")
+    __slots__ = ("assumptions", "enter", "function", "has_size_guards", "leave", "script", "timing")
 
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str):
         started = time.perf_counter()
@@ -77,7 +84,6 @@ class Specialisation:
         self.function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
         self.enter = self._write_enter(params, values)
         self.leave = result_writer(script.result, script.graph.outputs)
-        self.writes = tuple(sorted({n for n in script.written}))
         self.timing = Timing(total=1e3 * (time.perf_counter() - started))
 
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:

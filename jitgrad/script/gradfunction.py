@@ -8,6 +8,8 @@ may be outstanding and their backward passes run in any order. `create_graph=Tru
 from __future__ import annotations
 
 import functools
+import json
+import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,6 +20,7 @@ from jitgrad.script.autodiff import Derivative, differentiate, gradient_function
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Graph
 from jitgrad.script.passes import pipeline
+from jitgrad.script.text import parse, to_text
 
 Program = Callable[..., list[Any]]
 
@@ -26,32 +29,48 @@ class GraphFunction:
     """Call with one object (Tensor or number) per graph input; returns Tensors and numbers, one per graph output.
 
     Args:
-        graph: after passes.
+        graph: after passes; or its text.
         wrt: the inputs that need a gradient; empty: no derivative is compiled.
         differentiable: outputs that get this call's history.
         name: for messages and the tape.
+        tensors: outputs that are tensors (or absent).
+        n_outputs: number of graph outputs; what the forward program returns after them are residuals.
     """
 
-    def __init__(self, graph: Graph, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str):
-        self.graph, self.wrt, self.name = graph, wrt, name
+    def __init__(self, graph: Graph | str, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str,
+                 tensors: tuple[int, ...], n_outputs: int):
+        self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
-        self.n_outputs = len(graph.outputs)
-        self._tensors = tuple(i for i, v in enumerate(graph.outputs) if _is_tensor(v.type))
+        self.n_outputs = n_outputs
+        self._tensors = tensors
         self._lock = threading.Lock()
-        self._derivative: Derivative | None = None
         self._backwards: dict[tuple[bool, ...], Program] = {}
         self._gradients: dict[tuple[bool, ...], GraphFunction] = {}
         self._compiled: list[Any] = []
-        everything = tuple(True for _ in self.differentiable)
-        if self.differentiable:
-            self._derivative = differentiate(graph, wrt, self.differentiable)
-            graphs = {"forward": pipeline.run(self._derivative.forward),
-                      "backward": pipeline.run(self._derivative.backward(everything))}
-            programs = self._programs(graphs)
-            self.forward = programs["forward"]
-            self._backwards[everything] = programs["backward"]
-        else:
-            self.forward = self._programs({"forward": graph})["forward"]
+        self.forward: Program
+
+    @property
+    def graph(self) -> Graph:
+        """The graph (parsed on demand where the program came from the disk cache)."""
+        if isinstance(self._graph, str):
+            self._graph = parse(self._graph)
+        return self._graph
+
+    @functools.cached_property
+    def derivative(self) -> Derivative:
+        """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
+        return differentiate(self.graph, self.wrt, self.differentiable)
+
+    def _compile(self) -> None:
+        """Forward, and backward for cotangents of every output: one native module."""
+        if not self.differentiable:
+            self.forward = self._programs({"forward": self.graph})["forward"]
+            return
+        everything = (True,) * len(self.differentiable)
+        programs = self._programs({"forward": pipeline.run(self.derivative.forward),
+                                   "backward": pipeline.run(self.derivative.backward(everything))})
+        self.forward = programs["forward"]
+        self._backwards[everything] = programs["backward"]
 
     @classmethod
     def prepare(cls, graph: Graph, objects: Sequence[Any], name: str,
@@ -64,11 +83,39 @@ class GraphFunction:
             wrt = tuple(i for i, o in enumerate(objects) if getattr(o, "requires_grad", False))
         if differentiable is None:
             differentiable = [i for i, v in enumerate(graph.outputs) if _is_floating(v.type)]
-        return cls(pipeline.run(graph), wrt, tuple(i for i in differentiable if _is_floating(graph.outputs[i].type)),
-                   name)
+        optimised = pipeline.run(graph)
+        types = [v.type for v in graph.outputs]
+        function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
+                       tuple(i for i, t in enumerate(types) if _is_tensor(t)), len(types))
+        function._compile()
+        return function
+
+    def to_bytes(self) -> bytes | None:
+        """Everything that another process needs to run this; None where the program cannot be stored."""
+        if config.current().interpret or not self._compiled or not self._compiled[0].storable:
+            return None
+        header = {"wrt": self.wrt, "differentiable": self.differentiable, "name": self.name, "tensors": self._tensors,
+                  "n_outputs": self.n_outputs}
+        return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GraphFunction:
+        """The inverse of `to_bytes`: loads native code; the graph's text is parsed only if somebody asks."""
+        from jitgrad.codegen.cpu import Compiled
+
+        header_bytes, text, program = unpack(data)
+        header = json.loads(header_bytes)
+        function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
+                       tuple(header["tensors"]), header["n_outputs"])
+        compiled = Compiled.from_bytes(program)
+        function._compiled.append(compiled)
+        function.forward = compiled["forward"]
+        if function.differentiable:
+            function._backwards[(True,) * len(function.differentiable)] = compiled["backward"]
+        return function
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
-        if config.interpret:
+        if config.current().interpret:
             return {name: functools.partial(interpret, graph) for name, graph in graphs.items()}
         from jitgrad.codegen.cpu import compile
 
@@ -95,6 +142,11 @@ class GraphFunction:
         del outputs[self.n_outputs:]
         return self._record(objects, outputs, residuals)
 
+    def rebase(self, target: Any, outputs: Sequence[Any], index: int) -> None:
+        """Give tensor `target`, which the program wrote in place, the history of graph output `index`."""
+        if index in self.differentiable:
+            target._rebase(outputs[index])
+
     def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any]) -> list[Any]:
         from jitgrad.eager.node import Node
         from jitgrad.eager.tensor import wrap
@@ -120,8 +172,7 @@ class GraphFunction:
     def _compile_backward(self, present: tuple[bool, ...]) -> Program:
         with self._lock:
             if present not in self._backwards:
-                assert self._derivative is not None
-                graph = pipeline.run(self._derivative.backward(present))
+                graph = pipeline.run(self.derivative.backward(present))
                 self._backwards[present] = self._programs({"backward": graph})["backward"]
             return self._backwards[present]
 
@@ -135,6 +186,23 @@ class GraphFunction:
                 graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
                 gradient = self._gradients[present] = GraphFunction.prepare(graph, given, self.name + "Backward")
         return _reached(gradient(given, [getattr(o, "_data", o) for o in given]))
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as one."""
+    return b"".join(struct.pack("<q", len(p)) + p for p in parts)
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """The inverse of `pack`. Raises ValueError for a truncated string."""
+    parts, at = [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<q", data, at)
+        at += 8 + length
+        if length < 0 or at > len(data):
+            raise ValueError("truncated data")
+        parts.append(data[at - length:at])
+    return parts
 
 
 def _reached(flat: Sequence[Any]) -> list[Any]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
@@ -49,57 +49,75 @@ def effect(op: str, attrs: Mapping[str, Any]) -> Effect:
     return EFFECTS.get(op, Effect.NONE)
 
 
-def _arithmetic(types: Sequence[Type]) -> Type:
+Rule = Callable[[tuple[Type, ...], Mapping[str, Any]], Type]
+
+
+def _arithmetic(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
     if NUMBER in types:
         return NUMBER
     return FLOAT if FLOAT in types else INT
 
 
+def _bitwise(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+    return BOOL if all(t == BOOL for t in types) else INT
+
+
+def _math(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+    fn = attrs["fn"]
+    return INT if fn in MATH_TO_INT else BOOL if fn in MATH_TO_BOOL else FLOAT
+
+
+def _const(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+    value = attrs["value"]
+    return BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
+
+
+def _item(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+    tensor = types[0]
+    assert isinstance(tensor, TensorType)
+    return (BOOL, INT, FLOAT)[tensor.dtype.category]
+
+
+def _elem(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+    holder = types[0]
+    assert isinstance(holder, (OptionalType, SeqType))
+    return holder.elem
+
+
+def _filled(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
+    return TensorType(attrs["dtype"], attrs["shape"])
+
+
+_KINDS: Mapping[str, Type] = {"bool": BOOL, "int": INT, "float": FLOAT, "number": NUMBER}
+
+#: type rules of the ops with one output that are not rows of the op table
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(ARITHMETIC, _arithmetic),
+    **dict.fromkeys((*COMPARISONS, "num.not", "opt.has"), lambda types, attrs: BOOL),
+    **dict.fromkeys(("num.and", "num.or", "num.xor"), _bitwise),
+    **dict.fromkeys(("num.lshift", "num.rshift", "dim.value", "dim.bind", "seq.len"), lambda types, attrs: INT),
+    **dict.fromkeys(UNARY, lambda types, attrs: INT if types[0] == BOOL else types[0]),
+    **dict.fromkeys(("fill", "full"), _filled),
+    **dict.fromkeys(("opt.get", "seq.get"), _elem),
+    "num.truediv": lambda types, attrs: FLOAT,
+    "num.math": _math,
+    "num.const": _const,
+    "num.cast": lambda types, attrs: _KINDS[attrs["to"]],
+    "num.select": lambda types, attrs: types[1],
+    "item": _item,
+    "opt.some": lambda types, attrs: OptionalType(types[0]),
+    "opt.none": lambda types, attrs: OptionalType(attrs["type"]),
+}
+
+_NO_OUTPUTS = frozenset({"check", "print", "commit"})
+
+
 def infer(op: str, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> tuple[Type, ...]:
     """Output types of a node. Raises KeyError for an unknown op."""
-    if op in ARITHMETIC:
-        return (_arithmetic(types),)
-    if op == "num.truediv":
-        return (FLOAT,)
-    if op in COMPARISONS or op == "num.not" or op in ("opt.has",):
-        return (BOOL,)
-    if op in BITWISE:
-        return (BOOL if all(t == BOOL for t in types) and op in ("num.and", "num.or", "num.xor") else INT,)
-    if op in UNARY:
-        return (INT if types[0] == BOOL else types[0],)
-    if op == "num.math":
-        fn = attrs["fn"]
-        return (INT if fn in MATH_TO_INT else BOOL if fn in MATH_TO_BOOL else FLOAT,)
-    if op == "num.const":
-        value = attrs["value"]
-        return (BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT,)
-    if op == "num.cast":
-        return ({"bool": BOOL, "int": INT, "float": FLOAT, "number": NUMBER}[attrs["to"]],)
-    if op == "num.select":
-        return (types[1],)
-    if op in ("dim.value", "seq.len"):
-        return (INT,)
-    if op == "dim.bind":
-        return (INT,)
-    if op == "item":
-        t = types[0]
-        assert isinstance(t, TensorType)
-        return ((BOOL, INT, FLOAT)[t.dtype.category],)
-    if op == "fill":
-        return (TensorType(attrs["dtype"], attrs["shape"]),)
-    if op == "full":
-        return (TensorType(attrs["dtype"], attrs["shape"]),)
-    if op == "opt.some":
-        return (OptionalType(types[0]),)
-    if op == "opt.none":
-        return (OptionalType(attrs["type"]),)
-    if op == "opt.get":
-        assert isinstance(types[0], OptionalType)
-        return (types[0].elem,)
-    if op == "seq.get":
-        assert isinstance(types[0], SeqType)
-        return (types[0].elem,)
-    if op in ("check", "print", "commit"):
+    rule = RULES.get(op)
+    if rule is not None:
+        return (rule(types, attrs),)
+    if op in _NO_OUTPUTS:
         return ()
     from jitgrad.ops import OPS
 
@@ -107,5 +125,16 @@ def infer(op: str, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> tuple[T
     return result if isinstance(result, tuple) else (result,)
 
 
-__all__ = ["ARITHMETIC", "BITWISE", "COMPARISONS", "EFFECTS", "Effect", "MATH_TO_BOOL", "MATH_TO_INT", "STRUCTURAL",
-           "UNARY", "effect", "infer"]
+__all__ = [
+    "ARITHMETIC",
+    "BITWISE",
+    "COMPARISONS",
+    "EFFECTS",
+    "MATH_TO_BOOL",
+    "MATH_TO_INT",
+    "STRUCTURAL",
+    "UNARY",
+    "Effect",
+    "effect",
+    "infer",
+]

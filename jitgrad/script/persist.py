@@ -18,7 +18,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dims import Call, Dim, Size, Symbol
-from jitgrad.ops.types import (BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type)
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
 
 Json = Any
@@ -152,7 +152,7 @@ class Writer:
     def guard(self, guard: sig.Guard) -> Json:
         value = guard.value
         if isinstance(value, sig.TensorKey):
-            stored = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
+            stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
         elif guard.kind in ("len", "absent"):
             stored = value if isinstance(value, int) else None
         else:
@@ -185,6 +185,9 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str, type(None), dtypes.dtype))
 
 
+_NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
+
+
 class Reader:
     """The inverse of `Writer` in a process where the root function is `root` and was called with `values`."""
 
@@ -210,7 +213,7 @@ class Reader:
                 return SeqType(self.type(elem))
             case ["optional", elem]:
                 return OptionalType(self.type(elem))
-        return {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}[stored[0]]
+        return _NUMBERS[stored[0]]
 
     def attr(self, stored: Json) -> Any:
         if stored[0] == "size":
