@@ -1,4 +1,4 @@
-"""What the frontend hands to the executor: a graph, the sources of its inputs, what was assumed, how to rebuild results."""
+"""What the frontend gives the executor: a graph, its inputs' sources, what was assumed, how to rebuild results."""
 
 from __future__ import annotations
 
