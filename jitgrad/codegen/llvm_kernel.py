@@ -55,8 +55,8 @@ def parameters(kernel: Kernel) -> list[Parameter]:
     """
     result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
     result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]
-    for holder in (*kernel.operands, *kernel.body):
-        result += [Parameter("stride", "i64", s) for s in holder.strides if not isinstance(s, int)]
+    for strides in [*[o.strides for o in kernel.operands], *[s.strides for s in kernel.body]]:
+        result += [Parameter("stride", "i64", s) for s in strides if not isinstance(s, int)]
     result += [Parameter("scalar", COMPUTED[d.name], k) for k, d in enumerate(kernel.scalars)]
     return result
 
@@ -333,7 +333,7 @@ class _Emitter:
         assert found is not None
         return found.splat(self.plan.lanes) if vector else found
 
-    def set(self, i: int, value: V) -> None:
+    def define(self, i: int, value: V) -> None:
         self.values[i] = value
         self.splats[i] = value.splat(self.plan.lanes) if self.plan.splat[i] and value.lanes == 1 else None
 
@@ -384,7 +384,7 @@ class _Emitter:
             args = [self.value(a, vector) for a in stmt.args]
             source = self.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
             value = EMIT[op](args, source, stmt.dtype or source, stmt.value)
-        self.set(i, value)
+        self.define(i, value)
 
     def single(self, i: int) -> V:
         """A reduction over no axes."""
@@ -578,8 +578,7 @@ class _Emitter:
         if self.plan.lane >= self.n_outer:
             while group[0].lanes > 1:
                 group = self.merge_one(i, [g.half(0) for g in group], [g.half(1) for g in group])
-        fn = self.kernel.body[i].fn
-        self.set(i, group[1] if len(group) == 2 else self.reduced(i, group[0], self.acc_dtype(i)))
+        self.define(i, group[1] if len(group) == 2 else self.reduced(i, group[0], self.acc_dtype(i)))
 
     def reduced(self, i: int, value: V, source: dtypes.dtype) -> V:
         stmt = self.kernel.body[i]

@@ -54,9 +54,10 @@ def mangle(elem: str, lanes: int) -> str:
 class Code:
     """Lines of one function, fresh names, and the declarations it needs (full text, by name)."""
 
-    __slots__ = ("count", "declares", "externals", "lines")
+    __slots__ = ("count", "declares", "externals", "has_fma", "lines")
 
-    def __init__(self) -> None:
+    def __init__(self, has_fma: bool = True) -> None:
+        self.has_fma = has_fma
         self.lines: list[str] = []
         self.count = 0
         self.declares: dict[str, str] = {}
@@ -221,6 +222,10 @@ class V:
     def fma(self, b: V | Number, c: V | Number) -> V:
         """self * b + c, rounded once."""
         return self.intrinsic("fma", b, c)
+
+    def mad(self, b: V | Number, c: V | Number) -> V:
+        """self * b + c, in one instruction where the machine has one (else rounded twice)."""
+        return self.fma(b, c) if self.code.has_fma else self * b + c
 
     def abs(self) -> V:
         if self.elem in FLOAT_TYPES:
