@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jitgrad import config
+from jitgrad.script import diskcache
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Graph
@@ -62,29 +62,23 @@ def eager_mode() -> Any:
         _mode.eager = before
 
 
-@dataclass(slots=True)
-class Timing:
-    """Milliseconds spent preparing one specialisation."""
-
-    frontend: float = 0.0
-    total: float = 0.0
-
-
 class Specialisation:
-    """A scripted function compiled for one key."""
+    """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
     __slots__ = ("assumptions", "enter", "function", "has_size_guards", "leave", "script", "timing")
 
-    def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str):
-        started = time.perf_counter()
+    def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
+                 function: GraphFunction | None = None):
         self.script = script
         self.assumptions = [g for p in params for g in argument_guards(sig.Arg(p), values[p])] + script.guards
         self.has_size_guards = bool(script.size_guards)
-        objects = [resolve(s, values) for s in script.inputs]
-        self.function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
+        if function is None:
+            objects = [resolve(s, values) for s in script.inputs]
+            function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
+        self.function = function
         self.enter = self._write_enter(params, values)
-        self.leave = result_writer(script.result, script.graph.outputs)
-        self.timing = Timing(total=1e3 * (time.perf_counter() - started))
+        self.leave = result_writer(script.result)
+        self.timing = 0.0
 
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
         """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
@@ -253,18 +247,26 @@ class ScriptFunction:
                                  for s in self._specialisations if s.has_size_guards)
         self._misses += 1
         started = time.perf_counter()
-        args, kwargs = self._call_arguments(values)
-        script = build(self.eager, args, kwargs, optimistic=optimistic)
-        script.parameters = self._params
-        frontend = 1e3 * (time.perf_counter() - started)
-        specialisation = Specialisation(script, self._params, values, self.__name__)
-        specialisation.timing.frontend = frontend
-        specialisation.timing.total += frontend
+        key = diskcache.key(self.eager, values, optimistic)
+        stored = diskcache.load(key, self.eager, values)
+        if stored is not None:
+            script, function = stored
+            script.parameters = self._params
+            specialisation = Specialisation(script, self._params, values, self.__name__, function)
+            self._disk_hits += 1
+        else:
+            args, kwargs = self._call_arguments(values)
+            script = build(self.eager, args, kwargs, optimistic=optimistic)
+            script.parameters = self._params
+            specialisation = Specialisation(script, self._params, values, self.__name__)
+            diskcache.save(key, self.eager, script, specialisation.function)
+        specialisation.timing = 1e3 * (time.perf_counter() - started)
         self._specialisations.insert(0, specialisation)
         self._compilations += 1
         if reason:
             self.recompilations.append(reason)
-        config.log(1, f"compiled {self.__qualname__} in {specialisation.timing.total:.1f} ms"
+        config.log(1, f"compiled {self.__qualname__} in {specialisation.timing:.1f} ms"
+                      + (" from the disk cache" if stored is not None else "")
                       + (f" (recompiled: {reason})" if reason else ""))
         return specialisation
 
@@ -276,7 +278,7 @@ class ScriptFunction:
     @property
     def compile_ms(self) -> float:
         """Milliseconds spent preparing all specialisations so far: frontend, passes, code generation."""
-        return sum(s.timing.total for s in self._specialisations)
+        return sum(s.timing for s in self._specialisations)
 
     # --- seeing ----------------------------------------------------------------------------------------------------
 

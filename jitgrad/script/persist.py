@@ -13,7 +13,7 @@ import importlib
 import json
 import marshal
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jitgrad import dtypes
@@ -294,8 +294,8 @@ class Reader:
 # --- the whole -----------------------------------------------------------------------------------------------------
 
 
-def dump(root: Any, script: sig.ScriptGraph, functions: Sequence[Callable[..., Any]]) -> bytes:
-    """`script` without its graph's nodes. `functions` are all whose source was compiled into it. Raises NotStorable."""
+def dump(root: Any, script: sig.ScriptGraph) -> bytes:
+    """`script` without its graph's nodes. Raises NotStorable."""
     writer = Writer(root)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
@@ -305,18 +305,17 @@ def dump(root: Any, script: sig.ScriptGraph, functions: Sequence[Callable[..., A
         "result": writer.result(script.result),
         "commits": [[i, writer.source(s)] for i, s in script.commits.items()],
         "written": list(script.written.items()),
-        "functions": [["root", code_hash(f)] if f is root else
-                      ["import", f.__module__, f.__qualname__, code_hash(f)] for f in functions],
+        "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
         "log": script.log,
     }
     data["not_one"] = [s.not_one for s in writer.symbols]
     return json.dumps(data).encode()
 
 
-def load(root: Any, values: dict[str, Any], data: bytes) -> tuple[sig.ScriptGraph, list[Type]] | None:
+def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | None:
     """The inverse of `dump` for a call with parameters `values`; None where something that was read has changed.
 
-    The ScriptGraph has an empty graph; the types of its inputs come beside it.
+    The ScriptGraph's graph has inputs, with their types, and nothing else.
     """
     from jitgrad.script.ir import Block, Graph, Value
 
@@ -331,7 +330,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> tuple[sig.ScriptGrap
         if any(g is None for g in guards):
             return None
         types_ = [reader.type(t) for t in stored["input_types"]]
-        script = sig.ScriptGraph(
+        return sig.ScriptGraph(
             graph=Graph(Block(params=tuple(Value(t) for t in types_))),
             inputs=[reader.source(s) for s in stored["inputs"]],
             guards=[g for g in guards if g is not None],
@@ -341,4 +340,3 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> tuple[sig.ScriptGrap
             written=dict(stored["written"]), log=stored["log"])
     except NotStorable:
         return None
-    return script, types_

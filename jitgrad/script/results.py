@@ -7,15 +7,14 @@ from typing import Any
 
 from jitgrad.dims import Dim, Size, substitute
 from jitgrad.script import signature as sig
-from jitgrad.script.ir import Value, map_attr
+from jitgrad.script.ir import map_attr
 
 
-def result_writer(result: sig.Result, outputs: Sequence[Value]) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
     """`leave(objects, outputs)`: the function's result.
 
     Args:
-        result: the result tree.
-        outputs: the graph's outputs (unused sizes are dropped; the run-time list may be longer).
+        result: the result tree; its indices refer to the graph's inputs (as objects) and outputs.
     """
     writer = _Writer()
     expression = writer.expression(result)

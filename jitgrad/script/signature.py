@@ -162,6 +162,8 @@ class ScriptGraph:
             final value; the executor gives the tensor that history.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
         parameters: names of the function's parameters (filled in by the executor).
+        functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
+            cache compares their code).
         log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
     """
 
@@ -174,4 +176,5 @@ class ScriptGraph:
     written: dict[int, int] = field(default_factory=dict)
     differentiable: tuple[int, ...] | None = None
     parameters: tuple[str, ...] = ()
+    functions: list[Any] = field(default_factory=list)
     log: list[str] = field(default_factory=list)

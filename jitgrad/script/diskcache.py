@@ -1,0 +1,79 @@
+"""Specialisations on disk: a second process skips the frontend, the passes and LLVM.
+
+The key is what can be known before looking: the function's name and code, the call's types, the mode, the versions and
+the machine. The entry holds what its compilation read; `persist.load` compares that with this process. An entry that
+cannot be used is overwritten by the compilation that follows.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from jitgrad import config, dtypes
+from jitgrad.script import persist
+from jitgrad.script import signature as sig
+from jitgrad.script.gradfunction import GraphFunction, pack, unpack
+from jitgrad.script.sources import argument_guards
+
+
+@functools.cache
+def _build() -> str:
+    """What every entry depends on: this package's own files, Python, LLVM and the processor."""
+    from jitgrad.codegen import engine
+
+    package = Path(__file__).parent.parent
+    files = sorted((str(p.relative_to(package)), p.stat().st_size, p.stat().st_mtime_ns) for p in package.rglob("*.py"))
+    return json.dumps([files, sys.version, engine.identity()])
+
+
+def key(function: Any, values: dict[str, Any], optimistic: bool) -> str | None:
+    """The entry's name for a call, or None where the call cannot be stored."""
+    knobs = config.current()
+    if not knobs.cache or knobs.interpret:
+        return None
+    from jitgrad.eager.grad_mode import is_grad_enabled
+
+    writer = persist.Writer(function)
+    try:
+        guards = [writer.guard(g) for name, value in values.items() for g in argument_guards(sig.Arg(name), value)]
+        facts = [function.__module__, function.__qualname__, persist.code_hash(function), guards, optimistic,
+                 is_grad_enabled(), dtypes.get_default_dtype().name]
+    except persist.NotStorable:
+        return None
+    return hashlib.sha256((json.dumps(facts) + _build()).encode()).hexdigest()
+
+
+def load(entry: str | None, function: Any, values: dict[str, Any]) -> tuple[sig.ScriptGraph, GraphFunction] | None:
+    """The stored specialisation, if there is one and all that it read is still so."""
+    if entry is None:
+        return None
+    from jitgrad.codegen import store
+
+    data = store.get(entry)
+    if data is None:
+        return None
+    script_bytes, program = unpack(data)
+    script = persist.load(function, values, script_bytes)
+    return None if script is None else (script, GraphFunction.from_bytes(program))
+
+
+def save(entry: str | None, function: Any, script: sig.ScriptGraph, compiled: GraphFunction) -> None:
+    """Store a specialisation if it can be."""
+    if entry is None or not script.functions:
+        return
+    from jitgrad.codegen import store
+
+    program = compiled.to_bytes()
+    if program is None:
+        return
+    try:
+        data = persist.dump(function, script)
+    except persist.NotStorable as reason:
+        config.log(1, f"{function.__qualname__} is not stored on disk: {reason}")
+        return
+    store.put(entry, pack([data, program]))
