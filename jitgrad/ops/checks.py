@@ -49,7 +49,8 @@ class Checker:
             m, n = a[axis - rank + len(a)], b[axis - rank + len(b)]
             if m != n:
                 self.one_of(m, n, lambda m=m, n=n, axis=axis: (  # type: ignore[misc]
-                    f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension {axis}"))
+                    f"The size of tensor a ({m}) must match the size of tensor b ({n}) at non-singleton dimension "
+                    f"{axis}"))
 
 
 C = Checker()
@@ -84,8 +85,8 @@ def expand(C: Checker, x: Any, *, shape: Shape) -> None:
     lead = len(shape) - x.ndim
     for axis, size in enumerate(x.shape, lead):
         if size not in (1, shape[axis]):
-            message = (f"The expanded size of the tensor ({shape[axis]}) must match the existing size ({size}) at "
-                       f"non-singleton dimension {axis}.  Target sizes: {_list(shape)}.  Tensor sizes: {_list(x.shape)}")
+            message = (f"The expanded size of the tensor ({shape[axis]}) must match the existing size ({size}) at non-"
+                       f"singleton dimension {axis}.  Target sizes: {_list(shape)}.  Tensor sizes: {_list(x.shape)}")
             C.equal(size, shape[axis], lambda message=message: message)  # type: ignore[misc]
 
 
@@ -145,13 +146,14 @@ def gather(name: str) -> Callable[..., None]:
 
 
 def matmul(C: Checker, a: Any, b: Any) -> None:
-    m, k, k2, n = a.shape[-2], a.shape[-1], b.shape[-2], b.shape[-1]
+    k, k2, n = a.shape[-1], b.shape[-2], b.shape[-1]
 
     def message() -> str:
         if b.ndim == 2:  # torch folds the batch into the rows
             return f"mat1 and mat2 shapes cannot be multiplied ({product(a.shape[:-1])}x{k} and {k2}x{n})"
         batch = product(broadcast_shapes(a.shape[:-2], b.shape[:-2]))
-        return f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {k}] but got: [{batch}, {k2}]."
+        return (f"Expected size for first two dimensions of batch2 tensor to be: [{batch}, {k}] but got: "
+                f"[{batch}, {k2}].")
 
     if a.ndim > 2 and b.ndim > 2:
         C.broadcast(a.shape[:-2], b.shape[:-2])

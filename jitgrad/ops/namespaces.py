@@ -2,8 +2,8 @@
 
 `Namespace` resolves `F.<op>` to the row and hands it to `apply`. To make one, subclass it and give:
 
-- `apply(op, xs, attrs)`: run, record or emit `op` on handles (for `fill` and `random.*` on numbers); a composite row may
-  be expanded with `self.expand_composite(op, xs, attrs)`. Returns a handle or a tuple of handles.
+- `apply(op, xs, attrs)`: run, record or emit `op` on handles (for `fill` and `random.*` on numbers); a composite row
+  may be expanded with `self.expand_composite(op, xs, attrs)`. Returns a handle or a tuple of handles.
 - `lift(value, d)`: a 0-dim handle of dtype `d` from a Python number. Not needed where operands may be literals.
 
 Everything else (zeros_like, expand_like, ..., sum_to) has a definition in terms of rows and may be overridden where
@@ -225,7 +225,7 @@ def _np(d: Any) -> np.dtype[Any]:
     return d.np if isinstance(d, dtype) else d
 
 
-def unbroadcast(g: Any, shape: Sequence[int]) -> Any:
+def unbroadcast(g: Any, shape: Shape) -> Any:
     """Array g summed to `shape`, from which it was broadcast; g itself where the shapes agree."""
     if g.shape == shape:
         return g

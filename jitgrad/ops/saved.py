@@ -81,7 +81,7 @@ def saved(op: OpDef, needs: Sequence[bool] | None = None, *, types: Sequence[Any
     found = op.cache.get(key)
     if found is None:
         found = op.cache[key] = _run(op, needs, types, attrs)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _run(op: OpDef, needs: Sequence[bool] | None, types: Sequence[Any] | None, attrs: dict[str, Any] | None) -> Saved:

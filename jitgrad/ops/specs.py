@@ -198,7 +198,7 @@ def gather(x: TensorType, i: TensorType, *, axis: int) -> TensorType:
 
 
 def nonzero(x: TensorType) -> TensorType:
-    """int64[n, rank] with a fresh symbol n. Emitters of the node pass `types` and `binds` with a symbol of their own."""
+    """int64[n, rank] with a fresh symbol n. Whoever emits the node passes `types` and `binds` with its own symbol."""
     return TensorType(int64, (dims.dim(Symbol("n")), x.ndim))
 
 

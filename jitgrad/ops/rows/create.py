@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from jitgrad import dtypes, random
 from jitgrad.ops import specs
 from jitgrad.ops.opdef import CREATE, NONDIFF, RANDOM, register

@@ -100,7 +100,8 @@ def _written(view: str) -> Any:
         from jitgrad.ops.opdef import OPS
 
         row = OPS[view]
-        assert row.samples is not None and row.impl is not None
+        assert row.samples is not None
+        assert row.impl is not None
         return [((x, rng.normal(size=row.impl(np, x, **attrs).shape)), attrs) for (x,), attrs in row.samples(rng)]
     return samples
 
