@@ -35,7 +35,7 @@ def _pieces(xp: Any, x: Any, *pieces: tuple[Any, Kernel]) -> Any:
     return y
 
 
-def _polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+def _polynomial(x: Any, coefficients: Sequence[Any]) -> Any:
     """Horner's rule, lowest coefficient first."""
     y = coefficients[-1]
     for c in reversed(coefficients[:-1]):
@@ -161,15 +161,18 @@ def erfinv(xp: Any, x: Any) -> Any:
 
     def central(v: Any) -> Any:
         q = v * 0.5
-        return q * _ratio(0.180625 - q * q, _A, _B)
+        return refined(v, q * _ratio(0.180625 - q * q, _A, _B) * math.sqrt(0.5))
 
     def tail(v: Any) -> Any:
         r = xp.sqrt(-xp.log((1.0 - v) * 0.5))
-        y = xp.where(r <= 5.0, _ratio(r - 1.6, _C, _D), _ratio(r - 5.0, _E, _F)) * math.sqrt(0.5)
-        step = (_erfc_tail(xp, y) - (1.0 - v)) * xp.exp(y * y) * (0.5 * math.sqrt(math.pi))  # Newton's
-        return xp.where(v == 1.0, np.inf, xp.where(y > 1.25, y + step, y))
+        return refined(v, xp.where(r <= 5.0, _ratio(r - 1.6, _C, _D), _ratio(r - 5.0, _E, _F)) * math.sqrt(0.5))
 
-    y = _pieces(xp, a, (a <= 0.85, lambda v: central(v) * math.sqrt(0.5)), ((a > 0.85) & (a <= 1.0), tail))
+    def refined(v: Any, y: Any) -> Any:  # one Newton step
+        far = y > 1.25
+        excess = xp.where(far, (1.0 - v) - _erfc_tail(xp, xp.where(far, y, 2.0)), _erf_double(xp, y) - v)
+        return y - excess * xp.exp(y * y) * (0.5 * math.sqrt(math.pi))
+
+    y = _pieces(xp, a, (a <= 0.85, central), ((a > 0.85) & (a < 1.0), tail), (a == 1.0, lambda v: v * np.inf))
     return xp.copysign(y, x)
 
 
@@ -254,8 +257,8 @@ def lgamma(xp: Any, x: Any) -> Any:
     Between negative integers lgamma crosses zero; there the error is absolute, not relative.
     """
     a = xp.abs(x)
-    y = _pieces(xp, a, (a < 2.0, lambda v: _lgamma_near(xp, v)), ((a >= 2.0) & (a < 8.0), lambda v: _lgamma_middle(xp, v)),
-                (a >= 8.0, lambda v: _lgamma_large(xp, v)))
+    y = _pieces(xp, a, (a < 2.0, lambda v: _lgamma_near(xp, v)),
+                ((a >= 2.0) & (a < 8.0), lambda v: _lgamma_middle(xp, v)), (a >= 8.0, lambda v: _lgamma_large(xp, v)))
     negative = x < 0
     if negative.any():
         tiny = a < 2.0 ** -70
@@ -342,7 +345,7 @@ def _zeta(xp: Any, s: int, x: Any) -> Any:
     for k, b in enumerate(_BERNOULLI, 1):
         coefficients.append(b * factor / math.factorial(2 * k))
         factor *= (s + 2 * k - 1) * (s + 2 * k)
-    total = power * (a / (s - 1) + 0.5 + _polynomial(z, coefficients) / a)
+    total = a ** (1.0 - s) / (s - 1) + power * (0.5 + _polynomial(z, coefficients) / a)
     for t in reversed(terms):  # from the smallest
         total = total + t
     return xp.where(a == np.inf, 0.0, total)
