@@ -33,6 +33,7 @@ pointwise("hardtanh", 1, "x clamped to [min_val, max_val], flat at the bounds.",
 pointwise("relu6", 1, "x clamped to [0, 6].", compose=lambda F, x: F.hardtanh(x, min_val=0.0, max_val=6.0),
           traits={"idempotent", "zero_preserving", "cheap"}, domain=(-3.0, 9.0))
 pointwise("hardsigmoid", 1, "relu6(x + 3) / 6.", compose=lambda F, x: F.relu6(x + 3.0) / 6.0, traits={"cheap"},
+          vjp=lambda F, g, y, x: (F.where(F.logical_and(F.gt(x, -3.0), F.lt(x, 3.0)), g / 6.0, 0.0),),
           domain=(-5.0, 5.0))
 
 
@@ -47,12 +48,12 @@ pointwise("hardswish", 1, "x * relu6(x + 3) / 6.", compose=lambda F, x: x * F.re
 
 
 def _elu(F: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    return F.where(F.gt(x, 0), x * scale, F.expm1(x * input_scale) * (alpha * scale))
+    return F.where(F.le(x, 0), F.expm1(x * input_scale) * (alpha * scale), x * scale)
 
 
 def _elu_vjp(F: Any, g: Any, y: Any, x: Any, alpha: float, scale: float, input_scale: float) -> tuple[Any]:
-    low = F.where(F.gt(x, 0), 0.0, x)  # keeps exp finite where its value is not taken
-    return (F.where(F.gt(x, 0), g * scale, g * F.exp(low * input_scale) * (alpha * scale * input_scale)),)
+    low = F.where(F.le(x, 0), x, 0.0)  # keeps exp finite where its value is not taken
+    return (F.where(F.le(x, 0), g * F.exp(low * input_scale) * (alpha * scale * input_scale), g * scale),)
 
 
 pointwise("elu", 1, "scale * x where x is positive, else scale * alpha * (exp(input_scale * x) - 1).", compose=_elu,

@@ -63,9 +63,17 @@ pointwise("acos", 1, "Arc cosine.", "arccos", vjp=lambda F, g, y, x: (-(g * F.rs
           domain=(-0.9, 0.9))
 pointwise("atan", 1, "Arc tangent.", "arctan", vjp=lambda F, g, y, x: (g / (x * x + 1.0),),
           traits={"zero_preserving"})
+
+
+def _inverse_square(F: Any, a: Any, b: Any) -> Any:
+    """1 / (a^2 + b^2), and 0 at the origin, as in torch."""
+    d = a * a + b * b
+    return F.where(F.eq(d, 0), 0.0, 1.0 / F.where(F.eq(d, 0), 1.0, d))
+
+
 pointwise("atan2", 2, "The angle of the point (b, a).", "arctan2",
-          vjp=each(lambda F, g, y, a, b: g * (b * (1.0 / (a * a + b * b))),
-                   lambda F, g, y, a, b: g * -(a * (1.0 / (a * a + b * b)))))
+          vjp=each(lambda F, g, y, a, b: g * (b * _inverse_square(F, a, b)),
+                   lambda F, g, y, a, b: g * -(a * _inverse_square(F, a, b))))
 
 # --- hyperbolic ----------------------------------------------------------------------------------------------------
 

@@ -31,17 +31,22 @@ def _reverse_cumsum(F: Any, x: Any, axis: int) -> Any:
 def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
     """dx_i = sum over k >= i of g_k times the product of the other x_j, j <= k; no division by zero.
 
-    For x_i nonzero that is (sum of g_k y_k) / x_i. Only the first zero of a row has a gradient besides: there the
-    products are those of the row with this zero replaced by one. With several zeros in a row the second derivative
-    with respect to pairs of them is not represented.
+    For x_i nonzero that is (sum of g_k y_k) / x_i. At the first zero of a row the products are those of the row with
+    that zero replaced by one. At the second they are the first zero times those of the row with both replaced: zero,
+    but with the right slope, so that second derivatives are exact too.
     """
     zero = F.eq(x, 0)
     rank = F.cumsum(F.cast(zero, dtype=x.dtype), axis=axis)
-    first = F.logical_and(zero, F.eq(rank, 1))
-    around = F.cumprod(F.where(first, 1.0, x), axis=axis)
-    at_zero = F.where(first, _reverse_cumsum(F, F.where(F.ge(rank, 1), g * around, 0.0), axis), 0.0)
-    elsewhere = _reverse_cumsum(F, g * y, axis) / F.where(zero, 1.0, x)
-    return (F.where(zero, at_zero, elsewhere),)
+    first, second = F.logical_and(zero, F.eq(rank, 1)), F.logical_and(zero, F.eq(rank, 2))
+
+    def at(place: Any, replaced: Any, number: int) -> Any:
+        around = F.cumprod(F.where(replaced, 1.0, x), axis=axis)
+        total = _reverse_cumsum(F, F.where(F.ge(rank, number), g * around, 0.0), axis)
+        return F.where(place, total, 0.0)
+
+    first_zero = F.sum(F.where(first, x, 0.0), axes=(axis,), keepdim=True)
+    at_zero = at(first, first, 1) + first_zero * at(second, F.logical_or(first, second), 2)
+    return (F.where(zero, at_zero, _reverse_cumsum(F, g * y, axis) / F.where(zero, 1.0, x)),)
 
 
 register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum"), spec=specs.same, dtypes="number",
