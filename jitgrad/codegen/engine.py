@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 _lock = threading.RLock()
@@ -43,11 +44,12 @@ class _Llvm:
     """llvmlite's binding, the target machine and the pass list, set up once per process."""
 
     def __init__(self) -> None:
-        import llvmlite.binding as binding
+        import llvmlite.binding as binding  # noqa: TID251  (this is the one place)
 
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         self.binding = binding
+        self.version = ".".join(map(str, binding.llvm_version_info))
         triple = binding.get_process_triple()
         cpu = binding.get_host_cpu_name()
         features = binding.get_host_cpu_features()
@@ -155,3 +157,42 @@ def load(object_bytes: bytes, symbols: Mapping[str, int], exports: Iterable[str]
             builder.export_symbol(name)
         library = f"jitgrad{next(_numbering)}"
         return Loaded(builder.link(llvm.jit, library), library, names)
+
+
+# --- the run-time library ---
+
+def _runtime_object() -> tuple[bytes, list[str]]:
+    """The library's object and the names in it, from the disk cache if there.
+
+    The key is the source of the package that writes its text: making the text costs more than loading the object.
+    """
+    from jitgrad import kernels
+    from jitgrad.codegen import store
+
+    machine = host()
+    sources = [file.read_bytes() for file in sorted(Path(kernels.__path__[0]).glob("*.py"))]
+    disk = store.current()
+    key = store.key_of("runtime", _llvm().version, machine.identity, *sources)
+    found = disk.get(key) if disk is not None else None
+    if found is None:
+        from jitgrad.kernels import runtime
+
+        text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma)
+        found = ",".join(exports).encode() + b"\n" + compile_module(text)
+        if disk is not None:
+            disk.put(key, found)
+    names, _, compiled = found.partition(b"\n")
+    return compiled, names.decode().split(",")
+
+
+@lru_cache(maxsize=1)
+def _runtime() -> tuple[Loaded, dict[str, int]]:
+    compiled, names = _runtime_object()
+    loaded = load(compiled, {}, names)
+    return loaded, {name: loaded.address(name) for name in names}
+
+
+def runtime_symbols() -> dict[str, int]:
+    """Addresses of the math functions that kernels call, by name; compiles their library on first use."""
+    with _lock:
+        return _runtime()[1]

@@ -1,0 +1,188 @@
+"""The disk cache: bytes by key, shared by processes, capped in size.
+
+    found = store.current()          # None where JITGRAD_CACHE=off or the folder cannot be trusted
+    data = found.get(key)            # None: not there, or damaged
+    found.put(key, data)
+
+An entry is one file, written to a temporary name and renamed, so that readers see all of it or nothing; it starts with
+a checksum, and a damaged entry reads as absent and is written anew. Reading an entry renews its time; when the folder
+outgrows its limit the entries longest unread are removed. Entries hold machine code: the folder is created with mode
+0700, and one that others may write to is not used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from jitgrad import config
+
+MAGIC = b"jitgrad1"
+DIGEST = 32
+SUFFIX = ".entry"
+LIMIT = 512 << 20
+#: after eviction the folder holds at most this share of the limit
+KEPT = 0.75
+#: a temporary file this old (seconds) belongs to a process that died
+ABANDONED = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a store holds (entries, bytes) and how it served this process (hits, misses)."""
+
+    directory: str
+    entries: int
+    bytes: int
+    limit: int
+    hits: int
+    misses: int
+
+
+def key_of(*parts: bytes | str) -> str:
+    """A key from everything that an entry depends on."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+class Store:
+    """The entries of one folder. Methods may be called from any thread; any number of processes may share a folder."""
+
+    def __init__(self, directory: str | os.PathLike[str], limit: int = LIMIT):
+        self.directory, self.limit = Path(directory), limit
+        self._lock = threading.Lock()
+        self._written = 0  # bytes put since the folder was last measured
+        self._measured: int | None = None
+        self._hits = self._misses = 0
+
+    def _path(self, key: str) -> Path:
+        return self.directory / (key + SUFFIX)
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes put under `key`, or None where there is no whole entry."""
+        path = self._path(key)
+        try:
+            blob = path.read_bytes()
+        except OSError:
+            self._misses += 1
+            return None
+        payload = blob[len(MAGIC) + DIGEST:]
+        if blob[:len(MAGIC)] != MAGIC or blob[len(MAGIC):len(MAGIC) + DIGEST] != hashlib.sha256(payload).digest():
+            self._misses += 1
+            return None
+        with contextlib.suppress(OSError):  # removed meanwhile, or a read-only folder: only the order of eviction
+            os.utime(path)
+        self._hits += 1
+        return payload
+
+    def put(self, key: str, payload: bytes) -> bool:
+        """Store bytes; False (and one warning per process) where the folder cannot be written."""
+        blob = b"".join((MAGIC, hashlib.sha256(payload).digest(), payload))
+        temporary = ""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=".write-", dir=self.directory)
+            with os.fdopen(handle, "wb") as file:
+                file.write(blob)
+            os.replace(temporary, self._path(key))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                if temporary:
+                    os.unlink(temporary)
+            _warn_once(f"the disk cache {self.directory} cannot be written ({error}); programs will not be kept")
+            return False
+        with self._lock:
+            self._written += len(blob)
+            if self._measured is None or self._measured + self._written > self.limit:
+                self._evict()
+        return True
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        """(time of the last use, bytes, path) of every entry; removes what dead processes left."""
+        found = []
+        try:
+            with os.scandir(self.directory) as files:
+                for file in files:
+                    with contextlib.suppress(OSError):  # removed by another process
+                        status = file.stat(follow_symlinks=False)
+                        if file.name.endswith(SUFFIX):
+                            found.append((status.st_mtime, status.st_size, Path(file.path)))
+                        elif file.name.startswith(".write-") and status.st_mtime < time.time() - ABANDONED:
+                            os.unlink(file.path)
+        except OSError:  # no folder yet
+            return []
+        return found
+
+    def _evict(self) -> None:
+        entries = sorted(self._entries())
+        total = sum(size for _, size, _ in entries)
+        if total > self.limit:
+            for _, size, path in entries:
+                if total <= self.limit * KEPT:
+                    break
+                with contextlib.suppress(OSError):  # removed by another process: just as well
+                    path.unlink()
+                total -= size
+        self._measured, self._written = total, 0
+
+    def clear(self) -> int:
+        """Remove every entry; how many there were."""
+        removed = 0
+        for _, _, path in self._entries():
+            with contextlib.suppress(OSError):
+                path.unlink()
+                removed += 1
+        with self._lock:
+            self._measured, self._written = 0, 0
+        return removed
+
+    def stats(self) -> Stats:
+        """What the folder holds now."""
+        entries = self._entries()
+        return Stats(str(self.directory), len(entries), sum(size for _, size, _ in entries), self.limit, self._hits,
+                     self._misses)
+
+
+_warned: set[str] = set()
+_stores: dict[str, Store | None] = {}
+
+
+def _warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def _trusted(directory: Path) -> bool:
+    """Whether nobody but this user may write to the folder (or it does not exist yet)."""
+    try:
+        status = directory.stat()
+    except OSError:
+        return True
+    getuid = getattr(os, "getuid", None)
+    return getuid is None or (status.st_uid == getuid() and not status.st_mode & 0o022)
+
+
+def current() -> Store | None:
+    """The store of `config.cache`; None where it is off or others may write to the folder (then a warning)."""
+    directory = config.current().cache
+    if not directory:
+        return None
+    if directory not in _stores:
+        path = Path(directory)
+        if _trusted(path):
+            _stores[directory] = Store(path)
+        else:
+            _warn_once(f"the disk cache {directory} belongs to or can be written by others; it is not used")
+            _stores[directory] = None
+    return _stores[directory]

@@ -1,0 +1,155 @@
+"""float32 functions over the lanes of a `V` that are worth their own form; the others are computed in float64.
+
+At most 2 ulp over every bit pattern. Sources: Cephes (exp, log, sin, cos); erf by Chebyshev fits of this project.
+"""
+
+from __future__ import annotations
+
+import math
+
+from jitgrad.kernels.math64 import INF, polynomial, to_int
+from jitgrad.kernels.values import V
+
+LN2_HI, LN2_LO = 0.693359375, -2.12194440e-4  # the first has few bits: n * LN2_HI is exact
+
+
+def _clamp(x: V, low: float, high: float) -> V:
+    x = (x < low).where(low, x)
+    return (x > high).where(high, x)
+
+
+def _power_of_two(n: V) -> V:
+    return (n + 127).shl(23).cast("bitcast", "float")
+
+
+def scale(x: V, n: V) -> V:
+    """x * 2^n for integers n within +-250, rounded once."""
+    half = n.ashr(1)
+    return x * _power_of_two(half) * _power_of_two(n - half)
+
+
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+
+
+def _small_to_int(n: V) -> V:
+    """An integral float below 2^22 as i32; NaN gives any value."""
+    magic = 12582912.0
+    return (n + magic).bits() - n.code.const(magic, "float", n.lanes).bits()
+
+
+def exp(x: V) -> V:
+    x = _clamp(x, -105.0, 90.0)
+    n = (x * (1 / math.log(2))).intrinsic("roundeven")
+    r = n.mad(-LN2_LO, n.mad(-LN2_HI, x))
+    y = (r * r).mad(polynomial(r, _EXP), r) + 1.0
+    return scale(y, _small_to_int(n))
+
+
+def exp2(x: V) -> V:
+    x = _clamp(x, -152.0, 130.0)
+    n = x.intrinsic("roundeven")
+    f = x - n
+    r = f * math.log(2)
+    y = (r * r).mad(polynomial(r, _EXP), f.mad(1.9046543e-09, r)) + 1.0
+    return scale(y, _small_to_int(n))
+
+
+def expm1(x: V) -> V:
+    given = x
+    x = _clamp(x, -20.0, 90.0)
+    n = (x * (1 / math.log(2))).intrinsic("roundeven")
+    r = n.mad(-LN2_LO, n.mad(-LN2_HI, x))
+    e = (r * r).mad(polynomial(r, _EXPM1), r)
+    half = _power_of_two(_small_to_int(n) - 1)
+    y = half.mad(e, half - 0.5) * 2.0
+    y = n.eq(0).where(e, y)
+    return given.eq(0).where(given, y)
+
+
+_EXPM1 = tuple(1 / math.factorial(k) for k in range(8, 1, -1))
+
+_LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+        2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)
+
+
+def _split(x: V) -> tuple[V, V]:
+    """k (as float) and m in [sqrt(1/2), sqrt(2)) with x = 2^k m, for positive finite x."""
+    small = x < 1.1754943508222875e-38
+    x = small.where(x * 16777216.0, x)
+    bits = x.bits()
+    k = (bits + (0x3F800000 - 0x3F3504F3)).lshr(23) - 127
+    m = (bits - k.shl(23)).cast("bitcast", "float")
+    k = small.where(k - 24, k)
+    return k.cast("sitofp", "float"), m
+
+
+def _log_sum(k: V, f: V, extra: V | None = None) -> V:
+    """k ln2 + log(1 + f) + extra."""
+    z = f * f
+    y = f * z * polynomial(f, _LOG)
+    y = k.mad(LN2_LO, y)
+    if extra is not None:
+        y = y + extra
+    y = z.mad(-0.5, y)
+    return k.mad(LN2_HI, f + y)
+
+
+def log(x: V) -> V:
+    k, m = _split(x)
+    y = _log_sum(k, m - 1.0)
+    y = x.eq(0).where(-INF, y)
+    y = (x < 0).where(math.nan, y)
+    return (x.eq(INF) | x.isnan()).where(x, y)
+
+
+def log1p(x: V) -> V:
+    u = x + 1.0
+    near = (x > -0.2928) & (x < 0.4142)
+    k, m = _split(u)
+    correction = (u > 1.0).where(1.0 - (u - x), x - (u - 1.0)) / u
+    usual = near | u.eq(INF)
+    y = _log_sum(near.where(0.0, k), near.where(x, m - 1.0), usual.where(0.0, correction))
+    y = x.eq(0).where(x, y)
+    y = x.eq(-1.0).where(-INF, y)
+    y = (x < -1.0).where(math.nan, y)
+    return (x.eq(INF) | x.isnan()).where(x, y)
+
+
+_TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+
+
+def tanh(x: V) -> V:
+    a = x.abs()
+    z = a * a
+    small = (a * z).mad(polynomial(z, _TANH), a)
+    large = 1.0 - 2.0 / (exp(a + a) + 1.0)
+    return (a < 0.625).where(small, large).copysign(x)
+
+
+_PIO2 = (1.5703125, 4.837512969970703125e-4, 7.549789948768648e-8)
+_SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+#: above this the three-part reduction loses bits
+LARGE_ANGLE = 3000.0
+
+
+def circular(name: str, x: V) -> V:
+    """sin or cos for |x| <= LARGE_ANGLE."""
+    n = (x * (2 / math.pi)).intrinsic("roundeven")
+    r = x
+    for part in _PIO2:
+        r = n.mad(-part, r)
+    z = r * r
+    s = (r * z).mad(polynomial(z, _SIN), r)
+    c = (z * z).mad(polynomial(z, _COS), z.mad(-0.5, 1.0))
+    quadrant = _small_to_int(n)
+    if name == "cos":
+        quadrant = quadrant + 1
+        odd = (quadrant & 1).ne(0)
+    else:
+        odd = (quadrant & 1).ne(0)
+    value = odd.where(c, s)
+    return (quadrant & 2).ne(0).where(-value, value)
+
+
+__all__ = ["LARGE_ANGLE", "circular", "exp", "exp2", "expm1", "log", "log1p", "scale", "tanh", "to_int"]
