@@ -1,0 +1,222 @@
+"""What no result and no effect needs goes: nodes, and the carries, sequences and results of control flow.
+
+    %0: f32[N] = exp(%x)
+    %1: f32[N], %2: f32[N], %3: seq<f32[N]> = scan(%n, %x, %x){n_carries=2, reverse=False}:
+      body(%k: int, %p: f32[N], %q: f32[N]):
+        %4: f32[N] = mul(%p, %p)
+        %5: f32[N] = add(%q, %p)
+        yield %4, %5, %q
+    return %1
+
+becomes
+
+    %1: f32[N] = scan(%n, %x){n_carries=1, reverse=False}:
+      body(%k: int, %p: f32[N]):
+        %4: f32[N] = mul(%p, %p)
+        yield %4
+    return %1
+
+A size in a type or attribute that is needed keeps the value alive that binds its symbol. A graph's inputs stay. Does
+not handle: loops that do not end (they go too, as everything total may).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitgrad.dims import Dim, Symbol
+from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
+from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
+from jitgrad.script.irops import effect
+
+
+def dce(graph: Graph) -> Graph:
+    """`graph` without what nothing needs."""
+    liveness = _Liveness(graph)
+    return Graph(_sweep(graph.block, liveness), graph.name)
+
+
+class _Liveness:
+    """Marks live values and nodes, from the graph's results and the effects backwards."""
+
+    def __init__(self, graph: Graph):
+        self.values: set[Value] = set()
+        self.nodes: set[Node] = set()
+        self.symbols: set[Symbol] = set()
+        self.definition: dict[Value, tuple[Node, int]] = {}  # a node's output
+        self.parameter: dict[Value, tuple[Node, int]] = {}  # of a loop's body
+        self.binder: dict[Symbol, list[Value]] = {}  # values in whose type a symbol stands alone, where it is bound
+        self.around: dict[Node, Node] = {}  # the structural node in whose block a node is
+        self.work: list[Value] = []
+        roots = self.index(graph.block)
+        self.need_all(graph.block.results)
+        for node in roots:
+            self.need_node(node)
+        while self.work:
+            self.trace(self.work.pop())
+
+    def index(self, block: Block) -> list[Node]:
+        """Note who defines and binds what; the nodes with effects."""
+        roots: list[Node] = []
+        stack: list[tuple[Block, Node | None]] = [(block, None)]
+        self.bind(block.binds, block.params)
+        while stack:
+            block, owner = stack.pop()
+            for node in block.nodes:
+                if owner is not None:
+                    self.around[node] = owner
+                for i, v in enumerate(node.outputs):
+                    self.definition[v] = (node, i)
+                if node.binds:
+                    self.bind(node.binds, node.outputs)
+                if effect(node.op, node.attrs):
+                    roots.append(node)
+                for inner in node.blocks:
+                    for i, p in enumerate(inner.params):
+                        self.parameter[p] = (node, i)
+                    self.bind(inner.binds, inner.params)
+                    stack.append((inner, node))
+        return roots
+
+    def bind(self, binds: Sequence[Symbol], values: Sequence[Value]) -> None:
+        for symbol in binds:
+            found = [v for v in values if _stands_alone(symbol, v.type)]
+            self.binder[symbol] = found or list(values)  # dim.bind: its number
+
+    # --- needs ---
+
+    def need(self, value: Value) -> None:
+        if value not in self.values:
+            self.values.add(value)
+            self.work.append(value)
+
+    def need_all(self, values: Sequence[Value]) -> None:
+        for v in values:
+            self.need(v)
+
+    def need_symbols(self, symbols: set[Symbol]) -> None:
+        for symbol in symbols - self.symbols:
+            self.symbols.add(symbol)
+            candidates = self.binder.get(symbol)
+            if candidates and not any(v in self.values for v in candidates):
+                self.need(candidates[0])
+
+    def need_type(self, type_: Type) -> None:
+        while isinstance(type_, (SeqType, OptionalType)):
+            type_ = type_.elem
+        if isinstance(type_, TensorType):
+            for size in type_.dims:
+                if isinstance(size, Dim):
+                    self.need_symbols(type_symbols(type_))
+                    break
+
+    def need_node(self, node: Node) -> None:
+        """A node must run, whichever of its outputs are needed; so must those around it."""
+        pending: Node | None = node
+        while pending is not None and pending not in self.nodes:
+            self.nodes.add(pending)
+            for a in pending.attrs.values():
+                if a.__class__ is Dim or a.__class__ is tuple:
+                    self.need_symbols(attr_symbols(a))
+            if pending.op == "opt.none":
+                self.need_type(pending.attrs["type"])
+            if not pending.blocks:
+                self.need_all(pending.inputs)
+            else:
+                self.need(pending.inputs[0])
+                if pending.op == "while":
+                    self.need(pending.blocks[0].results[0])
+            pending = self.around.get(pending)
+
+    def trace(self, value: Value) -> None:
+        """What a live value needs."""
+        self.need_type(value.type)
+        if value in self.definition:
+            node, i = self.definition[value]
+            self.need_node(node)
+            if node.op == "if":
+                for block in node.blocks:
+                    self.need(block.results[i])
+            elif node.op == "while" and i > 0:
+                self.need(node.blocks[0].results[i])
+                if i < len(node.inputs):
+                    self.carry(node, node.blocks[0].params[i - 1], node.inputs[i], node.blocks[0].results[i])
+            elif node.op == "scan":
+                self.need(node.blocks[0].results[i])
+                if i < node.attrs["n_carries"]:
+                    self.carry(node, node.blocks[0].params[i + 1], node.inputs[i + 1], node.blocks[0].results[i])
+        elif value in self.parameter:
+            node, i = self.parameter[value]
+            body = node.blocks[0]
+            self.need_node(node)
+            if node.op == "while":
+                self.carry(node, value, node.inputs[i + 1], body.results[i + 1])
+            elif 0 < i <= node.attrs["n_carries"]:
+                self.carry(node, value, node.inputs[i], body.results[i - 1])
+            elif i > 0:
+                self.need(node.inputs[i])
+
+    def carry(self, node: Node, param: Value, start: Value, result: Value) -> None:
+        self.need(param)
+        self.need(start)
+        self.need(result)
+
+
+def _stands_alone(symbol: Symbol, type_: Type) -> bool:
+    if isinstance(type_, OptionalType):
+        return _stands_alone(symbol, type_.elem)
+    return isinstance(type_, TensorType) and any(isinstance(d, Dim) and d.symbol is symbol for d in type_.dims)
+
+
+# --- rebuilding ----------------------------------------------------------------------------------------------------
+
+
+def _sweep(root: Block, live: _Liveness) -> Block:
+    """The live part of a block; nested blocks by an explicit stack."""
+    new_root = Block(root.params, [], root.results, root.binds)
+    stack = [(root, new_root)]
+    while stack:
+        old, new = stack.pop()
+        nodes = new.nodes
+        for node in old.nodes:
+            if node not in live.nodes:
+                continue
+            if node.blocks:
+                node, pairs = _trim(node, live)
+                stack.extend(pairs)
+            nodes.append(node)
+    return new_root
+
+
+def _trim(node: Node, live: _Liveness) -> tuple[Node, list[tuple[Block, Block]]]:
+    """A structural node with its live outputs, carries and sequences; (old, new) blocks, the new ones still empty."""
+    values = live.values
+    attrs = node.attrs
+    outputs = node.outputs
+    if node.op == "if":
+        keep = [i for i, v in enumerate(outputs) if v in values]
+        blocks = [Block((), [], tuple([b.results[i] for i in keep]), ()) for b in node.blocks]
+        inputs = node.inputs
+    else:
+        body = node.blocks[0]
+        lead = 1  # the condition and the trips of a while; the number and the index of a scan
+        n = len(body.params) if node.op == "while" else attrs["n_carries"]
+        params = body.params if node.op == "while" else body.params[1:]
+        carries = [i for i in range(n) if params[i] in values or outputs[i + (node.op == "while")] in values]
+        xs = [i for i in range(n, len(params)) if params[i] in values]
+        first = n + 1 if node.op == "while" else n  # where the outputs' sequences start
+        ys = [i for i in range(first, len(outputs)) if outputs[i] in values]
+        inputs = (node.inputs[0], *[node.inputs[i + lead] for i in carries], *[node.inputs[i + lead] for i in xs])
+        kept_params = [params[i] for i in carries] + [params[i] for i in xs]
+        if node.op == "while":
+            keep = [0, *[i + 1 for i in carries], *ys]
+        else:
+            keep = [*carries, *ys]
+            kept_params.insert(0, body.params[0])
+            attrs = {**attrs, "n_carries": len(carries)}
+        binds = tuple([s for s in body.binds if any(_stands_alone(s, p.type) for p in kept_params)])
+        blocks = [Block(tuple(kept_params), [], tuple([body.results[i] for i in keep]), binds)]
+    kept = tuple([outputs[i] for i in keep])
+    binds = tuple([s for s in node.binds if any(_stands_alone(s, v.type) for v in kept)])
+    new = Node(node.op, inputs, attrs, kept, tuple(blocks), node.span, binds)
+    return new, list(zip(node.blocks, blocks, strict=True))

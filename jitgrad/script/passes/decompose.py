@@ -1,0 +1,70 @@
+"""Composite rows become the expressions that define them.
+
+    %0: f32[N] = silu(%x)
+
+becomes
+
+    %0: f32[N] = sigmoid(%x)          and then   neg, exp, add, div
+    %1: f32[N] = mul(%x, %0)
+
+Before differentiation a row that has a derivative of its own (softmax, relu) stays: `keep_vjp`. Half-precision
+composites compute in float32, as the array namespace does. Does not handle: control flow, which no row composes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.dtypes import float16, float32
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import OpDef
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph_namespace import GraphNamespace
+from jitgrad.script.ir import Builder, Graph, Node, Value
+from jitgrad.script.passes.rewrite import Rewriter
+
+
+def decompose(graph: Graph, *, keep_vjp: bool = False) -> Graph:
+    """`graph` without composites, but for those with their own derivative if `keep_vjp`."""
+    return _Decompose(graph, keep_vjp).run()
+
+
+class _Namespace(GraphNamespace):
+    """Expands composites where the base class emits them as nodes."""
+
+    def __init__(self, builder: Builder, keep_vjp: bool):
+        super().__init__(builder)
+        self.keep_vjp = keep_vjp
+
+    def is_expanded(self, op: OpDef) -> bool:
+        return op.compose is not None and not (self.keep_vjp and op.vjp is not None)
+
+    def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if not self.is_expanded(op):
+            return super().apply(op, xs, attrs)
+        if not any(x.dtype is float16 for x in xs):
+            return self.expand_composite(op, xs, attrs)
+        wide = tuple(self.cast(x, dtype=float32) if x.dtype is float16 else x for x in xs)
+        result = self.expand_composite(op, wide, attrs)
+        return self.cast(result, dtype=float16) if result.dtype is float32 else result
+
+
+class _Decompose(Rewriter):
+    def __init__(self, graph: Graph, keep_vjp: bool):
+        super().__init__(graph)
+        self.namespace = _Namespace(self.builder, keep_vjp)
+
+    def visit(self, node: Node) -> Sequence[Value] | None:
+        if node.op == "detach" and not self.namespace.keep_vjp:
+            return node.inputs  # it only says where the tape ends
+        op = OPS.get(node.op)
+        if op is None or op.compose is None or not self.namespace.is_expanded(op):
+            return None
+        result = self.namespace.apply(op, tuple([self.namespace.wrap(v) for v in node.inputs]), dict(node.attrs))
+        values = [h.value for h in (result if isinstance(result, tuple) else (result,))]
+        for old, new in zip(node.outputs, values, strict=True):
+            assert isinstance(old.type, TensorType)
+            assert isinstance(new.type, TensorType)
+            assert old.type.dtype is new.type.dtype, f"{node.op} is composed to {new.type}, not {old.type}"
+        return values

@@ -1,0 +1,93 @@
+"""The passes in order, for all to see.
+
+`prepare` runs before differentiation and keeps the rows that have a derivative of their own; `run` ends with a graph of
+primitives for the backends. With JITGRAD_VERIFY=1 the graph is verified before and after each pass, with 2 it is also
+printed, parsed and compared. JITGRAD_DEBUG=3 shows the graph before and after, 5 after each pass that changed it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from jitgrad import config
+from jitgrad.script.ir import Graph
+from jitgrad.script.passes.canonicalize import canonicalize
+from jitgrad.script.passes.cse import cse
+from jitgrad.script.passes.dce import dce
+from jitgrad.script.passes.decompose import decompose
+from jitgrad.script.passes.invariant import invariant
+from jitgrad.script.passes.licm import licm
+
+Pass = Callable[[Graph], Graph]
+
+
+def decompose_partly(graph: Graph) -> Graph:
+    """`decompose`, but for the rows that have a derivative of their own."""
+    return decompose(graph, keep_vjp=True)
+
+
+#: before differentiation
+PREPARE: tuple[Pass, ...] = (decompose_partly, canonicalize, cse, invariant, licm, dce)
+
+#: for the backends
+RUN: tuple[Pass, ...] = (decompose, canonicalize, cse, invariant, licm, dce)
+
+
+def prepare(graph: Graph, *, verify: int | None = None) -> Graph:
+    """`graph` simplified, ready for `differentiate`. `verify` overrides JITGRAD_VERIFY."""
+    return apply(PREPARE, graph, verify)
+
+
+def run(graph: Graph, *, verify: int | None = None) -> Graph:
+    """`graph` simplified and in primitives, ready for code generation. `verify` overrides JITGRAD_VERIFY."""
+    return apply(RUN, graph, verify)
+
+
+def apply(passes: tuple[Pass, ...], graph: Graph, verify: int | None = None) -> Graph:
+    """`graph` after `passes`."""
+    knobs = config.current()
+    level = knobs.verify if verify is None else verify
+    if not level and knobs.debug < 3:
+        for p in passes:
+            graph = p(graph)
+        return graph
+    return _watched(passes, graph, level, knobs.debug)
+
+
+def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> Graph:
+    """The same with verification and output."""
+    from jitgrad.script.text import equal, parse, to_text
+
+    def inspect(after: str) -> None:
+        if level:
+            _verify(graph, after)
+        if level > 1:
+            objects: dict[str, object] = {}
+            text = to_text(graph, objects=objects)
+            assert equal(parse(text, objects), graph), f"the text after {after} reads back differently:\n{text}"
+
+    inspect("building")
+    text = to_text(graph)
+    config.log(3, f"graph before passes\n{text}")
+    for p in passes:
+        fired: Counter[str] = Counter()
+        graph = canonicalize(graph, fired) if p is canonicalize else p(graph)
+        inspect(f"`{p.__name__}`")
+        if debug >= 5:
+            before, text = text, to_text(graph)
+            if text != before:
+                rules = ", ".join(f"{name} x{n}" for name, n in fired.items())
+                config.log(5, f"graph after {p.__name__}{f' ({rules})' if rules else ''}\n{text}")
+    config.log(3, f"graph after passes\n{to_text(graph)}")
+    return graph
+
+
+def _verify(graph: Graph, after: str) -> None:
+    from jitgrad.script.verify import InvalidGraph, verify
+
+    try:
+        verify(graph)
+    except InvalidGraph as error:
+        error.add_note(f"found after {after}")
+        raise
