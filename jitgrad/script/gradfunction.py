@@ -64,7 +64,7 @@ class GraphFunction:
     def _compile(self) -> None:
         """Forward, and backward for cotangents of every output: one native module."""
         if not self.differentiable:
-            self.forward = self._programs({"forward": self.graph})["forward"]
+            self.forward = self._programs({"forward": pipeline.run(self.graph)})["forward"]
             return
         everything = (True,) * len(self.differentiable)
         programs = self._programs({"forward": pipeline.run(self.derivative.forward),
@@ -83,7 +83,7 @@ class GraphFunction:
             wrt = tuple(i for i, o in enumerate(objects) if getattr(o, "requires_grad", False))
         if differentiable is None:
             differentiable = [i for i, v in enumerate(graph.outputs) if _is_floating(v.type)]
-        optimised = pipeline.run(graph)
+        optimised = pipeline.prepare(graph)
         types = [v.type for v in graph.outputs]
         function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
                        tuple(i for i, t in enumerate(types) if _is_tensor(t)), len(types))
