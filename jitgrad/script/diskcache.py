@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jitgrad import config, dtypes
+from jitgrad.codegen import engine, store
 from jitgrad.script import persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction, pack, unpack
@@ -24,11 +25,9 @@ from jitgrad.script.sources import argument_guards
 @functools.cache
 def _build() -> str:
     """What every entry depends on: this package's own files, Python, LLVM and the processor."""
-    from jitgrad.codegen import engine
-
     package = Path(__file__).parent.parent
     files = sorted((str(p.relative_to(package)), p.stat().st_size, p.stat().st_mtime_ns) for p in package.rglob("*.py"))
-    return json.dumps([files, sys.version, engine.identity()])
+    return json.dumps([files, sys.version, engine.host().identity()])
 
 
 def key(function: Any, values: dict[str, Any], optimistic: bool) -> str | None:
@@ -52,9 +51,8 @@ def load(entry: str | None, function: Any, values: dict[str, Any]) -> tuple[sig.
     """The stored specialisation, if there is one and all that it read is still so."""
     if entry is None:
         return None
-    from jitgrad.codegen import store
-
-    data = store.get(entry)
+    disk = store.current()
+    data = None if disk is None else disk.get(entry)
     if data is None:
         return None
     script_bytes, program = unpack(data)
@@ -66,14 +64,13 @@ def save(entry: str | None, function: Any, script: sig.ScriptGraph, compiled: Gr
     """Store a specialisation if it can be."""
     if entry is None or not script.functions:
         return
-    from jitgrad.codegen import store
-
-    program = compiled.to_bytes()
-    if program is None:
+    disk = store.current()
+    program = compiled.to_bytes() if disk is not None else None
+    if disk is None or program is None:
         return
     try:
         data = persist.dump(function, script)
     except persist.NotStorable as reason:
         config.log(1, f"{function.__qualname__} is not stored on disk: {reason}")
         return
-    store.put(entry, pack([data, program]))
+    disk.put(entry, pack([data, program]))

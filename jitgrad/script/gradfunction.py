@@ -18,7 +18,7 @@ from jitgrad import config
 from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.autodiff import Derivative, differentiate, gradient_function
 from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Graph
+from jitgrad.script.ir import Block, Graph, walk
 from jitgrad.script.passes import pipeline
 from jitgrad.script.text import parse, to_text
 
@@ -48,6 +48,8 @@ class GraphFunction:
         self._gradients: dict[tuple[bool, ...], GraphFunction] = {}
         self._compiled: list[Any] = []
         self.forward: Program
+        #: where each residual is: index of a forward output, or ~index of an input that the backward reads again
+        self._residuals: tuple[int, ...] = ()
 
     @property
     def graph(self) -> Graph:
@@ -67,10 +69,30 @@ class GraphFunction:
             self.forward = self._programs({"forward": pipeline.run(self.graph)})["forward"]
             return
         everything = (True,) * len(self.differentiable)
-        programs = self._programs({"forward": pipeline.run(self.derivative.forward),
+        forward = self._without_inputs(pipeline.run(self.derivative.forward))
+        programs = self._programs({"forward": forward,
                                    "backward": pipeline.run(self.derivative.backward(everything))})
         self.forward = programs["forward"]
         self._backwards[everything] = programs["backward"]
+
+    def _without_inputs(self, forward: Graph) -> Graph:
+        """`forward` without the residuals that are inputs: the node keeps the caller's arrays instead of copies.
+
+        An input that the program itself overwrites is not one of them: its old value is an output like any other.
+        """
+        written = {node.attrs["target"] for node in walk(forward.block) if node.op == "commit"}
+        position = {v: i for i, v in enumerate(forward.inputs) if i not in written and _is_tensor(v.type)}
+        results = list(forward.outputs[:self.n_outputs])
+        places: list[int] = []
+        for value in forward.outputs[self.n_outputs:]:
+            if value in position:
+                places.append(~position[value])
+            else:
+                places.append(len(results))
+                results.append(value)
+        self._residuals = tuple(places)
+        block = forward.block
+        return Graph(Block(block.params, block.nodes, tuple(results), block.binds), forward.name)
 
     @classmethod
     def prepare(cls, graph: Graph, objects: Sequence[Any], name: str,
@@ -94,7 +116,7 @@ class GraphFunction:
         """Everything that another process needs to run this; None where the program cannot be stored."""
         if config.current().interpret or not self._compiled or not self._compiled[0].storable:
             return None
-        header = {"wrt": self.wrt, "differentiable": self.differentiable, "name": self.name, "tensors": self._tensors,
+        header = {"residuals": self._residuals, "wrt": self.wrt, "differentiable": self.differentiable, "name": self.name, "tensors": self._tensors,
                   "n_outputs": self.n_outputs}
         return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
 
@@ -107,6 +129,7 @@ class GraphFunction:
         header = json.loads(header_bytes)
         function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
                        tuple(header["tensors"]), header["n_outputs"])
+        function._residuals = tuple(header["residuals"])
         compiled = Compiled.from_bytes(program)
         function._compiled.append(compiled)
         function.forward = compiled["forward"]
@@ -138,7 +161,7 @@ class GraphFunction:
                 if outputs[i] is not None:
                     outputs[i] = wrap(outputs[i])
             return outputs
-        residuals = outputs[self.n_outputs:]
+        residuals = [outputs[i] if i >= 0 else arrays[~i] for i in self._residuals]
         del outputs[self.n_outputs:]
         return self._record(objects, outputs, residuals)
 
@@ -152,8 +175,10 @@ class GraphFunction:
         from jitgrad.eager.tensor import wrap
 
         inputs = [objects[i] for i in self.wrt]
-        node = Node(self.name, inputs, functools.partial(self._backward, residuals),
-                    functools.partial(self._backward_on_tape, list(objects)))
+        saved = [objects[~i] for i in self._residuals if i < 0]
+        node = Node(self.name + "Backward", inputs, functools.partial(self._backward, residuals),
+                    functools.partial(self._backward_on_tape, list(objects)), n_outputs=len(self.differentiable),
+                    saved=saved)
         for i in self._tensors:
             if outputs[i] is not None:
                 outputs[i] = wrap(outputs[i])
