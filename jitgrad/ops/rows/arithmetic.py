@@ -120,7 +120,7 @@ pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="a
 pointwise("cast", 1, "x converted to another dtype.",
           lambda xp, x, dtype: x.astype(getattr(dtype, "np", dtype)), dtypes="any", traits={"cheap"}, spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
-          samples=attr_samples(1, {"dtype": dtypes.float32}, {"dtype": dtypes.float64}))
+          samples=attr_samples(1, {"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",
           compose=lambda F, a, b, w: F.where(F.lt(F.abs(w), 0.5), a + w * (b - a), b - (b - a) * (1.0 - w)),
           vjp=each(lambda F, g, y, a, b, w: g * (1.0 - w), lambda F, g, y, a, b, w: g * w,
