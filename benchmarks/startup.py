@@ -23,7 +23,7 @@ def main() -> None:
     from jitgrad.codegen import engine
 
     started = time.perf_counter()
-    engine.ensure_ready()
+    engine.runtime_symbols()
     ready = time.perf_counter() - started
     scripted = []
     script = jitgrad.script

@@ -23,7 +23,7 @@ def info(_: argparse.Namespace) -> int:
     """Versions, machine, BLAS, cache and the measured cost of a cold compile."""
     import jitgrad
     from jitgrad import config
-    from jitgrad.codegen import engine, store
+    from jitgrad.codegen import engine
     from jitgrad.kernels import blas
 
     rows: list[tuple[str, str]] = [
@@ -34,13 +34,11 @@ def info(_: argparse.Namespace) -> int:
     host = engine.host()
     llvm_ms = 1e3 * (time.perf_counter() - started)
     started = time.perf_counter()
-    engine.ensure_ready()
+    engine.runtime_symbols()
     runtime_ms = 1e3 * (time.perf_counter() - started)
     rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(_cores())),
              ("blas", blas.describe()), ("gpu", "none (the CUDA backend is not part of this version)")]
-    statistics = store.stats()
-    rows += [("disk cache", f"{statistics.directory}: {statistics.entries} entries, {statistics.bytes / 1e6:.1f} MB"
-              if statistics.directory else "off"),
+    rows += [("disk cache", _cache_line()),
              ("llvm loads in", f"{llvm_ms:.0f} ms"),
              ("runtime ready in", f"{runtime_ms:.0f} ms (built once per machine and version, then read from disk)")]
     for label, value in _compile_times():
@@ -74,20 +72,27 @@ def _compile_times() -> list[tuple[str, str]]:
 
 def cache(args: argparse.Namespace) -> int:
     """Show or clear the disk cache."""
-    from jitgrad.codegen import store
+    from jitgrad.codegen import engine, store
 
-    if args.clear:
-        removed = store.clear(keep_runtime=args.keep_runtime)
+    disk = store.current()
+    if disk is not None and args.clear:
+        removed = disk.clear(keep={engine.runtime_key()} if args.keep_runtime else set())
         print(f"removed {removed} entries")
         return 0
-    statistics = store.stats()
-    if not statistics.directory:
-        print("the disk cache is off (JITGRAD_CACHE=off)")
-        return 0
-    print(f"{statistics.directory}: {statistics.entries} entries, {statistics.bytes / 1e6:.1f} MB "
-          f"of at most {statistics.limit / 1e6:.0f} MB")
-    print("clear it with: python -m jitgrad cache --clear")
+    print(_cache_line())
+    if disk is not None:
+        print("clear it with: python -m jitgrad cache --clear")
     return 0
+
+
+def _cache_line() -> str:
+    from jitgrad.codegen import store
+
+    disk = store.current()
+    if disk is None:
+        return "off (JITGRAD_CACHE=off, or a folder that others may write to)"
+    held = disk.stats()
+    return f"{held.directory}: {held.entries} entries, {held.bytes / 1e6:.1f} MB of at most {held.limit / 1e6:.0f} MB"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The lecture's programs, written for PyTorch, run unchanged: eagerly, interpreted and natively, with PyTorch's results.
+"""The lecture's programs, written for PyTorch, run unchanged: eager, interpreted and native, with PyTorch's results.
 
 `lecture/reference.json` holds what PyTorch 2.13 returned for `lecture/programs.py`.
 """

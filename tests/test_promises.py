@@ -15,7 +15,7 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
-from jitgrad.nn import functional as F  # noqa: N812
+from jitgrad.nn import functional as F
 
 
 def normal(*shape, seed=0, scale=1.0):
@@ -171,7 +171,8 @@ def test_several_threads_call_one_function():
             a, b = work(x, step % 9), work.eager(y, step % 9)
             a.backward()
             b.backward()
-            if not (np.allclose(a.item(), b.item(), rtol=1e-4) and np.allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-4)):
+            same = np.allclose(a.item(), b.item(), rtol=1e-4)
+            if not same or not np.allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-4):
                 wrong.append(step)
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
@@ -182,7 +183,7 @@ def test_several_threads_call_one_function():
     assert not wrong
 
 
-@pytest.mark.slow()
+@pytest.mark.slow
 def test_memory_is_constant_over_10_000_steps():
     @jitgrad.script
     def step(x, w, n: int):

@@ -116,8 +116,8 @@ class GraphFunction:
         """Everything that another process needs to run this; None where the program cannot be stored."""
         if config.current().interpret or not self._compiled or not self._compiled[0].storable:
             return None
-        header = {"residuals": self._residuals, "wrt": self.wrt, "differentiable": self.differentiable, "name": self.name, "tensors": self._tensors,
-                  "n_outputs": self.n_outputs}
+        header = {"wrt": self.wrt, "differentiable": self.differentiable, "residuals": self._residuals,
+                  "name": self.name, "tensors": self._tensors, "n_outputs": self.n_outputs}
         return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
 
     @classmethod
