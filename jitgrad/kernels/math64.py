@@ -69,18 +69,18 @@ def exp(x: V, shift: int = 0, low: V | None = None) -> V:
     """e^(x + low) * 2^shift."""
     x = _clamp(x, -760.0, 720.0)
     n, r, lost = _reduce_exp(x)
-    if low is not None:
-        lost = lost + low
-    square = r * r
     tail = polynomial(r, _EXPM1_TAIL)
-    y = (square.mad(tail, lost) + r) + 1.0
+    e = (r * r).mad(tail, lost) + r
+    if low is not None:
+        e = e + (low * e + low)
+    y = e + 1.0
     k = to_int(n)
     return scale(y, k + shift if shift else k)
 
 
 def expm1(x: V) -> V:
     x_in = x
-    x = _clamp(x, -45.0, 720.0)
+    x = _clamp(x, -45.0, 710.0)
     n, r, lost = _reduce_exp(x)
     tail = polynomial(r, _EXPM1_TAIL)
     e = (r * r).mad(tail, lost) + r
@@ -176,7 +176,7 @@ def log1p(x: V) -> V:
     u = x + 1.0
     near = (x > -0.2928) & (x < 0.4142)
     k, m = _split(u)
-    correction = (u > 1.0).where(1.0 - (u - x), x - (u - 1.0)) / u
+    correction = (u > 2.0).where(1.0 - (u - x), x - (u - 1.0)) / u
     correction = u.eq(INF).where(0.0, correction)
     f = near.where(x, m - 1.0)
     k = near.where(0.0, k)
@@ -189,21 +189,33 @@ def log1p(x: V) -> V:
     return (x.eq(INF) | x.isnan()).where(x, y)
 
 
-# --- hyperbolic functions ---
+# --- hyperbolic functions (near 0: Cephes) ---
+
+_TANH_P = (-9.64399179425052238628e-1, -9.92877231001918586564e1, -1.61468768441708447952e3)
+_TANH_Q = (1.0, 1.12811678491632931402e2, 2.23548839060100448583e3, 4.84406305325125486048e3)
+_SINH_P = (-7.89474443963537015605e-1, -1.63725857525983828727e2, -1.15614435765005216044e4,
+           -3.51754964808151394800e5)
+_SINH_Q = (1.0, -2.77711081420602794433e2, 3.61578279834431989373e4, -2.11052978884890840399e6)
+
+
+def _odd_ratio(a: V, p: Sequence[float], q: Sequence[float], near: V) -> V:
+    """a + a z P(z) / Q(z) with z = a^2, where `near` holds."""
+    z = near.where(a * a, 0.0)
+    return (a * z).mad(polynomial(z, p) / polynomial(z, q), a)
+
 
 def tanh(x: V) -> V:
     a = x.abs()
-    t = expm1(_clamp(a, 0.0, 22.0) * 2.0)
-    y = (a < 0.6).where(t / (t + 2.0), 1.0 - 2.0 / (t + 2.0))
-    return y.copysign(x)
+    near = a < 0.625
+    far = 1.0 - 2.0 / (exp(_clamp(a, 0.0, 22.0) * 2.0) + 1.0)
+    return near.where(_odd_ratio(a, _TANH_P, _TANH_Q, near), far).copysign(x)
 
 
 def sinh(x: V) -> V:
     a = x.abs()
-    t = expm1((a > 25.0).where(25.0, a))
-    small = 0.5 * (t + t / (t + 1.0))
-    y = (a > 22.0).where(exp(a, shift=-1), small)
-    return x.isnan().where(x, y.copysign(x))
+    near = a < 1.0
+    e = exp(a, shift=-1)
+    return near.where(_odd_ratio(a, _SINH_P, _SINH_Q, near), e - 0.25 / e).copysign(x)
 
 
 def cosh(x: V) -> V:
@@ -219,7 +231,7 @@ def asinh(x: V) -> V:
     big = a > 268435456.0
     c = big.where(1.0, a)
     square = c * c
-    y = log1p(big.where(a, c + square / ((square + 1.0).intrinsic("sqrt") + 1.0)))
+    y = log1p(big.where(a - 1.0, c + square / ((square + 1.0).intrinsic("sqrt") + 1.0)))
     y = big.where(y + LN2, y)
     return y.copysign(x)
 
@@ -227,7 +239,7 @@ def asinh(x: V) -> V:
 def acosh(x: V) -> V:
     big = x > 268435456.0
     t = big.where(1.0, x - 1.0)
-    y = log1p(big.where(x, t + (t * 2.0 + t * t).intrinsic("sqrt")))
+    y = log1p(big.where(x - 1.0, t + (t * 2.0 + t * t).intrinsic("sqrt")))
     y = big.where(y + LN2, y)
     return (x < 1.0).where(math.nan, y)
 
@@ -269,28 +281,53 @@ def reduce_angle(x: V) -> tuple[V, V, V]:
 
 def kernel_sin(r: V, lost: V) -> V:
     """sin(r + lost) for |r| <= pi/4."""
+    return r + _sin_rest(r, lost)
+
+
+def _sin_rest(r: V, lost: V) -> V:
     z = r * r
     v = z * r
     p = polynomial(z, _SIN[:-1])
-    return r - ((z * (lost * 0.5 - v * p) - lost) - v * _SIN[-1])
+    return v * _SIN[-1] - (z * (lost * 0.5 - v * p) - lost)
 
 
 def kernel_cos(r: V, lost: V) -> V:
     """cos(r + lost) for |r| <= pi/4."""
+    w, rest = _cos_parts(r, lost)
+    return w + rest
+
+
+def _cos_parts(r: V, lost: V) -> tuple[V, V]:
     z = r * r
     p = z * polynomial(z, _COS)
     half = z * 0.5
     w = 1.0 - half
-    return w + (((1.0 - w) - half) + (z * p - r * lost))
+    return w, ((1.0 - w) - half) + (z * p - r * lost)
+
+
+def _ratio(a: V, a_low: V, b: V, b_low: V) -> V:
+    """(a + a_low) / (b + b_low)."""
+    q = a / b
+    return q + ((-q).fma(b, a) + (a_low - q * b_low)) / b
+
+
+def _tan(odd: V, r: V, lost: V) -> V:
+    """sin / cos, or -cos / sin where `odd`, both with their rounding errors."""
+    rest = _sin_rest(r, lost)
+    s = r + rest
+    s_low = (r - s) + rest
+    w, rest = _cos_parts(r, lost)
+    c = w + rest
+    c_low = (w - c) + rest
+    return _ratio(odd.where(-c, s), odd.where(-c_low, s_low), odd.where(s, c), odd.where(s_low, c_low))
 
 
 def circular(name: str, quadrant: V, r: V, lost: V) -> V:
     """sin, cos or tan of a reduced angle."""
-    s, c = kernel_sin(r, lost), kernel_cos(r, lost)
     odd = (quadrant & 1).ne(0)
     if name == "tan":
-        ratio = odd.where(c, s) / odd.where(s, c)
-        return odd.where(-ratio, ratio)
+        return _tan(odd, r, lost)
+    s, c = kernel_sin(r, lost), kernel_cos(r, lost)
     if name == "cos":
         quadrant = quadrant + 1
         odd = ~odd

@@ -53,8 +53,15 @@ def _log_twice(x: V) -> tuple[V, V]:
     head_low = (k.eq(0)).where(0.0, (a - head) + b)
     total = head + c
     total_low = (head - total) + c
-    low = 2.0 * (rest + third_low + s_low) + k * LN2_LO + k * 0.0 + head_low + total_low
-    return total, low
+    # 2 * rest may be 1e-5: exactly added, or exp's first-order correction would show its square
+    d = rest * 2.0
+    result = total + d
+    result_low = (total - result) + d
+    e = k * LN2_LO
+    final = result + e
+    final_low = (result - final) + e
+    low = 2.0 * (third_low + s_low) + head_low + total_low + result_low + final_low
+    return final, low
 
 
 def pow(x: V, y: V, precise: bool = True) -> V:
@@ -171,7 +178,8 @@ _INV_F = (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.8463183175100
           5.99832206555887937690e-1, 1.0)
 
 
-def erfinv(x: V) -> V:
+def erfinv(x: V, precise: bool = True) -> V:
+    """precise=False: about 6 ulp, enough for a float32 result; else one Newton step on top."""
     a = x.abs()
     q = x * 0.5
     central = a <= 0.85
@@ -183,6 +191,13 @@ def erfinv(x: V) -> V:
     tail = near.where(polynomial(u, _INV_C), polynomial(w, _INV_E)) / near.where(
         polynomial(u, _INV_D), polynomial(w, _INV_F))
     y = central.where(middle, tail.copysign(x)) * math.sqrt(0.5)
+    if precise:
+        size, ratio, inner, beyond = _erf_pieces(y)
+        below = (size < 0.84375).where(y.mad(ratio, y), (inner + _ERX).copysign(x)) - x
+        excess = (1.0 - a) - (size < 1.25).where((1.0 - _ERX) - inner, beyond)
+        above = (x < 0).where(-excess, excess)
+        error = central.where(below, above)
+        y = y - error * exp(y * y) * (math.sqrt(math.pi) / 2)
     infinity = x.code.const(INF, "double", x.lanes)
     y = a.eq(1.0).where(infinity.copysign(x), y)
     y = x.eq(0).where(x, y)

@@ -24,7 +24,7 @@ UNARY64: dict[str, Function] = {
 BINARY64: dict[str, Function] = {"pow": math64_special.pow, "atan2": math64.atan2}
 UNARY32: dict[str, Function] = {
     "exp": math32.exp, "expm1": math32.expm1, "exp2": math32.exp2, "log": math32.log, "log1p": math32.log1p,
-    "tanh": math32.tanh,
+    "tanh": math32.tanh, "erf": math32.erf,
 }
 CIRCULAR = ("sin", "cos", "tan")
 #: functions of float32 that are the float64 function, rounded
@@ -249,6 +249,8 @@ def module_text(vector_bytes: int, has_fma: bool) -> tuple[str, tuple[str, ...]]
     for name in THROUGH64:
         if name == "pow":
             module.through64(name, 2, lambda x, y: math64_special.pow(x, y, precise=False))
+        elif name == "erfinv":
+            module.through64(name, 1, lambda x: math64_special.erfinv(x, precise=False))
         else:
             module.through64(name, 2 if name in BINARY64 or name == "fmod" else 1)
     declares = [line for name, line in module.declares.items() if name not in module.defined]
