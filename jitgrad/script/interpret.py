@@ -21,6 +21,7 @@ from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import number_ops
 from jitgrad.script.ir import Block, Graph, Node, Value, map_attr, walk
+from jitgrad.script.text import describe
 
 OnCommit = Callable[[int, Any], None]
 
@@ -105,7 +106,8 @@ class _Run:
                     break
                 try:
                     self.node(node)
-                except InterpretError:
+                except InterpretError as error:
+                    error.add_note("in: " + describe(self.graph, node)[0])
                     raise
                 except Exception as error:
                     _annotate(error, node)
@@ -135,7 +137,7 @@ class _Run:
         if isinstance(type_, OptionalType) and value is not None:
             self.bind_sizes(type_.elem, value.value, wanted)
         if isinstance(type_, TensorType):
-            for size, actual in zip(type_.dims, value.shape, strict=False):
+            for size, actual in zip(type_.dims, getattr(value, "shape", ()), strict=False):
                 if isinstance(size, Dim) and size.symbol in wanted:
                     self.sizes.setdefault(size.symbol, actual)
 
