@@ -72,7 +72,7 @@ def nonempty(name: str) -> Callable[..., None]:
     def check(C: Checker, x: Any, *, axes: tuple[int, ...], **attrs: Any) -> None:
         for a in axes:
             C.at_least(x.shape[a], 1, lambda a=a: (  # type: ignore[misc]
-                f"{name}(): Expected reduction dim {a} to have non-zero size."))
+                f"{name}(): Expected reduction dim {a} to have non-zero size."), IndexError)
     return check
 
 
