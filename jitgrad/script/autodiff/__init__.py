@@ -1,0 +1,125 @@
+"""Gradients of graphs: reverse mode on the structured graph, closed under itself.
+
+    d = differentiate(graph, wrt=(0,), outputs=(0,))     f(x) = tanh(x)
+      forward:   x            -> tanh(x), y = tanh(x)         (y is the residual)
+      backward:  y, g         -> g * (1 - y * y), True
+    gradient_function(graph, (0,), (0,), (True,))
+                 x, g         -> g * (1 - y * y), True        with y = tanh(x) computed again
+
+`flow` says where gradients may flow, `reverse` and `control` sweep backwards, `frame` decides what is saved and what is
+recomputed, `amend` makes the forward save it, `cotangents` adds up. A gradient is a graph like any other, so order k
+needs nothing new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitgrad.script.autodiff.amend import abstract
+from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, masked, zero
+from jitgrad.script.autodiff.flow import Flow, is_differentiable
+from jitgrad.script.autodiff.frame import Context, Frame, FunctionFrame
+from jitgrad.script.autodiff.prepare import expand_composites, without_effects
+from jitgrad.script.autodiff.reverse import Reverse
+from jitgrad.script.ir import Block, Graph, Node, Value
+
+
+class Derivative:
+    """A graph's forward that saves what its backward reads, and that backward.
+
+    Attributes:
+        forward: the graph's inputs -> its outputs, then the residuals.
+        residuals: the values that `forward` saves, in order; a value that is an input of the graph is that input.
+    """
+
+    def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int]):
+        self.wrt, self.outputs = tuple(wrt), tuple(outputs)
+        self._present = (True,) * len(self.outputs)
+        graph = expand_composites(graph)
+        self._n_outputs = len(graph.outputs)
+        context, frame, self._full = self._sweep(graph, self._present, None)
+        assert frame.residuals is not None
+        self.residuals = tuple(frame.residuals)
+        block = context.amend.rebuild(graph.block)
+        block = Block(block.params, block.nodes, (*block.results, *self.residuals), block.binds)
+        self.forward = Graph(block, graph.name)
+
+    def backward(self, present: Sequence[bool]) -> Graph:
+        """Residuals, then a cotangent for each output that has one -> (value, reached) for each of `wrt`.
+
+        Args:
+            present: for each of the differentiated outputs whether a cotangent is given.
+        """
+        if tuple(present) == self._present:
+            return self._full
+        return self._sweep(self.forward, tuple(present), self.residuals)[2]
+
+    def _sweep(self, graph: Graph, present: Sequence[bool],
+               residuals: Sequence[Value] | None) -> tuple[Context, FunctionFrame, Graph]:
+        outputs = [graph.outputs[i] for i, p in zip(self.outputs, present, strict=True) if p]
+        wrt = [graph.inputs[i] for i in self.wrt]
+        flow = Flow(graph, wrt, outputs)
+        context = Context(flow, frozen=residuals is not None, thorough=residuals is None)
+        frame = FunctionFrame(context, graph.block, residuals)
+        frame.cotangents = [Value(v.type, f"g_{v.name}" if v.name else "g") for v in outputs]
+        results = _differentiate(context, frame, wrt, outputs, frame.cotangents)
+        frame.finish(results)
+        return context, frame, Graph(frame.out, f"{graph.name}_backward")
+
+
+def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int]) -> Derivative:
+    """The derivative of `graph`'s outputs (indices) with respect to its inputs (indices).
+
+    Raises NonDifferentiable, with the place in the user's source, where a gradient would have to flow through an op
+    that has none.
+    """
+    return Derivative(graph, wrt, outputs)
+
+
+def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], present: Sequence[bool]) -> Graph:
+    """The graph's inputs, then a cotangent for each present output -> (value, reached) for each of `wrt`; no effects.
+
+    The forward is computed again inside, so this is a function that can be differentiated like any other.
+    """
+    graph = without_effects(expand_composites(graph))
+    targets = [graph.outputs[i] for i, p in zip(outputs, present, strict=True) if p]
+    wrt_values = [graph.inputs[i] for i in wrt]
+    flow = Flow(graph, wrt_values, targets)
+    context = Context(flow, frozen=False, thorough=False)
+    frame = Frame(context, graph.block, None)
+    params: list[Value] = []
+    binds = list(graph.block.binds)
+    cotangents: list[Value] = []
+    for v in targets:  # sizes that the graph computes are not known where its inputs are
+        image = Value(v.type, f"g_{v.name}" if v.name else "g")
+        inner = set(flow.bound[graph.block]) - set(graph.block.binds)
+        type_, fresh = abstract(v.type, inner)
+        params.append(Value(type_, image.name) if fresh else image)
+        cotangents.append(image)
+        binds.extend(fresh)
+        if fresh:
+            frame.out.nodes.append(Node("reshape", (params[-1],), {"shape": v.type.dims}, (image,)))  # type: ignore[union-attr]
+    frame.finish(_differentiate(context, frame, wrt_values, targets, cotangents))
+    forward = context.amend.rebuild(graph.block)
+    block = Block((*forward.params, *params), [*forward.nodes, *frame.out.nodes], frame.out.results, tuple(binds))
+    return Graph(block, f"{graph.name}_gradient")
+
+
+def _differentiate(context: Context, frame: Frame, wrt: Sequence[Value], outputs: Sequence[Value],
+                   seeds: Sequence[Value]) -> list[Value]:
+    """Sweep the whole graph; for each of `wrt` the values of the cotangent and of whether it was reached."""
+    reverse = Reverse(context)
+    cotangents: dict[Value, Cotangent] = {}
+    with context.builder.into(frame.out):
+        for v, g in zip(outputs, seeds, strict=True):
+            reverse.accumulate(frame, cotangents, v, Cotangent(g))
+    reverse.sweep(frame, cotangents)
+    results: list[Value] = []
+    with context.builder.into(frame.out):
+        for x in wrt:
+            c = cotangents.get(x) or zero(context, frame.type(x.type), lambda x=x: frame.fetch(x))  # type: ignore[misc]
+            results += [masked(context, c), as_bool(context, c.reached)]
+    return results
+
+
+__all__ = ["Derivative", "differentiate", "gradient_function", "is_differentiable"]

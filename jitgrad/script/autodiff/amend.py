@@ -1,0 +1,179 @@
+"""Additions to the forward part: results of inner blocks that the backward reads again.
+
+A value of a loop's body becomes a further `ys`, a value of a branch a further output of the `if`: Optional, absent
+where the other branch was taken. Numbers are not wrapped: the other branch gives 0. The additions are collected while
+the backward is written, and `rebuild` makes the new forward once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from jitgrad.dims import Dim, Size, Symbol, dim, symbols
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, Type, map_dims
+from jitgrad.script.autodiff.flow import Flow, Loop
+from jitgrad.script.ir import Block, Builder, Node, Value
+
+NUMBERS = (BOOL, INT, FLOAT, NUMBER)
+
+
+def abstract(type_: Type, local: Collection[Symbol]) -> tuple[Type, tuple[Symbol, ...]]:
+    """`type_` with a fresh symbol for every size that mentions a symbol of `local`; the fresh symbols."""
+    fresh: dict[Size, Size] = {}
+
+    def visit(size: Size) -> Size:
+        if isinstance(size, int) or symbols(size).isdisjoint(local):
+            return size
+        if size not in fresh:
+            old = size.symbol
+            fresh[size] = dim(Symbol(not_one=old is not None and old.not_one))
+        return fresh[size]
+
+    result = map_dims(type_, visit) if local else type_
+    return result, tuple(s.symbol for s in fresh.values() if isinstance(s, Dim) and s.symbol is not None)
+
+
+class _Extra:
+    """What one structural node gains."""
+
+    __slots__ = ("binds", "outputs")
+
+    def __init__(self) -> None:
+        self.outputs: list[Value] = []
+        self.binds: list[Symbol] = []
+
+
+class Amendments:
+    """The forward graph with results added to nested blocks.
+
+    Args:
+        flow: facts about the graph; kept true for the values that are added.
+        frozen: nothing may be added (the forward has already been compiled).
+    """
+
+    def __init__(self, flow: Flow, frozen: bool):
+        self.flow, self.frozen = flow, frozen
+        self._outside: dict[tuple[Block, Value], Value] = {}
+        self._sizes: dict[tuple[Block, Symbol], Value] = {}
+        self._extras: dict[Node, _Extra] = {}
+        self._results: dict[Block, list[Value]] = {}
+        self._tails: dict[Block, list[Node]] = {}
+        for block, node in flow.owner.items():
+            if node.op == "if":
+                self._known_branch(block, node)
+            else:
+                loop = Loop(node)
+                for local, out in [*zip(loop.seq_params, loop.seqs, strict=True),
+                                   *zip(loop.y_results, loop.y_outputs, strict=True)]:
+                    self._know(block, local, out)
+
+    def _known_branch(self, block: Block, node: Node) -> None:
+        for r, out in zip(block.results, node.outputs, strict=True):
+            self._know(block, r, out)
+            made = self.flow.producer.get(r)
+            if made is not None and made.op == "opt.some" and self.flow.home[r] is block:
+                self._know(block, made.inputs[0], out)
+
+    def _know(self, block: Block, local: Value, out: Value) -> None:
+        if self.flow.home[local] is not block:
+            return
+        self._outside.setdefault((block, local), out)
+        made = self.flow.producer.get(local)
+        if made is not None:
+            self.note_size(block, made)
+
+    def note_size(self, block: Block, node: Node) -> None:
+        """Remember the output of a `dim.value` of a single symbol as the number to save for that symbol."""
+        if node.op == "dim.value" and isinstance(node.attrs["dim"], Dim) and node.attrs["dim"].symbol is not None:
+            self._sizes.setdefault((block, node.attrs["dim"].symbol), node.output)
+
+    # --- reading ---
+
+    def outside(self, block: Block, v: Value) -> Value | None:
+        """The value of the surrounding block that holds `v` of a nested block: Seq, Optional or the value itself."""
+        return self._outside.get((block, v))
+
+    def size(self, block: Block, symbol: Symbol) -> Value:
+        """An int of `block` with the value of a symbol bound there."""
+        key = (block, symbol)
+        if key not in self._sizes:
+            builder = Builder(Block())
+            v = builder.one("dim.value", dim=dim(symbol))
+            self._append(block, builder.block.nodes)
+            self._sizes[key] = v
+        return self._sizes[key]
+
+    # --- adding ---
+
+    def save(self, block: Block, v: Value) -> tuple[Value, tuple[Symbol, ...]]:
+        """Make `v` of a nested block an output of its node; that output and the symbols newly bound by the node."""
+        known = self._outside.get((block, v))
+        if known is not None:
+            return known, ()
+        assert not self.frozen, f"the compiled forward does not save {v}"
+        node = self.flow.owner[block]
+        local = self.flow.bound[block]
+        binds: tuple[Symbol, ...] = ()
+        if node.op == "if":
+            type_, binds = abstract(v.type, local)
+            out = self._save_branch(node, block, v, type_)
+        else:
+            out = Value(SeqType(abstract(v.type, local)[0]), v.name)
+            self._results.setdefault(block, []).append(v)
+        extra = self._extras.setdefault(node, _Extra())
+        extra.outputs.append(out)
+        extra.binds.extend(binds)
+        parent = self.flow.parent[block]
+        self.flow.home[out], self.flow.producer[out] = parent, node
+        self.flow.bound[parent] += binds
+        self._outside[block, v] = out
+        return out, binds
+
+    def _save_branch(self, node: Node, block: Block, v: Value, type_: Type) -> Value:
+        """Results for both branches: `v` (wrapped) here, nothing there."""
+        here, there = Builder(Block()), Builder(Block())
+        result, type_out = v, type_
+        if v.type in NUMBERS:
+            absent = there.one("num.const", value=False if type_ == BOOL else 0.0 if type_ == FLOAT else 0)
+            if type_ == NUMBER:
+                absent = there.one("num.cast", absent, to="number")
+        else:
+            # An absent payload has no sizes: those that only this branch knows are given as 0.
+            payload = v.type.elem if isinstance(v.type, OptionalType) else v.type
+            local = self.flow.bound[block]
+            absent = there.one("opt.none", type=map_dims(
+                payload, lambda s: 0 if isinstance(s, Dim) and not symbols(s).isdisjoint(local) else s))
+            if not isinstance(v.type, OptionalType):
+                result, type_out = here.one("opt.some", v), OptionalType(type_)
+        for b, value, builder in ((block, result, here), (node.blocks[node.blocks[0] is block], absent, there)):
+            self._append(b, builder.block.nodes)
+            self._results.setdefault(b, []).append(value)
+        return Value(type_out, v.name)
+
+    def _append(self, block: Block, nodes: list[Node]) -> None:
+        assert not self.frozen, "the compiled forward cannot be changed"
+        tail = self._tails.setdefault(block, [])
+        for node in nodes:
+            self.flow.position[node] = len(block.nodes) + len(tail)
+            tail.append(node)
+            for v in node.outputs:
+                self.flow.home[v], self.flow.producer[v] = block, node
+
+    def rebuild(self, block: Block) -> Block:
+        """`block` with everything that was added to it and to the blocks nested in it; itself where nothing was."""
+        nodes, changed = [], False
+        for node in block.nodes:
+            if node.blocks:
+                blocks = tuple([self.rebuild(b) for b in node.blocks])
+                extra = self._extras.get(node)
+                if extra is not None or blocks != node.blocks:
+                    outputs, binds = (extra.outputs, extra.binds) if extra is not None else ([], [])
+                    node = Node(node.op, node.inputs, node.attrs, (*node.outputs, *outputs), blocks, node.span,
+                                (*node.binds, *binds))
+                    changed = True
+            nodes.append(node)
+        tail, results = self._tails.get(block, []), self._results.get(block, [])
+        if not (changed or tail or results):
+            return block
+        return Block(block.params, [*nodes, *tail], (*block.results, *results), block.binds)
+

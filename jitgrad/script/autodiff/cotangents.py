@@ -1,0 +1,204 @@
+"""Cotangents: what they are, their zeros, their sums.
+
+A cotangent of a tensor is a tensor of its type; of an Optional an Optional, absent where nothing was reached; of a Seq
+a Seq. `reached` says whether any path led to the value, as eager's engine would know: a parameter that no path
+reached keeps its `.grad`. Where that depends on the run, `reached` is a bool of the graph, and the cotangent's value is
+garbage (it may be NaN) while the bool is false, unless it is `clean`: then it is zero. Sums mask garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jitgrad import dtypes
+from jitgrad.dims import Symbol
+from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.autodiff.amend import abstract
+from jitgrad.script.autodiff.frame import Context
+from jitgrad.script.ir import Block, Value, type_symbols
+
+#: True, False (a zero that stands for "not yet"), or a bool known at run time; for a Seq, a Seq of bools
+Reached = Value | bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cotangent:
+    """A cotangent's value and whether it counts."""
+
+    value: Value
+    reached: Reached = True
+    clean: bool = True  # zero where not reached
+
+
+def conform(context: Context, g: Value, type_: Type) -> Value:
+    """`g` of an op's result's shape as the cotangent of an operand of `type_`: broadcast axes are summed."""
+    if isinstance(type_, TensorType) and isinstance(g.type, TensorType) and g.type.dims != type_.dims:
+        return context.builder.one("sum_to", g, shape=type_.dims)
+    return g
+
+
+def restate(context: Context, g: Value, type_: Type) -> Value:
+    """`g` with its sizes written as those of `type_`, which they equal."""
+    if isinstance(type_, TensorType) and isinstance(g.type, TensorType) and g.type.dims != type_.dims:
+        return context.builder.one("reshape", g, shape=type_.dims)
+    return g
+
+
+def reach_type(type_: Type) -> Type:
+    """The type of `reached` for values of `type_`."""
+    return SeqType(reach_type(type_.elem)) if isinstance(type_, SeqType) else BOOL
+
+
+def as_bool(context: Context, reached: Reached) -> Value:
+    """`reached` of a tensor as a bool of the graph."""
+    return reached if isinstance(reached, Value) else context.builder.one("num.const", value=reached)
+
+
+def either(context: Context, a: Reached, b: Reached) -> Reached:
+    """Whether one of two is reached."""
+    if a is True or b is True:
+        return True
+    if a is False or b is False:
+        return b if a is False else a
+    assert isinstance(a, Value)
+    assert isinstance(b, Value)
+    return context.builder.one("num.or", a, b)
+
+
+def masked(context: Context, c: Cotangent) -> Value:
+    """The value of a cotangent of a tensor, zero where it is not reached."""
+    if c.clean or not isinstance(c.reached, Value):
+        return c.value
+    F, g = context.F, context.F.wrap(c.value)
+    condition = context.builder.one("fill", c.reached, shape=(), dtype=dtypes.bool_)
+    value: Value = F.where(F.wrap(condition), g, 0).value
+    return value
+
+
+def add(context: Context, a: Cotangent, b: Cotangent) -> Cotangent:
+    """The sum of two cotangents of one value."""
+    type_ = a.value.type
+    if isinstance(type_, OptionalType):
+        return Cotangent(add_optional(context, a.value, b.value))
+    if isinstance(type_, SeqType):
+        return _add_seq(context, a, b, type_)
+    value = context.builder.one("add", masked(context, a), masked(context, b))
+    return Cotangent(value, either(context, a.reached, b.reached))
+
+
+def add_optional(context: Context, a: Value, b: Value) -> Value:
+    """Present where one of the two is."""
+    assert isinstance(a.type, OptionalType)
+    builder = context.builder
+
+    def get(v: Value) -> Value:
+        return builder.one("opt.get", v, known=True)
+
+    with builder.into(Block()) as both:
+        value = add(context, Cotangent(get(a)), Cotangent(get(b)))
+        both.results = (builder.one("opt.some", value.value),)
+    with builder.into(Block()) as first:
+        (v,) = context.structural("if", [builder.one("opt.has", b)], [both, Block(results=(a,))], [a.type])
+        first.results = (v,)
+    (v,) = context.structural("if", [builder.one("opt.has", a)], [first, Block(results=(b,))], [a.type])
+    return v
+
+
+def _elements(context: Context, xs: list[Value],
+              body: Callable[[Value, list[Value]], list[Value]]) -> tuple[Value, ...]:
+    """A scan over sequences of one length without carries."""
+    builder = context.builder
+    n = builder.one("seq.len", xs[0])
+    params = [Value(INT, "k")]
+    binds: list[Symbol] = []
+    for x in xs:
+        assert isinstance(x.type, SeqType)
+        type_, fresh = abstract(x.type.elem, sorted(type_symbols(x.type.elem), key=lambda s: s.number))
+        params.append(Value(type_))
+        binds.extend(fresh)
+    block = Block(tuple(params), binds=tuple(binds))
+    with builder.into(block):
+        block.results = tuple(body(params[0], params[1:]))
+    types = [SeqType(abstract(r.type, binds)[0]) for r in block.results]
+    return context.structural("scan", [n, *xs], [block], types, n_carries=0, reverse=False)
+
+
+def _add_seq(context: Context, a: Cotangent, b: Cotangent, type_: SeqType) -> Cotangent:
+    """Element by element."""
+    xs = [a.value, b.value, *(r for r in (a.reached, b.reached) if isinstance(r, Value))]
+
+    def body(k: Value, elements: list[Value]) -> list[Value]:
+        x, y, *bools = elements
+        reached = [bools.pop(0) if isinstance(c.reached, Value) else c.reached for c in (a, b)]
+        total = add(context, Cotangent(x, reached[0], a.clean),
+                    Cotangent(restate(context, y, x.type), reached[1], b.clean))
+        return [total.value, *([total.reached] if isinstance(total.reached, Value) else [])]
+
+    value, *bools = _elements(context, xs, body)
+    return Cotangent(value, bools[0] if bools else either(context, a.reached, b.reached))
+
+
+def zero(context: Context, type_: Type, like: Callable[[], Value]) -> Cotangent:
+    """Nothing reached: a zero of `type_`. `like()` is the value that it is the cotangent of (read for a Seq)."""
+    if isinstance(type_, TensorType):
+        return Cotangent(context.F.constant(0, type_.dims, type_.dtype).value, False)
+    if isinstance(type_, OptionalType):
+        return Cotangent(context.builder.one("opt.none", type=type_.elem))
+    assert isinstance(type_, SeqType)
+
+    def body(k: Value, elements: list[Value]) -> list[Value]:
+        (x,) = elements
+        c = zero(context, x.type, lambda: x)
+        reached = as_reached(context, c.reached, x.type, lambda: x)
+        return [c.value] if isinstance(x.type, OptionalType) else [c.value, reached]
+
+    value, *bools = _elements(context, [like()], body)
+    return Cotangent(value, bools[0] if bools else True)
+
+
+def as_reached(context: Context, reached: Reached, type_: Type, like: Callable[[], Value]) -> Value:
+    """`reached` of a value of `type_` as a value of the graph."""
+    if isinstance(reached, Value):
+        return reached
+    if not isinstance(type_, SeqType):
+        return as_bool(context, reached)
+
+    def body(k: Value, elements: list[Value]) -> list[Value]:
+        (x,) = elements
+        return [as_reached(context, reached, x.type, lambda: x)]
+
+    return _elements(context, [like()], body)[0]
+
+
+def present(context: Context, c: Cotangent) -> Value:
+    """A tensor's cotangent as an Optional, absent where it is not reached."""
+    builder = context.builder
+    if not isinstance(c.reached, Value):
+        return builder.one("opt.some", c.value)
+    with builder.into(Block()) as some:
+        some.results = (builder.one("opt.some", c.value),)
+    with builder.into(Block()) as none:
+        none.results = (builder.one("opt.none", type=c.value.type),)
+    (v,) = context.structural("if", [c.reached], [some, none], [OptionalType(c.value.type)])
+    return v
+
+
+def spread(context: Context, at: Value, c: Cotangent, seq: Value) -> Cotangent:
+    """The cotangent of a sequence of which only element `at` was read."""
+    builder = context.builder
+
+    def body(k: Value, elements: list[Value]) -> list[Value]:
+        (x,) = elements
+        here = builder.one("num.eq", k, at)
+        with builder.into(Block()) as then:
+            then.results = (restate(context, c.value, x.type),)
+        with builder.into(Block()) as otherwise:
+            otherwise.results = (zero(context, x.type, lambda: x).value,)
+        (value,) = context.structural("if", [here], [then, otherwise], [x.type])
+        if isinstance(x.type, OptionalType):
+            return [value]
+        return [value, builder.one("num.and", here, c.reached) if isinstance(c.reached, Value) else here]
+
+    value, *bools = _elements(context, [seq], body)
+    return Cotangent(value, bools[0] if bools else True, c.clean)

@@ -1,0 +1,185 @@
+"""Where values live and which of them a gradient may flow through: one walk over a graph, then two searches.
+
+The searches run over one flat graph of values in which a loop is a cycle (result -> parameter), so the fixpoint over
+nested loops costs one linear pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jitgrad.dims import Symbol
+from jitgrad.ops import NONDIFF, OPS
+from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
+from jitgrad.script.ir import Block, Graph, Node, Value
+
+#: ops outside the table through which a gradient flows from the first operand
+_PASSING = frozenset({"opt.some", "opt.get", "seq.get", "callback"})
+
+
+def is_differentiable(type_: Type) -> bool:
+    """Whether a value of this type can have a cotangent: floating tensors, also inside Optional and Seq.
+
+    Python numbers have none: `.item()` cuts the graph in eager too.
+    """
+    while isinstance(type_, (OptionalType, SeqType)):
+        type_ = type_.elem
+    return isinstance(type_, TensorType) and type_.dtype.is_floating_point
+
+
+class Loop:
+    """The parts of a `while` or `scan` node by role."""
+
+    __slots__ = (
+        "body",
+        "carries",
+        "carry_outputs",
+        "carry_params",
+        "carry_results",
+        "counter",
+        "node",
+        "seq_params",
+        "seqs",
+        "y_outputs",
+        "y_results",
+    )
+
+    def __init__(self, node: Node):
+        self.node, self.body = node, node.blocks[0]
+        params, results = self.body.params, self.body.results
+        self.counter: Value | None
+        self.seqs: tuple[Value, ...]
+        self.seq_params: tuple[Value, ...]
+        if node.op == "while":
+            n = len(node.inputs) - 1
+            self.carries, self.seqs = node.inputs[1:], ()
+            self.counter, self.carry_params, self.seq_params = None, params, ()
+            self.carry_results, self.y_results = results[1 : n + 1], results[n + 1 :]
+            self.carry_outputs, self.y_outputs = node.outputs[1 : n + 1], node.outputs[n + 1 :]
+        else:
+            n = node.attrs["n_carries"]
+            self.carries, self.seqs = node.inputs[1 : n + 1], node.inputs[n + 1 :]
+            self.counter, self.carry_params, self.seq_params = params[0], params[1 : n + 1], params[n + 1 :]
+            self.carry_results, self.y_results = results[:n], results[n:]
+            self.carry_outputs, self.y_outputs = node.outputs[:n], node.outputs[n:]
+
+    @property
+    def trips(self) -> Value:
+        """The number of iterations: an int of the block that holds the loop."""
+        return self.node.outputs[0] if self.node.op == "while" else self.node.inputs[0]
+
+
+class Flow:
+    """Facts about a graph.
+
+    Attributes:
+        home: the block that defines a value.
+        producer: the node that makes a value (parameters have none).
+        position: a node's place in its block.
+        owner: the structural node that a nested block belongs to.
+        bound: the symbols that a block and the nodes directly in it bind.
+        captures: for a structural node, the values from outside that its blocks read.
+        wanted: values that depend on `wrt` and on which `outputs` depend.
+    """
+
+    def __init__(self, graph: Graph, wrt: Iterable[Value], outputs: Iterable[Value]):
+        self.home: dict[Value, Block] = {}
+        self.producer: dict[Value, Node] = {}
+        self.position: dict[Node, int] = {}
+        self.owner: dict[Block, Node] = {}
+        self.parent: dict[Block, Block] = {}
+        self.bound: dict[Block, tuple[Symbol, ...]] = {}
+        self.captures: dict[Node, dict[Value, None]] = {}
+        self._forward: dict[Value, list[Value]] = {}
+        self._backward: dict[Value, list[Value]] = {}
+        pending = [graph.block]
+        for block in pending:  # outer blocks before inner ones, so that captures are already known
+            self._visit(block, pending)
+        varied = _reachable(wrt, self._forward)
+        useful = _reachable(outputs, self._backward)
+        self.wanted = varied & useful
+
+    def _visit(self, block: Block, pending: list[Block]) -> None:
+        home, producer = self.home, self.producer
+        for p in block.params:
+            home[p] = block
+        binds = list(block.binds)
+        for at, node in enumerate(block.nodes):
+            self.position[node] = at
+            for v in node.outputs:
+                home[v], producer[v] = block, node
+            self._uses(block, node.inputs)
+            binds.extend(node.binds)
+            if node.blocks:
+                self.captures[node] = {}
+                for b in node.blocks:
+                    self.owner[b], self.parent[b] = node, block
+                pending.extend(node.blocks)
+                self._structural(node)
+            else:
+                self._edges(node)
+        self._uses(block, block.results)
+        self.bound[block] = tuple(binds)
+
+    def _uses(self, block: Block, values: Sequence[Value]) -> None:
+        for v in values:
+            defining = self.home[v]
+            while defining is not block:
+                captures = self.captures[self.owner[block]]
+                if v in captures:
+                    break  # then the blocks further out have it too
+                captures[v] = None
+                block_ = self.parent[block]
+                if block_ is defining:
+                    break
+                block = block_
+
+    def _edges(self, node: Node) -> None:
+        """A plain node: from each differentiable operand to each differentiable result."""
+        row = OPS.get(node.op)
+        if row is None:
+            if node.op in _PASSING:
+                for v in node.outputs:
+                    for x in node.inputs:
+                        self._edge(x, v)
+            return
+        if row.vjp is NONDIFF:
+            return
+        for v in node.outputs:
+            if is_differentiable(v.type):
+                for x in node.inputs:
+                    self._edge(x, v)
+
+    def _structural(self, node: Node) -> None:
+        if node.op == "if":
+            for block in node.blocks:
+                for r, v in zip(block.results, node.outputs, strict=True):
+                    self._edge(r, v)
+            return
+        loop = Loop(node)
+        for init, param, result, out in zip(loop.carries, loop.carry_params, loop.carry_results, loop.carry_outputs,
+                                            strict=True):
+            self._edge(init, param)
+            self._edge(result, param)
+            self._edge(param, out)  # after no iteration
+            self._edge(result, out)
+        for seq, param in zip(loop.seqs, loop.seq_params, strict=True):
+            self._edge(seq, param)
+        for result, out in zip(loop.y_results, loop.y_outputs, strict=True):
+            self._edge(result, out)
+
+    def _edge(self, source: Value, target: Value) -> None:
+        if is_differentiable(source.type) and is_differentiable(target.type):
+            self._forward.setdefault(source, []).append(target)
+            self._backward.setdefault(target, []).append(source)
+
+
+def _reachable(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value]:
+    found = {v for v in start if is_differentiable(v.type)}
+    pending = list(found)
+    while pending:
+        for v in edges.get(pending.pop(), ()):
+            if v not in found:
+                found.add(v)
+                pending.append(v)
+    return found

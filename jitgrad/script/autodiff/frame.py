@@ -1,0 +1,519 @@
+"""Frames: for each block of the forward graph under reversal, the backward block that mirrors it.
+
+Backward code reads forward values through `Frame.fetch`, which hands out a placeholder. Only when a backward block is
+complete, and dead code is gone from it, is it decided how each placeholder that is still read comes about: recomputed
+where that is cheap and needs nothing more to be saved, or else saved by the forward. The placeholder then *is* the
+output of the recomputed node, or the parameter through which the saved value arrives, so nothing is substituted.
+
+Symbols that the forward block binds are different ones in the mirror; those that are needed there are bound by a
+saved tensor in whose type they stand alone, by repeating a `dim.bind`, or by saving the size as an int.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
+from jitgrad.ops.types import INT, OptionalType, SeqType, TensorType, Type, map_dims
+from jitgrad.script.autodiff.amend import NUMBERS, Amendments, abstract
+from jitgrad.script.autodiff.flow import Flow
+from jitgrad.script.graph_namespace import GraphNamespace
+from jitgrad.script.ir import Block, Builder, Node, Value, map_attr, sizes_of
+
+#: ops whose results are recomputed rather than saved, where their operands are at hand
+CHEAP = frozenset({
+    "reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "flip", "diagonal", "full", "fill",
+    "arange", "cast", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not",
+    "where", "neg", "dim.value", "dim.bind", "opt.has", "seq.len",
+})
+#: cheap ops whose operand is not larger than their result: the operand is saved instead
+_OPERAND_INSTEAD = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "flip", "neg"})
+_DEPTH = 8  # how long a chain of cheap ops may be
+
+
+class Context:
+    """What all frames of one differentiation share."""
+
+    def __init__(self, flow: Flow, frozen: bool, thorough: bool):
+        self.flow, self.amend = flow, Amendments(flow, frozen)
+        self.builder = Builder()
+        self.F = GraphNamespace(self.builder)
+        self.thorough = thorough  # bind every size that a backward for fewer cotangents might need
+        self.captured: dict[Node, dict[Value, None]] = {}
+        self.free: dict[Node, dict[Symbol, None]] = {}
+        self._dim_symbols: dict[Dim, tuple[Symbol, ...]] = {}
+
+    def symbols_of(self, sizes: Iterable[Size]) -> Iterable[Symbol]:
+        for size in sizes:
+            if isinstance(size, Dim):
+                found = self._dim_symbols.get(size)
+                if found is None:
+                    found = self._dim_symbols[size] = tuple(sorted(symbols(size), key=lambda s: s.number))
+                yield from found
+
+    def type_symbols(self, type_: Type) -> Iterable[Symbol]:
+        return self.symbols_of(type_.dims if isinstance(type_, TensorType) else sizes_of(type_))
+
+    def node_symbols(self, node: Node) -> Iterable[Symbol]:
+        """The symbols that a node mentions, its blocks included."""
+        for v in node.outputs:
+            yield from self.type_symbols(v.type)
+        for a in node.attrs.values():
+            if isinstance(a, (tuple, Dim)):
+                yield from self.symbols_of(_sizes_in(a))
+        yield from self.free.get(node, ())
+
+    def structural(self, op: str, inputs: Sequence[Value], blocks: Sequence[Block], types: Sequence[Type],
+                   binds: Sequence[Symbol] = (), **attrs: Any) -> tuple[Value, ...]:
+        """Append a structural node and note what its blocks read from outside."""
+        outputs = self.builder.emit(op, inputs, blocks=blocks, types=types, binds=binds, **attrs)
+        node = self.builder.block.nodes[-1]
+        captured: dict[Value, None] = {}
+        free: dict[Symbol, None] = {}
+        for block in blocks:
+            self._outer(block, captured, free)
+        self.captured[node], self.free[node] = captured, free
+        return outputs
+
+    def _outer(self, block: Block, captured: dict[Value, None], free: dict[Symbol, None]) -> None:
+        defined, bound = set(block.params), set(block.binds)
+        used: dict[Symbol, None] = {}
+        for p in block.params:
+            used.update(dict.fromkeys(self.type_symbols(p.type)))
+        for node in block.nodes:
+            for v in (*node.inputs, *self.captured.get(node, ())):
+                if v not in defined:
+                    captured[v] = None
+            defined.update(node.outputs)
+            bound.update(node.binds)
+            used.update(dict.fromkeys(self.node_symbols(node)))
+        for v in block.results:
+            if v not in defined:
+                captured[v] = None
+        free.update((s, None) for s in used if s not in bound)
+
+
+def _sizes_in(a: Any) -> Iterable[Size]:
+    if isinstance(a, Dim):
+        yield a
+    elif isinstance(a, tuple):
+        for part in a:
+            if isinstance(part, (tuple, Dim)):
+                yield from _sizes_in(part)
+
+
+class Frame:
+    """A transparent frame: the backward is written into the forward's own block, where its values can be read."""
+
+    def __init__(self, context: Context, block: Block, parent: Frame | None):
+        self.context, self.block, self.parent = context, block, parent
+        self.out = Block()
+        self.sizes: dict[Symbol, Size] = dict(parent.sizes) if parent is not None else {}
+
+    # --- the forward as seen from here ---
+
+    def size(self, size: Size) -> Size:
+        return substitute(size, self.sizes) if isinstance(size, Dim) else size
+
+    def type(self, t: Type) -> Type:
+        return map_dims(t, self.size) if self.sizes else t
+
+    def attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """A forward node's attrs here. Checked arithmetic has been checked."""
+        result: dict[str, Any] = {}
+        for key, a in attrs.items():
+            if key == "symbol":
+                result[key] = self.renamed(a)
+            elif key == "type":
+                result[key] = self.type(a)
+            elif key != "checked":
+                result[key] = map_attr(a, self.size) if self.sizes else a
+        return result
+
+    def renamed(self, symbol: Symbol) -> Symbol:
+        """The symbol that stands here for one that the forward binds."""
+        new = self.sizes.get(symbol)
+        return new.symbol or symbol if isinstance(new, Dim) else symbol
+
+    def adopt(self, symbol: Symbol) -> None:
+        """Take note of a symbol that the forward block has come to bind."""
+
+    def fetch(self, v: Value) -> Value:
+        """The value here that equals forward value `v` of this block or one around it."""
+        frame, home = self, self.context.flow.home[v]
+        while frame.block is not home:
+            assert frame.parent is not None, f"{v} is not in scope"
+            frame = frame.parent
+        return frame.image(v)
+
+    def image(self, v: Value) -> Value:
+        return v
+
+    # --- completion ---
+
+    def finish(self, results: Sequence[Value]) -> None:
+        """Make the backward block complete; `results` are its results."""
+        self.out.results = tuple(results)
+        self.out.nodes, _ = self.live()
+
+    def live(self) -> tuple[list[Node], set[Value]]:
+        """The nodes of the backward block that its results need, in order, and every value that these read."""
+        needed, kept = set(self.out.results), []
+        captured = self.context.captured
+        for node in reversed(self.out.nodes):
+            if node.binds or not needed.isdisjoint(node.outputs):
+                kept.append(node)
+                needed.update(node.inputs)
+                if node.blocks:
+                    needed.update(captured[node])
+        kept.reverse()
+        return kept, needed
+
+
+class Mirror(Frame):
+    """A frame with a backward block of its own, into which saved values have to be brought."""
+
+    def __init__(self, context: Context, block: Block, parent: Frame | None):
+        super().__init__(context, block, parent)
+        self.images: dict[Value, Value] = {}
+        self.local: dict[Symbol, Symbol] = {}  # symbols of the mirror -> of the forward block
+        self.saved: dict[Value, Value] = {}
+        self.given: set[Value] = set()  # forward values that the mirror has anyway, such as a loop's counter
+        self.again: dict[Node, None] = {}  # forward nodes to repeat
+        self.bound: set[Symbol] = set()
+        self.elsewhere: set[Symbol] = set()  # symbols that no saved value binds on arrival
+        self.needed: set[Value] = set()
+        self.extra_symbols: dict[Symbol, None] = {}
+        for symbol in context.flow.bound[block]:
+            self.adopt(symbol)
+
+    def adopt(self, symbol: Symbol) -> None:
+        new = Symbol(symbol.name, not_one=symbol.not_one)
+        self.sizes[symbol], self.local[new] = dim(new), symbol
+
+    def image(self, v: Value) -> Value:
+        found = self.images.get(v)
+        if found is None:
+            type_ = self.type(v.type)
+            if isinstance(type_, OptionalType):  # cannot be reshaped, so its sizes must be bound where it arrives
+                expressions = [s for s in sizes_of(type_) if isinstance(s, Dim) and s.symbol is None]
+                if expressions and not isinstance(type_.elem, SeqType):
+                    type_, fresh = abstract(type_, self.local)
+                    self.local.update((s, s) for s in fresh)
+            found = self.images[v] = Value(type_, v.name)
+        return found
+
+    # --- saved or repeated ---
+
+    def saved_already(self, v: Value) -> bool:
+        """Whether the forward saves `v` in any case."""
+        return self.context.amend.outside(self.block, v) is not None
+
+    def may_save(self, v: Value) -> None:
+        """Called before the forward is made to save `v`."""
+
+    def ready(self, v: Value, depth: int = _DEPTH) -> bool:
+        """Whether `v` can be had here without anything new being saved."""
+        flow = self.context.flow
+        if flow.home[v] is not self.block or v in self.saved or v in self.given or self.saved_already(v):
+            return True
+        node = flow.producer.get(v)
+        return (node is not None and depth > 0 and _is_cheap(node)
+                and all(self.ready(x, depth - 1) for x in node.inputs))
+
+    def need(self, v: Value) -> None:
+        """Decide how `v`, a value of the forward block, comes about."""
+        node = self.context.flow.producer.get(v)
+        if v in self.saved or v in self.given or node in self.again:
+            return
+        if node is not None and _is_cheap(node) and not self.saved_already(v):
+            instead = node.op in _OPERAND_INSTEAD or (node.op == "cast" and _widens(node))
+            if instead or self.ready(v):
+                self.repeat(node)
+                return
+        if not self.saved_already(v):
+            self.may_save(v)
+        self.saved[v] = self.image(v)
+
+    def repeat(self, node: Node) -> None:
+        """Have a node of the forward block repeated here."""
+        self.again[node] = None
+        for x in node.inputs:
+            if self.context.flow.home[x] is self.block:
+                self.image(x)
+                self.need(x)
+
+    def finish(self, results: Sequence[Value]) -> None:
+        self.out.results = tuple(results)
+        kept, self.needed = self.live()
+        flow = self.context.flow
+        wanted = [v for v, image in self.images.items() if image in self.needed]
+        for v in wanted:  # first what must be saved, then what may be made from it
+            node = flow.producer.get(v)
+            if node is None or not _is_cheap(node):
+                self.need(v)
+        for v in sorted(wanted, key=lambda v: flow.position[flow.producer[v]] if v in flow.producer else -1):
+            self.need(v)
+        ints = self.bind_symbols(kept)
+        with self.context.builder.into(Block()) as prologue:
+            late = self.bring_in()
+            for new, saved in ints:
+                self.context.builder.emit("dim.bind", (saved,), types=(INT,), binds=(new,), symbol=new)
+            order = sorted(self.again, key=flow.position.__getitem__)
+            for node in order:
+                if node.output.type in NUMBERS:
+                    self.emit_again(node)
+            for raw, image in late:
+                prologue.nodes.append(_reshape(raw, image))
+            for node in order:
+                if node.output.type not in NUMBERS:
+                    self.emit_again(node)
+        self.out.nodes = [*prologue.nodes, *kept]
+
+    def emit_again(self, node: Node) -> None:
+        """Repeat a forward node; its output is the placeholder that was handed out for it."""
+        inputs = tuple(self.fetch(x) for x in node.inputs)
+        binds = tuple(self.renamed(s) for s in node.binds)
+        self.context.builder.block.nodes.append(
+            Node(node.op, inputs, self.attrs(node.attrs), (self.image(node.output),), (), node.span, binds))
+
+    # --- sizes ---
+
+    def bind_symbols(self, kept: Sequence[Node]) -> list[tuple[Symbol, Value]]:
+        """Decide how each symbol that is used here is bound; pairs of a symbol and the saved int that it equals."""
+        context = self.context
+        used = dict(self.extra_symbols)
+        for node in kept:
+            used.update(dict.fromkeys(context.node_symbols(node)))
+        for v in self.out.results:
+            used.update(dict.fromkeys(context.type_symbols(v.type)))
+        if context.thorough:
+            self._add_symbols_of_wanted(used)
+        binders = {s: n for n in self.block.nodes if n.op == "dim.bind" for s in n.binds}
+        ints: list[tuple[Symbol, Value]] = []
+        known_nodes = known_saved = 0
+        while True:
+            for node in list(self.again)[known_nodes:]:
+                for s in (*context.type_symbols(self.image(node.output).type),
+                          *context.symbols_of(_sizes_in(tuple(self.attrs(node.attrs).values())))):
+                    used[s] = None
+            for image in list(self.saved.values())[known_saved:]:
+                used.update(dict.fromkeys(context.type_symbols(image.type)))
+            known_nodes, known_saved = len(self.again), len(self.saved)
+            alone = self.standing_alone()
+            pending = [s for s in used if s in self.local and s not in self.elsewhere and s not in alone]
+            if not pending:
+                return ints
+            for new in pending:
+                self.elsewhere.add(new)
+                old = self.local[new]
+                binder = binders.get(old)
+                if binder is not None and self.ready(binder.inputs[0]):
+                    if binder not in self.again:
+                        self.repeat(binder)
+                    continue
+                number = context.amend.size(self.block, old)
+                if number not in self.saved:
+                    self.may_save(number)
+                    self.saved[number] = self.image(number)
+                ints.append((new, self.saved[number]))
+
+    def _add_symbols_of_wanted(self, used: dict[Symbol, None]) -> None:
+        wanted, context = self.context.flow.wanted, self.context
+        for node in (None, *self.block.nodes):
+            for v in self.block.params if node is None else node.outputs:
+                if v in wanted:
+                    used.update(dict.fromkeys(context.type_symbols(self.type(v.type))))
+
+    def standing_alone(self) -> set[Symbol]:
+        """Symbols that saved values bind on arrival."""
+        return set().union(*(self.binds_of(v, image) or () for v, image in self.saved.items()))
+
+    def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
+        """Symbols that a saved value can bind on arrival; None if its sizes must be restated later.
+
+        That is so where a size is an expression over symbols of the mirror, or a symbol that is bound elsewhere.
+        """
+        type_ = image.type.elem if isinstance(image.type, OptionalType) else image.type
+        found: list[Symbol] = []
+        if isinstance(type_, TensorType):
+            for d in type_.dims:
+                if isinstance(d, Dim) and not symbols(d).isdisjoint(self.local):
+                    if d.symbol is None or d.symbol in self.elsewhere:
+                        return None
+                    found.append(d.symbol)
+        return found
+
+    # --- arrival ---
+
+    def bring_in(self) -> list[tuple[Value, Value]]:
+        """Let every saved value arrive; (value as it arrives, placeholder) where its sizes must be restated."""
+        raise NotImplementedError
+
+    def arrival(self, v: Value, image: Value) -> tuple[Value, tuple[Symbol, ...]]:
+        """The value as which a saved one arrives (the placeholder, or one of fresh sizes); the symbols it binds."""
+        found = self.binds_of(v, image)
+        if found is None:
+            type_, fresh = abstract(image.type, self.local)
+            return Value(type_, image.name), fresh
+        binds = tuple(s for s in dict.fromkeys(found) if s not in self.bound)
+        self.bound.update(binds)
+        return image, binds
+
+
+class FunctionFrame(Mirror):
+    """The top frame of a backward graph of its own: saved values are the graph's inputs, and so are cotangents.
+
+    Args:
+        context: as for every frame.
+        block: the forward graph's block.
+        residuals: what the compiled forward saves; None to have that decided.
+    """
+
+    def __init__(self, context: Context, block: Block, residuals: Sequence[Value] | None):
+        super().__init__(context, block, None)
+        self.residuals = residuals
+        self.cotangents: list[Value] = []
+        for v in residuals or ():
+            self.saved[v] = self.image(v)
+            if v in context.flow.producer:
+                context.amend.note_size(block, context.flow.producer[v])
+
+    def adopt(self, symbol: Symbol) -> None:
+        self.local[symbol] = symbol  # another graph, so the symbols can be the same
+
+    def may_save(self, v: Value) -> None:
+        assert self.residuals is None, f"the compiled forward does not save {v}"
+
+    def bind_symbols(self, kept: Sequence[Node]) -> list[tuple[Symbol, Value]]:
+        for image in self.cotangents:
+            if image in self.needed:
+                self.extra_symbols.update(dict.fromkeys(self.context.type_symbols(image.type)))
+        return super().bind_symbols(kept)
+
+    def bring_in(self) -> list[tuple[Value, Value]]:
+        late: list[tuple[Value, Value]] = []
+        params: list[Value] = []
+        binds: list[Symbol] = []
+        arrivals = [(image, *self.arrival(v, image)) for v, image in self.saved.items()]
+        for image in self.cotangents:
+            # Sizes come from what is saved, so that every set of cotangents finds them.
+            unbound = [s for s in dict.fromkeys(self.context.type_symbols(image.type)) if s not in self.bound]
+            type_, fresh = abstract(image.type, unbound)
+            arrivals.append((image, Value(type_, image.name) if fresh else image, fresh))
+        for image, raw, bound in arrivals:
+            params.append(raw)
+            binds.extend(bound)
+            if raw is not image and image in self.needed:
+                late.append((raw, image))
+        self.residuals = list(self.saved)
+        self.out.params, self.out.binds = tuple(params), tuple(binds)
+        return late
+
+
+class BranchFrame(Mirror):
+    """The mirror of a branch: saved values arrive from the forward `if`'s outputs, most of them Optional."""
+
+    def image(self, v: Value) -> Value:
+        found = self.images.get(v)
+        if found is None and (isinstance(v.type, OptionalType)
+                              or (isinstance(v.type, SeqType) and self.saved_already(v) and not self.is_wrapped(v))):
+            # The output of the `if` is the value itself.
+            found = self.images[v] = self.from_output(v)
+            self.given.add(v)
+        return found if found is not None else super().image(v)
+
+    def from_output(self, v: Value) -> Value:
+        """The output of the forward `if` that holds `v`, here."""
+        assert self.parent is not None
+        context = self.context
+        out, binds = context.amend.save(self.block, v)
+        frame = self.parent
+        while frame.block is not context.flow.home[out]:
+            assert frame.parent is not None
+            frame = frame.parent
+        for symbol in binds:
+            frame.adopt(symbol)
+        return self.fetch(out)
+
+    def is_wrapped(self, v: Value) -> bool:
+        """Whether `v` arrives in an Optional."""
+        out = self.context.amend.outside(self.block, v)
+        return v.type not in NUMBERS if out is None else isinstance(out.type, OptionalType)
+
+    def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
+        if self.is_wrapped(v):
+            return super().binds_of(v, image)
+        return []  # a result of the branch: its sizes are those of the output, and are restated
+
+    def bring_in(self) -> list[tuple[Value, Value]]:
+        nodes, late = self.context.builder.block.nodes, []
+        for v, image in self.saved.items():
+            wrapped, given = self.is_wrapped(v), self.from_output(v)
+            if wrapped:
+                raw, bound = self.arrival(v, image)
+                nodes.append(Node("opt.get", (given,), {"known": True}, (raw,), (), self.context.builder.span, bound))
+                if raw is not image:
+                    late.append((raw, image))
+            elif isinstance(image.type, TensorType):
+                late.append((given, image))
+            else:
+                assert image.type in NUMBERS, f"{image} cannot be renamed"
+                nodes.append(Node("num.cast", (given,), {"to": str(image.type)}, (image,)))
+        return late
+
+
+class LoopFrame(Mirror):
+    """The mirror of a loop's body: saved values arrive as the elements of sequences, or are carried.
+
+    The result of a carry is the next iteration's parameter; in reverse order that has just been seen. So where both
+    are needed only the parameter is saved, and the result is carried along, from the loop's final value on.
+
+    After `finish`: `sequences` and `seq_params` are xs of the backward scan; `shifted` (initial, param, result) are
+    carries of it.
+    """
+
+    def __init__(self, context: Context, block: Block, parent: Frame, carries: Sequence[tuple[Value, Value, Value]]):
+        super().__init__(context, block, parent)
+        self.carries = carries  # (param, result, output) of each carry of the forward loop
+        self.sequences: list[Value] = []
+        self.seq_params: list[Value] = []
+        self.shifted: list[tuple[Value, Value, Value]] = []
+        self.binds: list[Symbol] = []
+
+    def bring_in(self) -> list[tuple[Value, Value]]:
+        assert self.parent is not None
+        amend, late = self.context.amend, []
+        result_of = {r: (p, out) for p, r, out in self.carries if r.type == p.type == out.type}
+        for v, image in self.saved.items():
+            param, out = result_of.get(v, (None, None))
+            if param in self.saved and out is not None and amend.outside(self.block, v) is None:
+                self.shifted.append((self.parent.fetch(out), image, self.saved[param]))
+                continue
+            seq, _ = amend.save(self.block, v)
+            raw, bound = self.arrival(v, image)
+            self.sequences.append(self.parent.fetch(seq))
+            self.seq_params.append(raw)
+            self.binds.extend(bound)
+            if raw is not image:
+                late.append((raw, image))
+        return late
+
+
+def _is_cheap(node: Node) -> bool:
+    return node.op in CHEAP or node.op.startswith("num.")
+
+
+def _widens(node: Node) -> bool:
+    """Whether a cast's operand is no larger than its result."""
+    source, target = node.inputs[0].type, node.output.type
+    assert isinstance(source, TensorType)
+    assert isinstance(target, TensorType)
+    return source.dtype.itemsize <= target.dtype.itemsize
+
+
+def _reshape(raw: Value, image: Value) -> Node:
+    """Restate the sizes of a value."""
+    assert isinstance(image.type, TensorType)
+    return Node("reshape", (raw,), {"shape": image.type.dims}, (image,))

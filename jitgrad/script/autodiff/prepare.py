@@ -1,0 +1,75 @@
+"""What happens to a graph before it is differentiated: composites without a rule of their own are expanded, and for a
+gradient function the effects are taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitgrad.errors import NonDifferentiable
+from jitgrad.ops import OPS
+from jitgrad.script.graph_namespace import GraphNamespace
+from jitgrad.script.ir import Block, Builder, Graph, Node, walk
+from jitgrad.script.irops import effect
+
+
+def expand_composites(graph: Graph) -> Graph:
+    """`graph` with every composite that has no vjp written out; the same graph where there is none."""
+    if not any(_needs_expansion(n) for n in walk(graph.block)):
+        return graph
+    return Graph(_rebuild(graph.block, _expand), graph.name)
+
+
+def without_effects(graph: Graph) -> Graph:
+    """`graph` without prints, checks and commits, its arithmetic unchecked."""
+    if not any(effect(n.op, n.attrs) for n in walk(graph.block)):
+        return graph
+    return Graph(_rebuild(graph.block, _pure), graph.name)
+
+
+def _rebuild(block: Block, replace: Callable[[Node], list[Node]]) -> Block:
+    """`block` and all blocks in it with every node replaced; values stay the same."""
+    nodes: list[Node] = []
+    for node in block.nodes:
+        if node.blocks:
+            blocks = tuple([_rebuild(b, replace) for b in node.blocks])
+            nodes.append(Node(node.op, node.inputs, node.attrs, node.outputs, blocks, node.span, node.binds))
+        else:
+            nodes.extend(replace(node))
+    return Block(block.params, nodes, block.results, block.binds)
+
+
+def _pure(node: Node) -> list[Node]:
+    if not effect(node.op, node.attrs):
+        return [node]
+    if node.attrs.get("checked"):
+        attrs = {k: a for k, a in node.attrs.items() if k != "checked"}
+        return [Node(node.op, node.inputs, attrs, node.outputs, (), node.span, node.binds)]
+    if node.outputs:
+        raise NonDifferentiable(f"`{node.op}` has effects, which a gradient of a gradient cannot repeat", node.span)
+    return []
+
+
+def _needs_expansion(node: Node) -> bool:
+    row = OPS.get(node.op)
+    return row is not None and row.vjp is None and row.compose is not None
+
+
+def _expand(node: Node) -> list[Node]:
+    """The nodes of a composite's expression; the last one has the composite's own output."""
+    if not _needs_expansion(node):
+        return [node]
+    builder = Builder(Block())
+    builder.span = node.span
+    F = GraphNamespace(builder)
+    row = OPS[node.op]
+    result = F.expand_composite(row, tuple(F.wrap(v) for v in node.inputs), dict(node.attrs))
+    nodes = builder.block.nodes
+    out, v = node.output, result.value
+    for at, made in enumerate(nodes):
+        if made.outputs == (v,) and not any(v in n.inputs for n in nodes[at + 1:]):
+            nodes[at] = Node(made.op, made.inputs, made.attrs, (out,), made.blocks, made.span, made.binds)
+            break
+    else:  # an operand, or a value that the expression reads again: the same tensor under another name
+        nodes.append(Node("reshape", (v,), {"shape": v.type.dims}, (out,), (), node.span))
+    return [n for new in nodes for n in _expand(new)]

@@ -1,0 +1,156 @@
+"""The reverse sweep over a block: from the cotangents of its results to those of everything it reads.
+
+Rows of the op table go through their vjp, under `GraphNamespace`. Cotangents of a selected or indexed part are added
+to the whole in place of being spread out and summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitgrad.errors import NonDifferentiable
+from jitgrad.ops import NONDIFF, OPS
+from jitgrad.ops.rules import partial_vjp
+from jitgrad.ops.types import SeqType, TensorType
+from jitgrad.script.autodiff import control
+from jitgrad.script.autodiff.cotangents import Cotangent, add, conform, either, masked, present, spread, zero
+from jitgrad.script.autodiff.frame import Context, Frame
+from jitgrad.script.ir import Block, Node, Value
+
+Cotangents = dict[Value, Cotangent]
+
+#: ops that take a part of their first operand -> the op that adds to that part, and its further attrs
+_PARTS: Mapping[str, tuple[str, dict[str, Any]]] = {
+    "select": ("select_add", {}), "slice": ("slice_add", {}), "index": ("index_put", {"accumulate": True}),
+    "gather": ("scatter_add", {}),
+}
+
+
+class Reverse:
+    """A differentiation under way.
+
+    `cotangents` maps values of the forward, of the frame's block or around it, to what has been found so far.
+    """
+
+    def __init__(self, context: Context):
+        self.context, self.flow = context, context.flow
+        self.builder, self.F = context.builder, context.F
+        self.sometimes: dict[Node, set[int]] = {}  # per loop: carries not reached in every iteration
+
+    def sweep(self, frame: Frame, cotangents: Cotangents) -> None:
+        """Go through the nodes of the frame's block from the last to the first, writing into the frame's mirror."""
+        builder = self.builder
+        span = builder.span
+        with builder.into(frame.out):
+            for node in reversed(frame.block.nodes):
+                for v in node.outputs:
+                    if v in cotangents:
+                        builder.span = node.span
+                        self.node(frame, node, cotangents)
+                        break
+        builder.span = span
+
+    def accumulate(self, frame: Frame, cotangents: Cotangents, x: Value, c: Cotangent) -> None:
+        """Add to the cotangent of `x` one that may still have the shape of an op's result."""
+        if x not in self.flow.wanted:
+            return
+        context = self.context
+        value = conform(context, c.value, frame.type(x.type))
+        if value is not c.value:
+            c = Cotangent(value, c.reached, c.clean)
+        before = cotangents.get(x)
+        cotangents[x] = c if before is None else add(context, before, c)
+
+    def node(self, frame: Frame, node: Node, cotangents: Cotangents) -> None:
+        """The adjoint of one node, some of whose outputs have cotangents."""
+        if node.op == "if":
+            control.branches(self, frame, node, cotangents)
+        elif node.op in ("while", "scan"):
+            control.loop(self, frame, node, cotangents)
+        elif node.op in OPS:
+            self.row(frame, node, cotangents)
+        elif node.op in _SPECIAL:
+            _SPECIAL[node.op](self, frame, node, cotangents.pop(node.output), cotangents)
+        else:
+            raise NonDifferentiable(f"`{node.op}` has no derivative", node.span)
+
+    def row(self, frame: Frame, node: Node, cotangents: Cotangents) -> None:
+        """An op of the table."""
+        op, wanted, F = OPS[node.op], self.flow.wanted, self.F
+        given = [cotangents.pop(v, None) for v in node.outputs]
+        needs = [x in wanted for x in node.inputs]
+        if op.vjp is NONDIFF or True not in needs:
+            return
+        first = node.inputs[0]
+        if node.op in _PARTS and first in cotangents and sum(needs) == 1:
+            (c,) = given
+            assert c is not None
+            self.add_to_part(frame, node, c, cotangents)
+            return
+        if not callable(op.vjp):
+            raise NonDifferentiable(f"`{node.op}` has no derivative", node.span)
+        if len(given) == 1:
+            (c,) = given
+            assert c is not None
+            reached = c.reached
+            g: Any = F.wrap(c.value)
+            y: Any = F.wrap(frame.fetch(node.outputs[0]))
+        else:  # a rule of several results reads them all; what is not reached counts as absent or as zero
+            reached = False
+            for c in given:
+                if c is not None:
+                    reached = either(self.context, reached, c.reached)
+            g = tuple(None if c is None else F.wrap(masked(self.context, c)) for c in given)
+            y = tuple(F.wrap(frame.fetch(v)) if isinstance(v.type, TensorType) else None for v in node.outputs)
+        xs = [F.wrap(frame.fetch(x)) for x in node.inputs]
+        results = partial_vjp(op.vjp, needs, F, g, y, xs, frame.attrs(node.attrs))
+        for x, result in zip(node.inputs, results, strict=True):
+            if result is not None and x in wanted:
+                self.accumulate(frame, cotangents, x, Cotangent(result.value, reached, reached is True))
+
+    def add_to_part(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """The cotangent of a part, added to what is known of the whole."""
+        x, *rest = node.inputs
+        whole = cotangents[x]
+        op, attrs = _PARTS[node.op]
+        part = conform(self.context, masked(self.context, c), frame.type(node.output.type))
+        others = [frame.fetch(v) for v in rest]
+        operands = [*others, part] if op == "scatter_add" else [part, *others]
+        value = self.builder.one(op, masked(self.context, whole), *operands, **frame.attrs(node.attrs), **attrs)
+        cotangents[x] = Cotangent(value, either(self.context, whole.reached, c.reached))
+
+    # --- absence and sequences ---
+
+    def opt_some(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """The payload is reached where the Optional's cotangent is there."""
+        (x,) = node.inputs
+        if x not in self.flow.wanted:
+            return
+        if not isinstance(x.type, TensorType):
+            raise NonDifferentiable(f"the gradient of an optional `{x.type}`", node.span)
+        builder, type_ = self.builder, frame.type(x.type)
+        has = builder.one("opt.has", c.value)
+        with builder.into(Block()) as there:
+            there.results = (builder.one("opt.get", c.value, known=True),)
+        with builder.into(Block()) as absent:
+            nothing = zero(self.context, type_, lambda: frame.fetch(x))
+            absent.results = (nothing.value,)
+        (value,) = self.context.structural("if", [has], [there, absent], [type_])
+        self.accumulate(frame, cotangents, x, Cotangent(value, has))
+
+    def opt_get(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """The Optional's cotangent is there where the payload's is reached."""
+        self.accumulate(frame, cotangents, node.inputs[0], Cotangent(present(self.context, c)))
+
+    def seq_get(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """A sequence of zeros but for one element."""
+        seq, k = node.inputs
+        if isinstance(node.output.type, SeqType):
+            raise NonDifferentiable("the gradient of an element of a sequence of sequences", node.span)
+        self.accumulate(frame, cotangents, seq, spread(self.context, frame.fetch(k), c, frame.fetch(seq)))
+
+
+_SPECIAL: Mapping[str, Callable[[Reverse, Frame, Node, Cotangent, Cotangents], None]] = {
+    "opt.some": Reverse.opt_some, "opt.get": Reverse.opt_get, "seq.get": Reverse.seq_get,
+}
