@@ -63,4 +63,4 @@ def test_unreduce(axes, keepdim):
 
 def test_unknown_op():
     with pytest.raises(AttributeError, match="no op `frobnicate`"):
-        GraphNamespace(Builder()).frobnicate
+        _ = GraphNamespace(Builder()).frobnicate
