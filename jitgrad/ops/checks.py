@@ -145,6 +145,10 @@ def gather(name: str) -> Callable[..., None]:
     return check
 
 
+def topk(C: Checker, x: Any, *, k: Size, axis: int, **attrs: Any) -> None:
+    C.at_least(x.shape[axis], k, lambda: "selected index k out of range")
+
+
 def matmul(C: Checker, a: Any, b: Any) -> None:
     k, k2, n = a.shape[-1], b.shape[-2], b.shape[-1]
 

@@ -182,11 +182,14 @@ class ArrayNamespace(Namespace):
         assert compose is not None
 
         def composed(*xs: Any, **attrs: Any) -> Any:
-            if any(getattr(x, "dtype", None) == np.float16 for x in xs):
-                wide = [x.astype(np.float32) if getattr(x, "dtype", None) == np.float16 else x for x in xs]
-                y = compose(self, *wide, **attrs)
-                return y.astype(np.float16) if y.dtype == np.float32 else y
-            return compose(self, *xs, **attrs)
+            for x in xs:
+                if not isinstance(x, (int, float)) and x.dtype.char == "e":
+                    break
+            else:
+                return compose(self, *xs, **attrs)
+            wide = [x if isinstance(x, (int, float)) or x.dtype.char != "e" else x.astype(np.float32) for x in xs]
+            y = compose(self, *wide, **attrs)
+            return y.astype(np.float16) if y.dtype == np.float32 else y
 
         return composed
 

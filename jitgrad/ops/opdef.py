@@ -59,7 +59,7 @@ class OpDef:
         spec: `(*types, **attrs)` -> TensorType or tuple of them; works on symbolic sizes.
         check: `(C, *specs, **attrs)`, the preconditions on sizes: calls `C.equal(a, b, message)` and kin.
         traits: facts that passes may use: "commutative", "involution", "zero_preserving", "idempotent", "cheap".
-        dtypes: dtypes that the op accepts ("float"; "int"; "integral": ints and bool; "number": ints and floats; "any").
+        dtypes: dtypes that the op accepts: "float", "int", "integral" (ints, bool), "number" (ints, floats), "any".
         domain: (low, high) from which tests sample float operands.
         ref: dotted NumPy/SciPy name that tests compare with, or "".
         samples: argument tuples for generated tests of ops that are not pointwise: `(rng) -> [(arrays, attrs), ...]`.

@@ -77,10 +77,11 @@ def saved(op: OpDef, needs: Sequence[bool] | None = None, *, types: Sequence[Any
         types, attrs: the operands' types and the attrs; a sample's by default. An executor gives them for an op with
             any number of operands.
     """
-    key = f"saved:{needs}" if types is None else f"saved:{needs}:{len(types)}"
-    found = op.cache.get(key)
+    table: dict[Any, Saved] = op.cache.setdefault("saved", {})
+    key = (needs if needs is None else tuple(needs), None if types is None else len(types))
+    found = table.get(key)
     if found is None:
-        found = op.cache[key] = _run(op, needs, types, attrs)
+        found = table[key] = _run(op, needs, types, attrs)
     return found
 
 

@@ -47,6 +47,8 @@ CASES = [
      "amax(): Expected reduction dim 1 to have non-zero size.", lambda t, a: a.amax(1)),
     ("argmax", [(2, 0)], {"axes": (1,), "keepdim": False}, IndexError,
      "argmax(): Expected reduction dim 1 to have non-zero size.", lambda t, a: a.argmax(1)),
+    ("topk", [(2, 3)], {"k": 4, "axis": 1, "largest": True, "sorted": True}, RuntimeError,
+     "selected index k out of range", lambda t, a: a.topk(4)),
     ("index", [(4, 4), (2,), (3,)], {"axes": (0, 1)}, IndexError,
      "shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]",
      lambda t, a, i, j: a[i, j]),

@@ -139,3 +139,20 @@ def test_float16_composites_compute_in_float32() -> None:
     x = np.full((1, 100000), 1.0, np.float16)
     assert run("mean", (x,), {"axes": (1,), "keepdim": False})[0] == 1  # the count alone overflows float16
     assert run("sum", (x[:, :4096],), {"axes": (1,), "keepdim": False})[0] == 4096
+
+
+def test_integer_powers() -> None:
+    a = np.array([0, 1, -1, 2, -3, 1, -1, -1, 5])
+    b = np.array([0, -3, -3, -1, 3, -2, -2, 5, 0])
+    assert run("pow", (a, b), {})[0].tolist() == [1, 1, -1, 0, -27, 1, 1, -1, 1]
+    assert run("pow", (a.astype(np.int8), np.int8(2)), {})[0].tolist() == [0, 1, 1, 4, 9, 1, 1, 1, 25]
+
+
+def test_empty_axes() -> None:
+    x = np.zeros((2, 0), np.float32)
+    assert run("softmax", (x,), {"axis": 1})[0].shape == (2, 0)
+    assert run("log_softmax", (x,), {"axis": 1})[0].dtype == np.float32
+    assert run("logsumexp", (x,), {"axes": (1,), "keepdim": False})[0].tolist() == [-np.inf, -np.inf]
+    assert run("prod", (x,), {"axes": (1,), "keepdim": True})[0].tolist() == [[1], [1]]
+    with pytest.raises(ValueError, match="zero-size"):
+        run("amax", (x,), {"axes": (1,), "keepdim": False})

@@ -32,7 +32,18 @@ pointwise("reciprocal", 1, "1 / x.", vjp=lambda F, g, y, x: (-(g * (y * y)),), t
           compose=lambda F, x: 1.0 / x, ref="numpy.reciprocal", domain=(0.2, 3.0))
 pointwise("square", 1, "x * x.", vjp=lambda F, g, y, x: (g * (x * 2),), traits={"zero_preserving", "cheap"},
           compose=lambda F, x: x * x, dtypes="number", ref="numpy.square")
-pointwise("pow", 2, "a to the power b.", "power", dtypes="number", domain=(0.2, 3.0), vjp=each(
+
+
+def _pow(xp: Any, a: Any, b: Any) -> Any:
+    if (a if hasattr(a, "dtype") else b).dtype.kind != "i":
+        return xp.power(a, b)
+    # NumPy refuses negative exponents of integers; 1 / a^|b| is 0 but for a = 1 and -1
+    y = xp.power(a, xp.maximum(b, 0))
+    return xp.where(b >= 0, y, xp.where(a == 1, 1, xp.where(a == -1, 1 - 2 * (b & 1), 0))).astype(a.dtype)
+
+
+pointwise("pow", 2, "a to the power b; integers to negative powers are 0 but for bases 1 and -1.", _pow,
+          ref="numpy.power", dtypes="number", domain=(0.2, 3.0), vjp=each(
     # where b is 0 the slope is 0, also at a = 0; where a is 0 and b >= 0 the exponent's slope is 0, not 0 * log(0)
     lambda F, g, y, a, b: F.where(F.eq(b, 0), 0.0, g * (b * F.pow(a, F.where(F.eq(b, 0), 1.0, b - 1)))),
     lambda F, g, y, a, b: _pow_exponent(F, g, y, a, b)))
@@ -44,9 +55,6 @@ def _pow_exponent(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
 
 
 # --- division with remainder ---------------------------------------------------------------------------------------
-
-
-
 
 pointwise("floor_divide", 2, "The largest integer not above a / b.", "floor_divide", dtypes="number",
           domain=(0.3, 4.0), vjp=each(lambda F, g, y, a, b: F.zeros_like(a), lambda F, g, y, a, b: F.zeros_like(b)))

@@ -145,11 +145,6 @@ def _logsumexp(F: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     return y if keepdim or not axes else F.reshape(y, shape=specs.reduced_shape(x.shape, axes, False))
 
 
-_reduce("logsumexp", "log(sum(exp(x))) over axes without overflow.", compose=_logsumexp,
-        vjp=lambda F, g, y, x, axes, keepdim: (
-            F.unreduce(g, x, axes, keepdim) * F.exp(x - F.unreduce(y, x, axes, keepdim)),))
-
-
 def _softmax(F: Any, x: Any, axis: int) -> Any:
     e = F.exp(x - F.amax(x, axes=(axis,), keepdim=True))
     return e / F.sum(e, axes=(axis,), keepdim=True)
@@ -160,13 +155,51 @@ def _log_softmax(F: Any, x: Any, axis: int) -> Any:
     return d - F.log(F.sum(F.exp(d), axes=(axis,), keepdim=True))
 
 
+# The impls say what the expressions say, and besides what an empty axis gives: nothing, or log(0).
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def _logsumexp_impl(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    w = _wide(x)
+    if any(x.shape[a] == 0 for a in axes):
+        return xp.full(specs.reduced_shape(x.shape, axes, keepdim), -math.inf, x.dtype)
+    m = w.max(axis=axes, keepdims=True)
+    m = xp.where(xp.isinf(m), 0, m)
+    y = xp.log(xp.exp(w - m).sum(axis=axes, keepdims=True)) + m
+    return y.reshape(specs.reduced_shape(x.shape, axes, keepdim)).astype(x.dtype, copy=False)
+
+
+def _softmax_impl(xp: Any, x: Any, axis: int) -> Any:
+    if x.size == 0:
+        return x.copy()
+    w = _wide(x)
+    e = xp.exp(w - w.max(axis=axis, keepdims=True))
+    e /= e.sum(axis=axis, keepdims=True)
+    return e.astype(x.dtype, copy=False)
+
+
+def _log_softmax_impl(xp: Any, x: Any, axis: int) -> Any:
+    if x.size == 0:
+        return x.copy()
+    w = _wide(x)
+    d = w - w.max(axis=axis, keepdims=True)
+    d -= xp.log(xp.exp(d).sum(axis=axis, keepdims=True))
+    return d.astype(x.dtype, copy=False)
+
+
 def _axis_samples(rng: np.random.Generator) -> Any:
     return [((rng.normal(size=(2, 3, 4)),), {"axis": axis}) for axis in range(3)]
 
 
-register("softmax", 1, REDUCE, "exp(x) / sum(exp(x)) along an axis.", compose=_softmax, spec=specs.same,
-         samples=_axis_samples, ref="scipy.special.softmax",
+_reduce("logsumexp", "log(sum(exp(x))) over axes without overflow.", _logsumexp_impl, compose=_logsumexp,
+        vjp=lambda F, g, y, x, axes, keepdim: (
+            F.unreduce(g, x, axes, keepdim) * F.exp(x - F.unreduce(y, x, axes, keepdim)),))
+register("softmax", 1, REDUCE, "exp(x) / sum(exp(x)) along an axis.", impl=_softmax_impl, compose=_softmax,
+         spec=specs.same, samples=_axis_samples, ref="scipy.special.softmax",
          vjp=lambda F, g, y, x, axis: (y * (g - F.sum(g * y, axes=(axis,), keepdim=True)),))
-register("log_softmax", 1, REDUCE, "log(softmax(x)) along an axis.", compose=_log_softmax, spec=specs.same,
-         samples=_axis_samples, ref="scipy.special.log_softmax",
+register("log_softmax", 1, REDUCE, "log(softmax(x)) along an axis.", impl=_log_softmax_impl, compose=_log_softmax,
+         spec=specs.same, samples=_axis_samples, ref="scipy.special.log_softmax",
          vjp=lambda F, g, y, x, axis: (g - F.exp(y) * F.sum(g, axes=(axis,), keepdim=True),))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.ops import specs
+from jitgrad.ops import checks, specs
 from jitgrad.ops.opdef import NONDIFF, SCAN, SORT, register
 
 # --- scans ---------------------------------------------------------------------------------------------------------
@@ -72,6 +72,8 @@ def _sort(xp: Any, x: Any, axis: int, descending: bool, stable: bool) -> Any:
 
 
 def _topk(xp: Any, x: Any, k: int, axis: int, largest: bool, sorted: bool) -> Any:
+    if k > x.shape[axis]:
+        raise IndexError("k exceeds the axis")  # the check has torch's words
     i = _argsort(xp, x, axis, largest, True)
     i = i[(*(slice(None),) * axis, slice(0, k))]
     return xp.take_along_axis(x, i, axis), i
@@ -92,6 +94,6 @@ register("sort", 1, SORT, "(values, indices) in order along an axis.", impl=_sor
 register("argsort", 1, SORT, "The indices that sort an axis.", impl=_argsort, vjp=NONDIFF, spec=specs.argsort,
          dtypes="any", samples=_sort_samples)
 register("topk", 1, SORT, "(values, indices) of the k largest or smallest along an axis.", impl=_topk, vjp=_sort_vjp,
-         spec=specs.topk, dtypes="any", samples=lambda rng: [
+         spec=specs.topk, check=checks.topk, dtypes="any", samples=lambda rng: [
              ((rng.normal(size=(3, 5)),), {"k": k, "axis": 1, "largest": largest, "sorted": True})
              for k in (2, 5) for largest in (False, True)])
