@@ -17,8 +17,8 @@ Message = Callable[[], str]
 
 
 class Checker:
-    """Raises at once on sizes that are ints. A subclass for symbolic sizes overrides `equal`, `index`, `at_least` and
-    `one_of`; `broadcast` and `broadcast_to` are written with these."""
+    """Raises at once on sizes that are ints. A subclass for symbolic sizes overrides `equal`, `one_of`, `fits`,
+    `at_least` and `index`; `broadcast` is written with these."""
 
     def equal(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
         """a == b."""
@@ -28,6 +28,11 @@ class Checker:
     def one_of(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
         """a == b or a == 1 or b == 1: the sizes meet by broadcasting."""
         if a not in (b, 1) and b != 1:
+            raise error(message())
+
+    def fits(self, a: Size, n: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        """a == n or a == 1: size a can be repeated to n."""
+        if a not in (n, 1):
             raise error(message())
 
     def at_least(self, a: Size, low: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
@@ -85,9 +90,9 @@ def expand(C: Checker, x: Any, *, shape: Shape) -> None:
     lead = len(shape) - x.ndim
     for axis, size in enumerate(x.shape, lead):
         if size not in (1, shape[axis]):
-            message = (f"The expanded size of the tensor ({shape[axis]}) must match the existing size ({size}) at non-"
-                       f"singleton dimension {axis}.  Target sizes: {_list(shape)}.  Tensor sizes: {_list(x.shape)}")
-            C.equal(size, shape[axis], lambda message=message: message)  # type: ignore[misc]
+            C.fits(size, shape[axis], lambda size=size, axis=axis: (  # type: ignore[misc]
+                f"The expanded size of the tensor ({shape[axis]}) must match the existing size ({size}) at non-"
+                f"singleton dimension {axis}.  Target sizes: {_list(shape)}.  Tensor sizes: {_list(x.shape)}"))
 
 
 def squeeze(C: Checker, x: Any, *, axis: int) -> None:
@@ -132,7 +137,7 @@ def index_put(C: Checker, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], 
 
     for m, n in zip(reversed(v.shape), reversed(target), strict=False):
         if m not in (1, n):
-            C.equal(m, n, message)
+            C.fits(m, n, message)
 
 
 def gather(name: str) -> Callable[..., None]:

@@ -92,3 +92,30 @@ def test_checks_of_samples_pass() -> None:
         if op.check is not None:
             for operands, attrs in cases(op):
                 op.check(C, *types_of(tuple(np.asarray(x) for x in operands)), **attrs)
+
+
+def test_messages_are_made_only_when_needed() -> None:
+    """A symbolic checker keeps the thunks; sizes are spelled when they are called, not before."""
+    from jitgrad import dims
+    from jitgrad.dims import Symbol
+    from jitgrad.ops.checks import Checker
+
+    class Recorder(Checker):
+        def __init__(self) -> None:
+            self.messages: list = []
+
+        def equal(self, a, b, message, error=RuntimeError) -> None:
+            self.messages.append(message)
+
+        one_of = fits = at_least = equal
+
+    n, m = dims.dim(Symbol("n")), dims.dim(Symbol("m"))
+    recorder = Recorder()
+    OPS["expand"].check(recorder, TensorType(float32, (n,)), shape=(2, m))
+    OPS["add"].check(recorder, TensorType(float32, (n,)), TensorType(float32, (m,)))
+    OPS["matmul"].check(recorder, TensorType(float32, (2, n)), TensorType(float32, (m, 3)))
+    assert [message() for message in recorder.messages] == [
+        "The expanded size of the tensor (m) must match the existing size (n) at non-singleton dimension 1.  Target "
+        "sizes: [2, m].  Tensor sizes: [n]",
+        "The size of tensor a (n) must match the size of tensor b (m) at non-singleton dimension 0",
+        "mat1 and mat2 shapes cannot be multiplied (2xn and mx3)"]
