@@ -109,6 +109,11 @@ class _Tracked:
     target: Value
     always: Reached = True
 
+    def cotangent(self) -> Cotangent:
+        """What the scan found."""
+        assert self.value.out is not None
+        return Cotangent(self.value.out, self.always if self.reached is None else self.reached.out or False)
+
 
 @dataclass(slots=True)
 class _Elements:
@@ -170,18 +175,12 @@ class _Adjoint:
         ends = [self.end_element(seq, x) for seq, x in zip(parts.seqs, parts.seq_params, strict=True)]
         ys = [e for e in ends if e is not None]
         self.emit(n, tracked, ys)
-        for t, is_sum in zip(tracked, [False] * len(indices) + [True] * (len(tracked) - len(indices)), strict=True):
-            assert t.value.out is not None
-            value = t.value.out
-            r: Reached = t.always
-            if t.reached is not None:
-                assert t.reached.out is not None
-                r = t.reached.out
-            if is_sum:
-                self.cotangents[t.target] = Cotangent(value, r)
-            else:
-                value = restate(self.context, value, self.frame.type(t.target.type))
-                reverse.accumulate(self.frame, self.cotangents, t.target, Cotangent(value, r))
+        for t in tracked[len(indices):]:  # the sums first: they contain what was known before
+            self.cotangents[t.target] = t.cotangent()
+        for t in tracked[:len(indices)]:
+            c = t.cotangent()
+            value = restate(self.context, c.value, self.frame.type(t.target.type))
+            reverse.accumulate(self.frame, self.cotangents, t.target, Cotangent(value, c.reached))
         for e in ys:
             r = e.outs[1] if e.reached is not None else True
             reverse.accumulate(self.frame, self.cotangents, e.seq, Cotangent(e.outs[0], r))

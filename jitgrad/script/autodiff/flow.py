@@ -123,16 +123,13 @@ class Flow:
 
     def _uses(self, block: Block, values: Sequence[Value]) -> None:
         for v in values:
-            defining = self.home[v]
-            while defining is not block:
-                captures = self.captures[self.owner[block]]
+            defining, reader = self.home[v], block
+            while defining is not reader:
+                captures = self.captures[self.owner[reader]]
                 if v in captures:
                     break  # then the blocks further out have it too
                 captures[v] = None
-                block_ = self.parent[block]
-                if block_ is defining:
-                    break
-                block = block_
+                reader = self.parent[reader]
 
     def _edges(self, node: Node) -> None:
         """A plain node: from each differentiable operand to each differentiable result."""

@@ -196,10 +196,12 @@ class Mirror(Frame):
         found = self.images.get(v)
         if found is None:
             type_ = self.type(v.type)
-            if isinstance(type_, OptionalType):  # cannot be reshaped, so its sizes must be bound where it arrives
-                expressions = [s for s in sizes_of(type_) if isinstance(s, Dim) and s.symbol is None]
-                if expressions and not isinstance(type_.elem, SeqType):
-                    type_, fresh = abstract(type_, self.local)
+            if isinstance(type_, (OptionalType, SeqType)) and any(
+                    isinstance(s, Dim) and s.symbol is None for s in sizes_of(type_)):
+                # It cannot be reshaped, so it must bring its own sizes.
+                bare = not isinstance(type_, SeqType) and not isinstance(type_.elem, SeqType)
+                type_, fresh = abstract(type_, self.local)
+                if bare:
                     self.local.update((s, s) for s in fresh)
             found = self.images[v] = Value(type_, v.name)
         return found
