@@ -408,11 +408,23 @@ class _Verifier:
         if node.op == "opt.some":
             return True
         if node.op == "if":
-            i, condition = node.outputs.index(optional), node.inputs[0]
+            i, taken = node.outputs.index(optional), self.truth(node.inputs[0])
             results = [b.results[i] for b in node.blocks]
-            return all(self.is_present(r) for r, truth in zip(results, (True, False), strict=True)
-                       if (condition, not truth) not in self.facts)
+            return all(self.is_present(r) for r, side in zip(results, (True, False), strict=True)
+                       if taken is None or taken is side)
         return False
+
+    def truth(self, value: Value) -> bool | None:
+        """What a bool is known to be here."""
+        negated = False
+        while True:
+            for t in (True, False):
+                if (value, t) in self.facts:
+                    return t is not negated
+            node = self.defined.get(value)
+            if node is None or node.op != "num.not":
+                return None
+            value, negated = node.inputs[0], not negated
 
     def seq_get(self, node: Node) -> None:
         self.count(node, 2)

@@ -105,11 +105,9 @@ for _op in OPS.values():
 
 @rule("abs")
 def abs_of_neg(r: Rewriter, node: Node) -> Value | None:
-    """|-x| is |x|, ||x|| is |x|."""
+    """|-x| is |x|."""
     neg = r.source(node.inputs[0], "neg")
-    if neg is not None:
-        return r.emit("abs", neg.inputs[0])
-    return node.inputs[0] if r.source(node.inputs[0], "abs") is not None else None
+    return r.emit("abs", neg.inputs[0]) if neg is not None else None
 
 
 @rule("add")
