@@ -19,7 +19,16 @@ from jitgrad import dtypes
 from jitgrad.codegen import engine
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.llvm_emit import (
-    COMPUTED, EMIT, EXPENSIVE, STORED, better, combine, convert, identity, narrow, widen,
+    COMPUTED,
+    EMIT,
+    EXPENSIVE,
+    STORED,
+    better,
+    combine,
+    convert,
+    identity,
+    narrow,
+    widen,
 )
 from jitgrad.codegen.llvm_plan import STORES, SUMS, Plan, make_plan, needed
 from jitgrad.dims import Size

@@ -1,6 +1,7 @@
 """float32 functions over the lanes of a `V` that are worth their own form; the others are computed in float64.
 
-At most 2 ulp over every bit pattern. Sources: Cephes (exp, log, tanh, sin, cos); erf: least-maximum fits on the two intervals.
+At most 2 ulp over every bit pattern. Sources: Cephes (exp, log, tanh, sin, cos); erf: fits of least
+maximum error on its two intervals.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jitgrad.kernels.values import V
+from jitgrad.kernels.values import V, mangle
 
 LN2_HI, LN2_LO = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 32 bits: k * LN2_HI is exact
 LN2 = math.log(2)
@@ -37,8 +37,6 @@ def _power_of_two(n: V) -> V:
 
 def to_int(x: V) -> V:
     """An integral float within the range of int64; anything else gives any value, never a trap."""
-    from jitgrad.kernels.values import mangle
-
     if x.elem == "double":  # adding 1.5 * 2^52 leaves the integer in the low bits: |x| < 2^51 suffices here
         magic = 6755399441055744.0
         return (x + magic).bits() - x.code.const(magic, "double", x.lanes).bits()
@@ -308,7 +306,7 @@ def _cos_parts(r: V, lost: V) -> tuple[V, V]:
 def _ratio(a: V, a_low: V, b: V, b_low: V) -> V:
     """(a + a_low) / (b + b_low)."""
     q = a / b
-    return q + ((-q).fma(b, a) + (a_low - q * b_low)) / b
+    return b.eq(0).where(q, q + ((-q).fma(b, a) + (a_low - q * b_low)) / b)
 
 
 def _tan(odd: V, r: V, lost: V) -> V:

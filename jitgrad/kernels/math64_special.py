@@ -311,3 +311,72 @@ def digamma(x: V) -> V:
     infinity = x.code.const(INF, "double", x.lanes)
     value = x.eq(0).where(-(infinity.copysign(x)), value)
     return (x.isnan() | x.eq(INF)).where(x, value)
+
+
+def _cotangent_derivative(n: int) -> list[float]:
+    """The n-th derivative of cot(pi x) as a polynomial in cot(pi x), highest power first."""
+    p = [0.0, 1.0]  # lowest first
+    for _ in range(n):
+        slope = [k * c for k, c in enumerate(p)][1:]
+        p = [-math.pi * c for c in slope] + [0.0, 0.0]
+        for k, c in enumerate(slope):
+            p[k + 2] -= math.pi * c
+    return p[::-1]
+
+
+#: (2k)! / B(2k), k = 1, 2, ...
+_EULER_MACLAURIN = (12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10,
+                    -2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15,
+                    1.8152105401943546773e17, -7.1661652561756670113e18)
+
+
+def _inverse_power(x: V, n: int) -> V:
+    """x ** -n for n >= 1."""
+    result: V | None = None
+    square, rest = 1.0 / x, n
+    while rest:
+        if rest & 1:
+            result = square if result is None else result * square
+        square, rest = square * square, rest >> 1
+    assert result is not None
+    return result
+
+
+def polygamma(x: V, n: int) -> V:
+    """The n-th derivative of digamma, n >= 1: (-1)^(n+1) n! zeta(n + 1, x); reflected below 0.
+
+    Source: Cephes zeta.c.
+    """
+    s = n + 1
+    negative = x <= 0
+    a = negative.where(1.0 - x, x)
+    total = term = _inverse_power(a, s)
+    for k in range(1, 10):
+        term = _inverse_power(a + float(k), s)
+        total = total + term
+    w = a + 9.0
+    inverse = 1.0 / w
+    total = total + term * w * (1.0 / n) - term * 0.5
+    factor, power = float(s), term * inverse
+    for k, denominator in enumerate(_EULER_MACLAURIN):
+        total = total + power * (factor / denominator)
+        factor *= (s + 2 * k + 1) * (s + 2 * k + 2)
+        power = power * inverse * inverse
+    sign = 1.0 if n % 2 else -1.0
+    value = total * (sign * math.factorial(n))
+    value = a.eq(INF).where(0.0, value)
+    nearest = x.intrinsic("roundeven")
+    r = x - nearest
+    size = r.abs()
+    zero = x.code.const(0.0, "double", x.lanes)
+    cotangent = (kernel_cos_pi(size) / _sin_pi(size)).copysign(r)
+    derivative = polynomial(cotangent, _cotangent_derivative(n))
+    reflected = value * (1.0 if n % 2 == 0 else -1.0) - derivative * math.pi
+    reflected = (r.eq(zero)).where(sign * INF, reflected)
+    value = negative.where(reflected, value)
+    return (x.isnan() | x.eq(-INF)).where(math.nan, value)
+
+
+def kernel_cos_pi(z: V) -> V:
+    """cos(pi z) for z in [0, 1/2]."""
+    return _sin_pi(0.5 - z)

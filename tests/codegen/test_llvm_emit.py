@@ -1,0 +1,126 @@
+"""Scalar primitives as LLVM instructions: every row of the op table, every dtype, in vectors and in scalars."""
+
+import numpy as np
+import pytest
+
+from jitgrad import dtypes
+from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.llvm_emit import EMIT
+from jitgrad.dims import Symbol, dim
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import POINTWISE
+from tests.codegen.kernels import run
+
+PRIMITIVES = [op for op in OPS.values() if op.kind is POINTWISE and op.compose is None]
+COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}
+ACCEPTED = {"any": dtypes.ALL, "number": [d for d in dtypes.ALL if d is not dtypes.bool_], "float": dtypes.FLOATS,
+            "int": dtypes.INTEGERS, "integral": (dtypes.bool_, *dtypes.INTEGERS), "bool": (dtypes.bool_,)}
+CASES = [(op, d) for op in PRIMITIVES for d in ACCEPTED[op.dtypes] if op.name not in ("cast", "where")]
+
+
+def samples(op, d, count, rng):
+    """Operands with edge values, `count` each."""
+    if d is dtypes.bool_:
+        return [rng.integers(0, 2, count).astype(bool) for _ in range(op.arity)]
+    if not d.is_floating_point:
+        info = np.iinfo(d.np)
+        shift = op.name.endswith("shift")
+        low, high = (0, 8 * d.itemsize) if shift else (max(info.min, -20), 20)
+        arrays = [rng.integers(low, high, count).astype(d.np) for _ in range(op.arity)]
+        if op.name == "pow":
+            arrays[1] = rng.integers(0, 9, count).astype(d.np)
+        elif not shift:
+            arrays[0][:4] = info.min, info.max, 0, 1
+        if op.name in ("floor_divide", "remainder", "fmod"):
+            arrays[1][arrays[1] == 0] = 3
+        return arrays
+    low, high = op.domain
+    arrays = [rng.uniform(low, high, count).astype(d.np) for _ in range(op.arity)]
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -2.5, float(np.finfo(d.np).tiny)]
+    for k, array in enumerate(arrays):
+        tail = np.array(edges if k % 2 == 0 else edges[::-1], d.np)
+        array[-len(tail):] = tail
+    return arrays
+
+
+def test_every_primitive_has_a_row():
+    assert {op.name for op in PRIMITIVES} == set(EMIT)
+
+
+@pytest.mark.parametrize(("op", "d"), CASES, ids=[f"{op.name}-{d.name}" for op, d in CASES])
+def test_row(op, d):
+    count = 37  # whole vectors and a tail
+    rng = np.random.default_rng(7)
+    xs = samples(op, d, count, rng)
+    attrs = {"n": 2} if op.name == "polygamma" else {}
+    with np.errstate(all="ignore"):
+        if d is dtypes.float16:
+            expected = op.impl(np, *[x.astype(np.float32) for x in xs], **attrs)
+            expected = expected if op.name in COMPARISONS else expected.astype(np.float16)
+        else:
+            expected = op.impl(np, *xs, **attrs)
+    out = dtypes.bool_ if op.name in COMPARISONS else d
+    n, unit = dim(Symbol()), (1,)
+    kernel = Kernel((n,), (), (*[Operand(d, unit) for _ in xs], Operand(out, unit, "out")), (),
+                    (*[Stmt("load", operand=k, dtype=d) for k in range(op.arity)],
+                     Stmt(op.name, tuple(range(op.arity)), out, value=attrs.get("n", 0)),
+                     Stmt("store", (op.arity,), operand=op.arity)))
+    got = np.empty(count, out.np)
+    run(kernel, (count,), (*xs, got))
+    assert np.asarray(expected).dtype == out.np
+    if out.is_floating_point:
+        ulps = {"lgamma": 16, "digamma": 16, "erfinv": 16, "polygamma": 64}.get(op.name, 4)
+        eps = np.finfo(d.np).eps
+        np.testing.assert_allclose(got, expected, rtol=ulps * eps, atol=ulps * eps * 0.5)
+    else:
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("target", dtypes.ALL, ids=lambda d: d.name)
+@pytest.mark.parametrize("source", dtypes.ALL, ids=lambda d: d.name)
+def test_cast(source, target):
+    rng = np.random.default_rng(3)
+    if source.is_floating_point:
+        x = np.concatenate([rng.uniform(0 if not target.is_signed else -100, 100, 30), [0.0, -0.0, 0.5]])
+    else:
+        info = np.iinfo(source.np) if source is not dtypes.bool_ else None
+        x = np.concatenate([rng.integers(0, 2, 30), [0, 1] if info is None else [info.min, info.max]])
+    x = x.astype(source.np)
+    n, got = dim(Symbol()), np.empty(len(x), target.np)
+    kernel = Kernel((n,), (), (Operand(source, (1,)), Operand(target, (1,), "out")), (),
+                    (Stmt("load", operand=0, dtype=source), Stmt("cast", (0,), target), Stmt("store", (1,), operand=1)))
+    run(kernel, (len(x),), (x, got))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, x.astype(target.np))
+
+
+@pytest.mark.parametrize("d", dtypes.ALL, ids=lambda d: d.name)
+def test_where(d):
+    rng = np.random.default_rng(5)
+    c = rng.integers(0, 2, 21).astype(bool)
+    a, b = (rng.integers(0, 2, 21).astype(d.np) for _ in range(2))
+    n, got = dim(Symbol()), np.empty(21, d.np)
+    operand = Operand(d, (1,))
+    kernel = Kernel((n,), (), (Operand(dtypes.bool_, (1,)), operand, operand, Operand(d, (1,), "out")),
+                    (), (*[Stmt("load", operand=k) for k in range(3)], Stmt("where", (0, 1, 2), d),
+                         Stmt("store", (3,), operand=3)))
+    run(kernel, (21,), (c, a, b, got))
+    np.testing.assert_array_equal(got, np.where(c, a, b))
+
+
+@pytest.mark.parametrize("d", dtypes.INTEGERS, ids=lambda d: d.name)
+@pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
+def test_integer_division_never_traps(name, d):
+    info = np.iinfo(d.np)
+    a = np.array([5, 0, info.min, info.max], d.np)
+    for divisor in (0, -1 if d.is_signed else 1):
+        b = np.full(4, divisor, d.np)
+        n, got = dim(Symbol()), np.empty(4, d.np)
+        kernel = Kernel((n,), (), (Operand(d, (1,)), Operand(d, (1,)), Operand(d, (1,), "out")), (),
+                        (Stmt("load", operand=0), Stmt("load", operand=1), Stmt(name, (0, 1), d),
+                         Stmt("store", (2,), operand=2)))
+        run(kernel, (4,), (a, b, got))
+        if divisor == 0:
+            np.testing.assert_array_equal(got, 0)
+        elif name == "floor_divide" and d.is_signed:
+            np.testing.assert_array_equal(got, -a if d.itemsize > 2 else (-a.astype(np.int64)).astype(d.np))
