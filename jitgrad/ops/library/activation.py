@@ -1,0 +1,196 @@
+"""Activations, as `nn.functional` names them. Their parameters may be run-time numbers in a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import bool_
+from jitgrad.ops.backend import SymNumber
+from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library, require_tensor, word
+from jitgrad.ops.library.pointwise import mul
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+
+def _floats(name: str, x: Any) -> Any:
+    if not require_tensor(name, x).dtype.is_floating_point:
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(x.dtype)}\'')
+    return x
+
+
+def _dynamic(*parameters: Any) -> bool:
+    """Whether a parameter is a run-time number, which no attribute of an op can hold."""
+    return any(isinstance(p, SymNumber) for p in parameters)
+
+
+# --- without parameters --------------------------------------------------------------------------------------------
+
+
+@library
+def relu(input: Tensor) -> Tensor:
+    """max(input, 0)."""
+    if require_tensor("relu", input).dtype is bool_:
+        raise RuntimeError("Boolean inputs not supported for relu")
+    return apply("relu", input)
+
+
+@library
+def relu6(input: Tensor) -> Tensor:
+    """min(max(input, 0), 6)."""
+    return apply("relu6", _floats("relu6", input))
+
+
+@library
+def silu(input: Tensor) -> Tensor:
+    """input * sigmoid(input)."""
+    return apply("silu", _floats("silu", input))
+
+
+@library
+def mish(input: Tensor) -> Tensor:
+    """input * tanh(softplus(input))."""
+    return apply("mish", _floats("mish", input))
+
+
+@library
+def selu(input: Tensor) -> Tensor:
+    """The self-normalising elu."""
+    return apply("selu", _floats("selu", input))
+
+
+@library
+def hardswish(input: Tensor) -> Tensor:
+    """input * relu6(input + 3) / 6."""
+    return apply("hardswish", _floats("hardswish", input))
+
+
+@library
+def hardsigmoid(input: Tensor) -> Tensor:
+    """relu6(input + 3) / 6."""
+    return apply("hardsigmoid", _floats("hardsigmoid", input))
+
+
+@library
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(input))."""
+    return apply("logsigmoid", _floats("log_sigmoid", input))
+
+
+@library
+def softsign(input: Tensor) -> Tensor:
+    """input / (1 + |input|)."""
+    return apply("softsign", _floats("softsign", input))
+
+
+@library
+def tanhshrink(input: Tensor) -> Tensor:
+    """input - tanh(input)."""
+    return apply("tanhshrink", _floats("tanhshrink", input))
+
+
+@library
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """input times the normal distribution function of input, or its "tanh" approximation."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return apply("gelu" if approximate == "none" else "gelu_tanh", _floats("GeluKernelImpl", input))
+
+
+# --- with parameters -----------------------------------------------------------------------------------------------
+
+
+def _choose(x: Any, comparison: str, bound: Any, if_true: Any, if_false: Any) -> Any:
+    return apply("where", apply(comparison, x, as_operand(bound, x.dtype)), if_true, if_false)
+
+
+@library
+def leaky_relu(input: Tensor, negative_slope: Number = 0.01) -> Tensor:
+    """input where it is positive, else negative_slope * input."""
+    x = _floats("leaky_relu", input)
+    if _dynamic(negative_slope):
+        return _choose(x, "gt", 0, x, mul(x, negative_slope))
+    return apply("leaky_relu", x, negative_slope=negative_slope)
+
+
+@library
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """leaky_relu with a learned slope: one, or one per channel (axis 1)."""
+    if weight.ndim == 1 and input.ndim > 2:
+        weight = apply("reshape", weight, shape=(weight.shape[0], *(1,) * (input.ndim - 2)))
+    return _choose(input, "gt", 0, input, apply("mul", input, weight))
+
+
+@library
+def elu(input: Tensor, alpha: Number = 1.0) -> Tensor:
+    """input where it is positive, else alpha * (exp(input) - 1)."""
+    x = _floats("elu", input)
+    if _dynamic(alpha):
+        return _elu(x, alpha, 1.0)
+    return apply("elu", x, alpha=alpha, scale=1.0, input_scale=1.0)
+
+
+def _elu(x: Any, alpha: Any, divisor: Any) -> Any:
+    zero = as_operand(0, x.dtype)
+    low = _choose(x, "gt", 0, zero, x)  # keeps exp finite where its value is not taken
+    scaled = apply("div", low, as_operand(divisor, x.dtype))
+    return _choose(x, "gt", 0, x, mul(apply("expm1", scaled), alpha))
+
+
+@library
+def celu(input: Tensor, alpha: Number = 1.0) -> Tensor:
+    """elu with a continuous slope: the input is divided by alpha."""
+    x = _floats("elu", input)
+    return _elu(x, alpha, alpha) if _dynamic(alpha) else apply("celu", x, alpha=alpha)
+
+
+@library
+def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0) -> Tensor:
+    """log(1 + exp(beta * input)) / beta; input itself where beta * input is above the threshold."""
+    x = _floats("softplus", input)
+    if not _dynamic(beta, threshold):
+        return apply("softplus", x, beta=beta, threshold=threshold)
+    scaled = mul(x, beta)
+    linear = apply("gt", scaled, as_operand(threshold, x.dtype))
+    safe = apply("where", linear, as_operand(0, x.dtype), scaled)
+    return apply("where", linear, x, apply("div", apply("log1p", apply("exp", safe)), as_operand(beta, x.dtype)))
+
+
+@library
+def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor:
+    """input where it is above the threshold, else value."""
+    if _dynamic(threshold, value) or not input.dtype.is_floating_point:
+        return _choose(input, "le", threshold, as_operand(value, input.dtype), input)
+    return apply("threshold", input, threshold=threshold, value=value)
+
+
+@library
+def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
+    """input clamped to [min_val, max_val]."""
+    x = _floats("hardtanh", input)
+    if not _dynamic(min_val, max_val):
+        return apply("hardtanh", x, min_val=min_val, max_val=max_val)
+    raised = _choose(x, "le", min_val, as_operand(min_val, x.dtype), x)
+    return _choose(raised, "ge", max_val, as_operand(max_val, x.dtype), raised)
+
+
+@library
+def hardshrink(input: Tensor, lambd: Number = 0.5) -> Tensor:
+    """input where |input| > lambd, else 0."""
+    x = _floats("hardshrink", input)
+    kept = apply("gt", apply("abs", x), as_operand(lambd, x.dtype))
+    return apply("where", kept, x, as_operand(0, x.dtype))
+
+
+@library
+def softshrink(input: Tensor, lambd: Number = 0.5) -> Tensor:
+    """input moved towards 0 by lambd."""
+    x = _floats("softshrink", input)
+    bound = as_operand(lambd, x.dtype)
+    inner = apply("where", apply("lt", x, apply("neg", bound)), apply("add", x, bound), as_operand(0, x.dtype))
+    return apply("where", apply("gt", x, bound), apply("sub", x, bound), inner)
+
+
+relu_, relu6_, silu_, mish_, selu_ = inplace(relu), inplace(relu6), inplace(silu), inplace(mish), inplace(selu)
+hardswish_, hardsigmoid_, leaky_relu_ = inplace(hardswish), inplace(hardsigmoid), inplace(leaky_relu)
+elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardtanh), inplace(threshold)

@@ -1,0 +1,229 @@
+"""Comparisons, logic, bit operations, `where` and closeness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import bool_
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    binary,
+    cast,
+    inplace,
+    library,
+    require_equal,
+    require_tensor,
+    result_dtype,
+    same_shape,
+    word,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+Comparison = Callable[["Tensor | Number", "Tensor | Number"], "Tensor"]
+
+# --- comparisons: the result is bool -------------------------------------------------------------------------------
+
+
+def _comparison(name: str, doc: str) -> Comparison:
+    def fn(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+        return binary(name, input, other)
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+eq = _comparison("eq", "input == other, elementwise.")
+ne = _comparison("ne", "input != other, elementwise.")
+lt = _comparison("lt", "input < other, elementwise.")
+le = _comparison("le", "input <= other, elementwise.")
+gt = _comparison("gt", "input > other, elementwise.")
+ge = _comparison("ge", "input >= other, elementwise.")
+logical_and = _comparison("logical_and", "Whether both are nonzero.")
+logical_or = _comparison("logical_or", "Whether one is nonzero.")
+logical_xor = _comparison("logical_xor", "Whether exactly one is nonzero.")
+
+
+@library
+def logical_not(input: Tensor) -> Tensor:
+    """Whether each element is zero."""
+    return apply("logical_not", require_tensor("logical_not", input))
+
+
+# --- bits ----------------------------------------------------------------------------------------------------------
+
+
+def _bitwise(name: str, doc: str) -> Comparison:
+    def fn(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+        d = result_dtype(input, other)
+        if d.is_floating_point or (d is bool_ and "shift" in name):
+            raise RuntimeError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+        return apply(name, as_operand(input, d), as_operand(other, d))
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+bitwise_and = _bitwise("bitwise_and", "input & other; logical for bools.")
+bitwise_or = _bitwise("bitwise_or", "input | other; logical for bools.")
+bitwise_xor = _bitwise("bitwise_xor", "input ^ other; logical for bools.")
+bitwise_left_shift = _bitwise("bitwise_left_shift", "input << other.")
+bitwise_right_shift = _bitwise("bitwise_right_shift", "input >> other, keeping the sign.")
+
+
+@library
+def bitwise_not(input: Tensor) -> Tensor:
+    """~input; logical for bools."""
+    if require_tensor("bitwise_not", input).dtype.is_floating_point:
+        raise RuntimeError(f'"bitwise_not_cpu" not implemented for \'{word(input.dtype)}\'')
+    return apply("bitwise_not", input)
+
+
+# --- special values ------------------------------------------------------------------------------------------------
+
+
+def _never(input: Tensor) -> Tensor:
+    return apply("ne", input, input)
+
+
+@library
+def isnan(input: Tensor) -> Tensor:
+    """Whether each element is NaN."""
+    return apply("isnan", input) if require_tensor("isnan", input).dtype.is_floating_point else _never(input)
+
+
+@library
+def isinf(input: Tensor) -> Tensor:
+    """Whether each element is an infinity."""
+    return apply("isinf", input) if require_tensor("isinf", input).dtype.is_floating_point else _never(input)
+
+
+@library
+def isfinite(input: Tensor) -> Tensor:
+    """Whether each element is neither NaN nor an infinity."""
+    if require_tensor("isfinite", input).dtype.is_floating_point:
+        return apply("isfinite", input)
+    return apply("eq", input, input)
+
+
+@library
+def isposinf(input: Tensor) -> Tensor:
+    """Whether each element is +inf."""
+    return binary("eq", input, float("inf")) if input.dtype.is_floating_point else _never(input)
+
+
+@library
+def isneginf(input: Tensor) -> Tensor:
+    """Whether each element is -inf."""
+    return binary("eq", input, float("-inf")) if input.dtype.is_floating_point else _never(input)
+
+
+@library
+def signbit(input: Tensor) -> Tensor:
+    """Whether each element is negative (or a negative zero)."""
+    if input.dtype is bool_:
+        return _never(input)
+    negative = binary("lt", input, 0)
+    if not input.dtype.is_floating_point:
+        return negative
+    return apply("where", binary("eq", input, 0), binary("lt", apply("reciprocal", input), 0), negative)
+
+
+# --- choice --------------------------------------------------------------------------------------------------------
+
+
+@library
+def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Any:
+    """input where the condition holds, else other; with the condition alone, `nonzero(condition, as_tuple=True)`."""
+    require_tensor("where", condition, "condition")
+    if input is None and other is None:
+        from jitgrad.ops.library.gather import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError("where() takes a condition alone, or a condition, an input and an other")
+    if condition.dtype is not bool_:
+        if condition.dtype.name != "uint8":
+            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype "
+                               f"{word(condition.dtype)}")
+        condition = cast(condition, bool_)
+    d = result_dtype(input, other)
+    return apply("where", condition, as_operand(input, d), as_operand(other, d))
+
+
+@library
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+    """input with value where mask (which broadcasts with it) is True. The dtype is input's."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+    if isinstance(value, AnyTensor) and value.ndim:  # type: ignore[attr-defined]
+        raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                           f"{value.ndim} dimension(s).")  # type: ignore[attr-defined]
+    d = result_dtype(input, value)
+    if d.category > input.dtype.category:
+        raise RuntimeError(f"value cannot be converted to type {word(input.dtype)} without overflow"
+                           if not isinstance(value, AnyTensor) else
+                           f"result type {word(d)} can't be cast to the desired output type {word(input.dtype)}")
+    return apply("where", mask, as_operand(value, input.dtype), input)
+
+
+# --- closeness -----------------------------------------------------------------------------------------------------
+
+
+@library
+def isclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08,
+            equal_nan: bool = False) -> Tensor:
+    """|input - other| <= atol + rtol * |other|; equal infinities are close, NaNs only with equal_nan."""
+    if input.dtype is not other.dtype:
+        raise RuntimeError(f"{word(input.dtype)} did not match {word(other.dtype)}")
+    same = apply("eq", input, other)
+    if input.dtype is bool_:
+        return same
+    if not input.dtype.is_floating_point:
+        from jitgrad.dtypes import float64
+
+        input, other = cast(input, float64), cast(other, float64)
+    elif equal_nan:
+        same = apply("logical_or", same, apply("logical_and", apply("isnan", input), apply("isnan", other)))
+    d = input.dtype
+    allowed = apply("add", as_operand(atol, d), apply("mul", as_operand(rtol, d), apply("abs", other)))
+    distance = apply("abs", apply("sub", input, other))
+    near = apply("logical_and", apply("isfinite", distance), apply("le", distance, allowed))
+    return apply("logical_or", same, near)
+
+
+@library
+def allclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08,
+             equal_nan: bool = False) -> bool:
+    """Whether all elements are close: a Python bool."""
+    near = isclose(input, other, rtol, atol, equal_nan)
+    return backend().item(apply("all", near, axes=tuple(range(near.ndim)), keepdim=False))
+
+
+@library
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have the same shape and elements: a Python bool."""
+    if input.ndim != other.ndim:
+        return False
+    if not same_shape(input.shape, other.shape):
+        if all(isinstance(s, int) for s in (*input.shape, *other.shape)):
+            return False
+        for m, n in zip(input.shape, other.shape, strict=True):
+            require_equal(m, n, lambda: "equal() of tensors whose sizes differ at run time cannot be compiled")
+    same = binary("eq", input, other)
+    return backend().item(apply("all", same, axes=tuple(range(same.ndim)), keepdim=False))
+
+
+logical_and_, logical_or_, logical_xor_ = inplace(logical_and), inplace(logical_or), inplace(logical_xor)
+logical_not_, masked_fill_ = inplace(logical_not), inplace(masked_fill)
+bitwise_and_, bitwise_or_, bitwise_xor_ = inplace(bitwise_and), inplace(bitwise_or), inplace(bitwise_xor)
+bitwise_not_, bitwise_left_shift_ = inplace(bitwise_not), inplace(bitwise_left_shift)
+bitwise_right_shift_ = inplace(bitwise_right_shift)
+eq_, ne_, lt_, le_, gt_, ge_ = inplace(eq), inplace(ne), inplace(lt), inplace(le), inplace(gt), inplace(ge)

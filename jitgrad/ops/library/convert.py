@@ -1,0 +1,185 @@
+"""Conversions between dtypes and devices, copies into memory, numbers out of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jitgrad import device as devices
+from jitgrad import dtypes
+from jitgrad.device import resolve as require_cpu
+from jitgrad.dtypes import dtype
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    axis,
+    cast,
+    expand_to,
+    is_one,
+    library,
+    product,
+    require_tensor,
+    result_dtype,
+    word,
+)
+from jitgrad.ops.library.shape import clone
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+# --- dtypes --------------------------------------------------------------------------------------------------------
+
+
+@library
+def to(input: Tensor, *args: Any, dtype: dtype | None = None, device: Any = None, copy: bool = False,
+       non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """Another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`. Itself where nothing changes.
+
+    Raises RuntimeError for a device other than the CPU.
+    """
+    for a in args:
+        if isinstance(a, dtypes.dtype):
+            dtype = a
+        elif isinstance(a, AnyTensor):
+            dtype = a.dtype  # type: ignore[attr-defined]
+        elif isinstance(a, (str, devices.device)) or (a is None and device is None):
+            device = a
+        elif isinstance(a, bool):
+            continue  # non_blocking, copy: everything here is one memory
+        else:
+            raise TypeError(f"to() received an invalid combination of arguments - got ({type(a).__name__})")
+    require_cpu(device)
+    target = dtype or input.dtype
+    return clone(input) if copy and target is input.dtype else cast(input, target)
+
+
+def _conversion(name: str, d: dtype) -> Callable[..., Tensor]:
+    def fn(input: Tensor, memory_format: Any = None) -> Tensor:
+        return cast(input, d)
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = f"As {d.name}; itself where it is already."
+    return library(fn)
+
+
+float_, double = _conversion("float", dtypes.float32), _conversion("double", dtypes.float64)
+half, bool_ = _conversion("half", dtypes.float16), _conversion("bool", dtypes.bool_)
+int_, long = _conversion("int", dtypes.int32), _conversion("long", dtypes.int64)
+short, char = _conversion("short", dtypes.int16), _conversion("char", dtypes.int8)
+byte = _conversion("byte", dtypes.uint8)
+
+_TYPE_NAMES = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "HalfTensor": dtypes.float16,
+               "LongTensor": dtypes.int64, "IntTensor": dtypes.int32, "ShortTensor": dtypes.int16,
+               "CharTensor": dtypes.int8, "ByteTensor": dtypes.uint8, "BoolTensor": dtypes.bool_}
+
+
+@library
+def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Without an argument the type's name ("torch.FloatTensor"), else the tensor in that dtype."""
+    if dtype is None:
+        return f"torch.{word(input.dtype)}Tensor"
+    if not isinstance(dtype, dtypes.dtype):
+        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", "")
+        try:
+            dtype = _TYPE_NAMES[name.rpartition(".")[2]]
+        except KeyError:
+            raise ValueError(f"invalid type: '{name}'") from None
+    return cast(input, dtype)
+
+
+@library
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """In other's dtype."""
+    return cast(input, other.dtype)
+
+
+@library
+def cpu(input: Tensor) -> Tensor:
+    """On the CPU, where it is."""
+    return input
+
+
+@library
+def cuda(input: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Raises RuntimeError: this version computes on the CPU."""
+    require_cpu("cuda")
+    return input
+
+
+@library
+def result_type(tensor1: Tensor | Number, tensor2: Tensor | Number) -> dtype:
+    """The dtype of an operation on two operands."""
+    return result_dtype(tensor1, tensor2)
+
+
+@library
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether a result of dtype from_ may be written to a tensor of dtype `to`."""
+    return from_.category <= to.category
+
+
+@library
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is floating-point."""
+    return input.dtype.is_floating_point
+
+
+@library
+def is_complex(input: Tensor) -> bool:
+    """False: there are no complex dtypes."""
+    return False
+
+
+# --- sizes and numbers ---------------------------------------------------------------------------------------------
+
+
+@library
+def numel(input: Tensor) -> int:
+    """How many elements there are."""
+    return product(require_tensor("numel", input).shape)
+
+
+@library
+def size(input: Tensor, dim: int | None = None) -> Any:
+    """The shape, or one size of it."""
+    return input.shape if dim is None else input.shape[axis(dim, input.ndim)]
+
+
+@library
+def item(input: Tensor) -> Any:
+    """The number in a one-element tensor. RuntimeError for more or fewer elements."""
+    return backend().item(input)
+
+
+@library
+def is_nonzero(input: Tensor) -> Any:
+    """Whether the number in a one-element tensor is nonzero."""
+    return backend().item(apply("ne", input, as_operand(0, input.dtype)) if input.dtype is not dtypes.bool_ else input)
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+@library
+def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
+    """Overwrite with a number."""
+    if isinstance(value, AnyTensor) and value.ndim:  # type: ignore[attr-defined]
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")  # type: ignore[attr-defined]
+    return backend().assign(input, expand_to(as_operand(value, input.dtype), tuple(input.shape)))
+
+
+@library
+def zero_(input: Tensor) -> Tensor:
+    """Overwrite with zeros."""
+    return backend().assign(input, apply("full", value=0, shape=tuple(input.shape), dtype=input.dtype))
+
+
+@library
+def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Overwrite with src, cast and broadcast."""
+    value = cast(require_tensor("copy_", src, "src", 1), input.dtype)
+    while value.ndim > input.ndim and is_one(value.shape[0]):
+        value = apply("squeeze", value, axis=0)
+    return backend().assign(input, expand_to(value, tuple(input.shape)))

@@ -1,0 +1,319 @@
+"""What every library module uses: marking, numbers, promotion, axes, sizes, in-place writes.
+
+A library function normalises its arguments, promotes and casts, and ends in `backend().apply`. It may branch on ranks,
+dtypes and static arguments, never on sizes or numbers, which are run-time values in a script.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.dtypes import dtype
+from jitgrad.ops import OPS
+from jitgrad.ops.backend import AnyTensor, SymNumber, backend, select_number
+
+if TYPE_CHECKING:
+    pass
+
+Number = bool | int | float | SymNumber
+#: what may stand where torch takes a tensor or a number
+OPERAND = (AnyTensor, int, float, SymNumber, np.generic)
+
+#: torch's words for dtypes in its messages
+WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+         "float16": "Half", "float32": "Float", "float64": "Double"}
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+def library(fn: Fn) -> Fn:
+    """Mark `fn`: the frontend calls it with symbolic tensors instead of evaluating its source."""
+    fn.__library__ = True  # type: ignore[attr-defined]
+    return fn
+
+
+def apply(name: str, *operands: Any, **attrs: Any) -> Any:
+    """Run or emit the op called `name`."""
+    return backend().apply(OPS[name], operands, attrs)
+
+
+def word(d: dtype) -> str:
+    """torch's word for a dtype in messages: Float, Long, ..."""
+    return WORDS[d.name]
+
+
+# --- numbers and promotion -----------------------------------------------------------------------------------------
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor."""
+    return isinstance(obj, AnyTensor)
+
+
+def number_type(x: Any) -> type:
+    """bool, int or float: the kind of a Python, NumPy or symbolic number. TypeError for anything else."""
+    if isinstance(x, SymNumber):
+        return x.number_type
+    if isinstance(x, (bool, np.bool_)):
+        return bool
+    if isinstance(x, (int, np.integer)):
+        return int
+    if isinstance(x, (float, np.floating)):
+        return float
+    raise TypeError(f"expected a Tensor or a number, got `{type(x).__name__}`")
+
+
+def result_dtype(*operands: Any) -> dtype:
+    """torch's result dtype of tensors and numbers. TypeError for an operand that is neither."""
+    dimensioned, zero_dim, numbers = [], [], []
+    for x in operands:
+        if isinstance(x, AnyTensor):
+            (dimensioned if x.ndim else zero_dim).append(x.dtype)  # type: ignore[attr-defined]
+        else:
+            numbers.append(number_type(x))
+    return dtypes.result_type(dimensioned, zero_dim, numbers)
+
+
+def cast(x: Any, d: dtype) -> Any:
+    """Tensor `x` as dtype `d`; x itself where it has it."""
+    return x if x.dtype is d else apply("cast", x, dtype=d)
+
+
+def as_operand(x: Any, d: dtype) -> Any:
+    """A tensor of dtype `d` from a tensor or a number."""
+    if isinstance(x, AnyTensor):
+        return cast(x, d)
+    number_type(x)
+    return backend().lift(x.item() if isinstance(x, np.generic) else x, d)
+
+
+def floating(d: dtype) -> dtype:
+    """`d` if it is a floating-point dtype, else the default one."""
+    return d if d.is_floating_point else dtypes.get_default_dtype()
+
+
+def pair_dtype(a: Any, b: Any) -> dtype:
+    """`result_dtype` of two operands, with the common cases first."""
+    if isinstance(a, AnyTensor):
+        d: dtype = a.dtype  # type: ignore[attr-defined]
+        if isinstance(b, AnyTensor):
+            if b.dtype is d:  # type: ignore[attr-defined]
+                return d
+        elif (type(b) is float and d.category == 2) or (type(b) is int and d.category):
+            return d
+    return result_dtype(a, b)
+
+
+def binary(name: str, a: Any, b: Any) -> Any:
+    """The pointwise op `name` of two tensors or numbers, promoted as torch does."""
+    d = pair_dtype(a, b)
+    return backend().apply(OPS[name], (as_operand(a, d), as_operand(b, d)), {})
+
+
+def require_tensor(fn: str, x: Any, argument: str = "input", position: int = 1) -> Any:
+    """`x`, or torch's TypeError for something that is no tensor."""
+    if not isinstance(x, AnyTensor):
+        raise TypeError(f"{fn}(): argument '{argument}' (position {position}) must be Tensor, not {type(x).__name__}")
+    return x
+
+
+# --- static arguments ----------------------------------------------------------------------------------------------
+
+
+def static_int(x: Any) -> int:
+    """`x` as an int that is known now. A symbolic number answers `__index__` with a guarded value or a refusal."""
+    return x if type(x) is int else operator.index(x)
+
+
+def axis(dim: Any, ndim: int) -> int:
+    """A non-negative axis from torch's `dim`. IndexError out of range; a 0-dim tensor has an axis 0 (and -1)."""
+    dim = static_int(dim)
+    rank = ndim or 1
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return dim if dim >= 0 else dim + rank
+
+
+def axes(dim: Any, ndim: int) -> tuple[int, ...]:
+    """The sorted, distinct axes of `dim`: an int, a sequence, or None and () for all."""
+    if dim is None:
+        return tuple(range(ndim))
+    if not isinstance(dim, (tuple, list)):
+        a = axis(dim, ndim)
+        return (a,) if ndim else ()
+    if not dim:
+        return tuple(range(ndim))
+    found = [axis(d, ndim) for d in dim]
+    for a in found:
+        if found.count(a) > 1:
+            raise RuntimeError(f"dim {a} appears multiple times in the list of dims")
+    return tuple(sorted(found)) if ndim else ()
+
+
+def same_float(fn: str, x: Any) -> dtype:
+    """The dtype of `x`, which must be floating-point (for reductions such as `var`)."""
+    d: dtype = x.dtype
+    if not d.is_floating_point:
+        raise RuntimeError(f"{fn}: only support floating point and complex dtypes")
+    return d
+
+
+# --- sizes ---------------------------------------------------------------------------------------------------------
+
+
+def size_list(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Sizes given as `f(2, 3)`, `f((2, 3))` or `f([2, 3])`; elements are ints or symbolic ints."""
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        args = args[0]
+    return tuple([size_of(s) for s in args])
+
+
+def size_of(s: Any) -> Any:
+    """One size: an int or a symbolic int. TypeError for anything else."""
+    if type(s) is int or (isinstance(s, SymNumber) and s.number_type is not float):
+        return s
+    if isinstance(s, AnyTensor) and not s.ndim:  # type: ignore[attr-defined]
+        return backend().item(s)
+    if isinstance(s, float):
+        raise TypeError(f"sizes must be ints, got the float {s!r}")
+    return operator.index(s)
+
+
+def text(sizes: Iterable[Any]) -> str:
+    """Sizes as torch prints them in messages: [2, 3]."""
+    return "[" + ", ".join([str(s) for s in sizes]) + "]"
+
+
+def is_one(size: Any) -> bool:
+    """Whether a size is 1. A symbolic size counts as 1 only where that is known (sizes of 1 are ints then)."""
+    return isinstance(size, int) and size == 1
+
+
+def same_size(a: Any, b: Any) -> bool:
+    """Whether two sizes are known to be equal."""
+    if isinstance(a, SymNumber):
+        return a.known_equal(b)
+    if isinstance(b, SymNumber):
+        return b.known_equal(a)
+    return bool(a == b)
+
+
+def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two shapes are known to be equal."""
+    return len(a) == len(b) and all(same_size(m, n) for m, n in zip(a, b, strict=True))
+
+
+def require_equal(a: Any, b: Any, message: Callable[[], str], error: type[Exception] = RuntimeError) -> None:
+    """Raise `error` unless the sizes are equal, now or (symbolic ones) at run time."""
+    if isinstance(a, int) and isinstance(b, int):
+        if a != b:
+            raise error(message())
+    elif not same_size(a, b):
+        backend().check_equal(a, b, error, message)
+
+
+def require(condition: Any, error: type[Exception], *message: Any) -> None:
+    """Raise `error` with a message in parts (str and numbers) unless `condition`, now or at run time."""
+    if isinstance(condition, (bool, np.bool_)):
+        if not condition:
+            raise error("".join([str(m) for m in message]))
+    else:
+        backend().check(condition, error, message if len(message) > 1 else message[0])
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller of two sizes or numbers."""
+    if isinstance(a, SymNumber):
+        return a.minimum(b)
+    return b.minimum(a) if isinstance(b, SymNumber) else min(a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger of two sizes or numbers."""
+    if isinstance(a, SymNumber):
+        return a.maximum(b)
+    return b.maximum(a) if isinstance(b, SymNumber) else max(a, b)
+
+
+def product(sizes: Iterable[Any]) -> Any:
+    """The product of sizes; 1 for none."""
+    result: Any = 1
+    for s in sizes:
+        result = s if isinstance(result, int) and result == 1 else result * s
+    return result
+
+
+def ceil_div(a: Any, b: Any) -> Any:
+    """a / b rounded up, for sizes."""
+    return a if isinstance(b, int) and b == 1 else (a + (b - 1)) // b
+
+
+def wrap_index(i: Any, n: Any, dim: int) -> Any:
+    """A non-negative index from an index into an axis of size n. IndexError out of bounds."""
+    if isinstance(i, int) and isinstance(n, int):
+        if not -n <= i < n:
+            raise IndexError(f"index {int(i)} is out of bounds for dimension {dim} with size {n}")
+        return i + n if i < 0 else int(i)
+    wrapped = select_number(i < 0, i + n, i)
+    require(wrapped >= 0, IndexError, "index ", i, f" is out of bounds for dimension {dim} with size ", n)
+    require(wrapped < n, IndexError, "index ", i, f" is out of bounds for dimension {dim} with size ", n)
+    return wrapped
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+def expand_to(x: Any, shape: tuple[Any, ...]) -> Any:
+    """`x` broadcast to `shape`; x itself where it has it."""
+    return x if same_shape(x.shape, shape) else apply("expand", x, shape=tuple(shape))
+
+
+def write(target: Any, value: Any) -> Any:
+    """The end of an in-place op: `value`, computed out of place, goes where `target` is; returns target.
+
+    Raises RuntimeError as torch does where value's dtype is of a higher category or its shape is another.
+    """
+    d, v = target.dtype, value.dtype
+    if v is not d:
+        if v.category > d.category:
+            raise RuntimeError(f"result type {word(v)} can't be cast to the desired output type {word(d)}")
+        value = cast(value, d)
+    to, given = target.shape, value.shape
+    if to is not given and not same_shape(to, given):
+        def message() -> str:
+            return f"output with shape {text(to)} doesn't match the broadcast shape {text(given)}"
+
+        if len(to) != len(given):
+            raise RuntimeError(message())
+        for m, n in zip(given, to, strict=True):
+            require_equal(m, n, message)
+    return backend().assign(target, value)
+
+
+def inplace(fn: Fn) -> Fn:
+    """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument."""
+    def in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return write(self, fn(self, *args, **kwargs))
+
+    in_place.__name__ = in_place.__qualname__ = fn.__name__ + "_"
+    in_place.__doc__ = f"In-place version of `{fn.__name__}`."
+    return library(in_place)  # type: ignore[return-value]
+
+
+def reject(fn: str, **arguments: Any) -> None:
+    """Raise NotImplementedError for arguments of torch's signature that have no meaning here, unless they are None."""
+    for name, value in arguments.items():
+        if value is not None and value is not False:
+            raise NotImplementedError(f"{fn}() does not take `{name}` in jitgrad")
+
+
+__all__ = ["OPERAND", "WORDS", "AnyTensor", "Number", "SymNumber", "apply", "as_operand", "axes", "axis", "backend",
+           "binary", "cast", "ceil_div", "expand_to", "floating", "inplace", "is_one", "is_tensor", "library",
+           "maximum", "minimum", "number_type", "pair_dtype", "product", "reject", "require", "require_equal",
+           "require_tensor", "result_dtype", "same_float", "same_shape", "same_size", "select_number", "size_list",
+           "size_of", "static_int", "text", "word", "wrap_index", "write"]

@@ -1,0 +1,274 @@
+"""Tensors from sizes, numbers and data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jitgrad import dtypes
+from jitgrad.device import resolve as require_cpu
+from jitgrad.dtypes import dtype, float64, int64
+from jitgrad.ops.backend import AnyTensor, SymNumber, backend
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    cast,
+    ceil_div,
+    expand_to,
+    is_tensor,
+    library,
+    maximum,
+    number_type,
+    require,
+    size_list,
+    size_of,
+)
+from jitgrad.ops.library.shape import clone
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+
+def _leaf(x: Any, requires_grad: bool) -> Any:
+    return x.requires_grad_() if requires_grad else x
+
+
+def _size(fn: str, size: tuple[Any, ...], shape: Any) -> tuple[Any, ...]:
+    sizes = size_list(size if shape is None else (shape,))
+    for s in sizes:
+        if isinstance(s, int):
+            if s < 0:
+                raise RuntimeError(f"Trying to create tensor with negative dimension {s}: [{', '.join(map(str, sizes))}]")
+        else:
+            require(s >= 0, RuntimeError, "Trying to create tensor with negative dimension ", s)
+    return sizes
+
+
+# --- constants -----------------------------------------------------------------------------------------------------
+
+
+def _constant(name: str, value: Any, doc: str) -> Callable[..., Tensor]:
+    def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False, memory_format: Any = None, layout: Any = None, out: Any = None) -> Tensor:
+        require_cpu(device)
+        return _leaf(apply("full", value=value, shape=_size(name, size, None),
+                           dtype=dtype or dtypes.get_default_dtype()), requires_grad)
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+zeros = _constant("zeros", 0, "Zeros of a size given as ints or a tuple.")
+ones = _constant("ones", 1, "Ones of a size given as ints or a tuple.")
+empty = _constant("empty", 0, "A tensor whose contents are unspecified (zeros here, so that runs repeat).")
+
+
+@library
+def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
+         requires_grad: bool = False) -> Tensor:
+    """A number repeated; without dtype that of the number."""
+    require_cpu(device)
+    sizes = _size("full", (size,), None)
+    if isinstance(fill_value, AnyTensor):
+        d = dtype or fill_value.dtype  # type: ignore[attr-defined]
+        return _leaf(clone(expand_to(cast(fill_value, d), sizes)), requires_grad)
+    d = dtype or dtypes.of_number(number_type(fill_value))
+    return _leaf(_filled(fill_value, sizes, d), requires_grad)
+
+
+def _filled(value: Any, sizes: tuple[Any, ...], d: dtype) -> Any:
+    if isinstance(value, SymNumber):
+        return clone(expand_to(as_operand(value, d), sizes))
+    return apply("full", value=value, shape=sizes, dtype=d)
+
+
+def _constant_like(name: str, value: Any, doc: str) -> Callable[..., Tensor]:
+    def fn(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+           memory_format: Any = None, layout: Any = None) -> Tensor:
+        require_cpu(device)
+        return _leaf(apply("full", value=value, shape=tuple(input.shape), dtype=dtype or input.dtype), requires_grad)
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+zeros_like = _constant_like("zeros_like", 0, "Zeros of input's shape and dtype.")
+ones_like = _constant_like("ones_like", 1, "Ones of input's shape and dtype.")
+empty_like = _constant_like("empty_like", 0, "An uninitialised tensor of input's shape and dtype (zeros here).")
+
+
+@library
+def full_like(input: Tensor, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
+              requires_grad: bool = False, memory_format: Any = None) -> Tensor:
+    """A number repeated to input's shape, in its dtype."""
+    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+@library
+def new_zeros(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
+              requires_grad: bool = False) -> Tensor:
+    """Zeros of another size in input's dtype."""
+    return zeros(*size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+@library
+def new_ones(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:
+    """Ones of another size in input's dtype."""
+    return ones(*size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+@library
+def new_empty(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
+              requires_grad: bool = False) -> Tensor:
+    """An uninitialised tensor of another size in input's dtype (zeros here)."""
+    return empty(*size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+@library
+def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:
+    """A number repeated to another size in input's dtype."""
+    return full(size, fill_value, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+@library
+def new_tensor(input: Tensor, data: Any, *, dtype: dtype | None = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:
+    """A tensor of data in input's dtype."""
+    return tensor(data, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+# --- ranges --------------------------------------------------------------------------------------------------------
+
+
+def _length(start: Any, end: Any, step: Any, kinds: list[type]) -> Any:
+    """How many values there are from start to before end."""
+    if float not in kinds:
+        positive = end - start if isinstance(step, int) and step > 0 else None
+        if positive is not None:
+            return maximum(ceil_div(positive, step), 0)
+        if isinstance(step, int):
+            return maximum(ceil_div(start - end, -step), 0)
+    if not any(isinstance(v, SymNumber) for v in (start, end, step)):
+        return math.ceil((end - start) / step)
+    low, high, by = (as_operand(v, float64) for v in (start, end, step))
+    count = apply("ceil", apply("div", apply("sub", high, low), by))
+    return backend().item(cast(count, int64))
+
+
+@library
+def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = None, device: Any = None,
+           requires_grad: bool = False) -> Tensor:
+    """start, start + step, ... before end; `arange(end)` starts at 0. Integers give int64, floats the default dtype."""
+    require_cpu(device)
+    if end is None:
+        start, end = 0, start
+    start, end, step = (backend().item(v) if is_tensor(v) else v for v in (start, end, step))
+    kinds = [number_type(v) for v in (start, end, step)]
+    require(step != 0, RuntimeError, "step must be nonzero")
+    require((end - start) * step >= 0, RuntimeError,
+            "upper bound and lower bound inconsistent with step sign")
+    d = dtype or (dtypes.get_default_dtype() if float in kinds else int64)
+    length = _length(start, end, step, kinds)
+    wide = d if not d.is_floating_point else (float64 if float in kinds else d)
+    x = apply("arange", length=length, dtype=wide)
+    if not isinstance(step, int) or step != 1:
+        x = apply("mul", x, as_operand(step, wide))
+    if not isinstance(start, int) or start != 0:
+        x = apply("add", x, as_operand(start, wide))
+    return _leaf(cast(x, d), requires_grad)
+
+
+@library
+def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:
+    """`steps` values from start to end, both included, equally far apart."""
+    require_cpu(device)
+    steps = size_of(steps)
+    require(steps >= 0, RuntimeError, "number of steps must be non-negative")
+    d = dtype or dtypes.get_default_dtype()
+    low, high = as_operand(start, float64), as_operand(end, float64)
+    i = apply("arange", length=steps, dtype=float64)
+    last = as_operand(maximum(steps - 1, 1), float64)
+    width = apply("div", apply("sub", high, low), last)
+    rising = apply("add", low, apply("mul", i, width))
+    falling = apply("sub", high, apply("mul", apply("sub", last, i), width))
+    nearer_low = apply("lt", i, apply("div", as_operand(steps, float64), as_operand(2, float64)))
+    values = apply("where", apply("logical_or", nearer_low, apply("eq", as_operand(steps, float64),
+                                                                  as_operand(1, float64))), rising, falling)
+    return _leaf(cast(values, d), requires_grad)
+
+
+@library
+def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dtype | None = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:
+    """base to the powers `linspace(start, end, steps)`."""
+    d = dtype or dtypes.get_default_dtype()
+    powers = linspace(start, end, steps, dtype=float64, device=device)
+    return _leaf(cast(apply("pow", as_operand(base, float64), powers), d), requires_grad)
+
+
+@library
+def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones on the diagonal of an n x m matrix (n x n without m)."""
+    require_cpu(device)
+    rows = apply("unsqueeze", apply("arange", length=size_of(n), dtype=int64), axis=1)
+    columns = apply("arange", length=size_of(n if m is None else m), dtype=int64)
+    return _leaf(cast(apply("eq", rows, columns), dtype or dtypes.get_default_dtype()), requires_grad)
+
+
+def tril_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Tensor:
+    """Rows and columns of the lower triangle, (2, n)."""
+    return _triangle_indices("le", row, col, offset, dtype, device)
+
+
+def triu_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Tensor:
+    """Rows and columns of the upper triangle, (2, n)."""
+    return _triangle_indices("ge", row, col, offset, dtype, device)
+
+
+def _triangle_indices(comparison: str, row: Any, col: Any, offset: Any, d: dtype, device: Any) -> Any:
+    require_cpu(device)
+    rows = apply("unsqueeze", apply("arange", length=size_of(row), dtype=int64), axis=1)
+    columns = apply("arange", length=size_of(col), dtype=int64)
+    inside = apply(comparison, apply("sub", columns, rows), as_operand(offset, int64))
+    return cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), d)
+
+
+tril_indices, triu_indices = library(tril_indices), library(triu_indices)
+
+# --- data ----------------------------------------------------------------------------------------------------------
+
+
+@library
+def tensor(data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Tensor:
+    """A new leaf that copies data: numbers, nested lists, arrays. Python floats get the default dtype, ints int64."""
+    require_cpu(device)
+    if isinstance(data, AnyTensor):
+        return _leaf(clone(cast(data, dtype or data.dtype)).detach(), requires_grad)  # type: ignore[attr-defined]
+    return _leaf(backend().from_data(data, dtype), requires_grad)
+
+
+def _legacy(name: str, d: dtype) -> Callable[..., Tensor]:
+    """torch.FloatTensor and kin: data, or sizes."""
+    def fn(*args: Any) -> Tensor:
+        if len(args) == 1 and not isinstance(args[0], (int, SymNumber)):
+            return tensor(args[0], dtype=d)
+        return apply("full", value=0, shape=size_list(args), dtype=d)
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = f"A {d.name} tensor from data, or of a size (zeros)."
+    return library(fn)
+
+
+FloatTensor, DoubleTensor = _legacy("FloatTensor", dtypes.float32), _legacy("DoubleTensor", dtypes.float64)
+HalfTensor, LongTensor = _legacy("HalfTensor", dtypes.float16), _legacy("LongTensor", dtypes.int64)
+IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTensor", dtypes.int16)
+CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
+BoolTensor = _legacy("BoolTensor", dtypes.bool_)

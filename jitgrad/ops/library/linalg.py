@@ -1,0 +1,350 @@
+"""Products of matrices and vectors; all of them end in the row `matmul`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import bool_
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    axis,
+    expand_to,
+    inplace,
+    library,
+    product,
+    require_equal,
+    require_tensor,
+    text,
+    word,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+
+def _same_dtype(a: Any, b: Any) -> None:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c(a)} != {_c(b)}")
+    if a.dtype is bool_:
+        raise RuntimeError('"addmm_impl_cpu_" not implemented for \'Bool\'')
+
+
+def _c(x: Any) -> str:
+    """torch prints the C++ type here."""
+    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long long", "int32": "int",
+             "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool"}
+    return names[x.dtype.name]
+
+
+@library
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices."""
+    if input.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError("self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix")
+    _same_dtype(input, mat2)
+    return apply("matmul", input, mat2)
+
+
+@library
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Products of two batches of matrices: (B, n, m) and (B, m, p)."""
+    if input.ndim != 3 or mat2.ndim != 3:
+        which, given = ("batch1", input) if input.ndim != 3 else ("batch2", mat2)
+        raise RuntimeError(f"{which} must be a 3D tensor, got {given.ndim}D")
+    _same_dtype(input, mat2)
+    require_equal(input.shape[0], mat2.shape[0], lambda: "Expected size for first two dimensions of batch2 tensor to be: "
+                  f"[{input.shape[0]}, {input.shape[2]}] but got: [{mat2.shape[0]}, {mat2.shape[1]}].")
+    return apply("matmul", input, mat2)
+
+
+@library
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """The product of matrices and vectors of any ranks: batch axes broadcast, vectors are rows or columns."""
+    require_tensor("matmul", other, "other", 2)
+    a, b = require_tensor("matmul", input), other
+    if a.ndim == 0 or b.ndim == 0:
+        raise RuntimeError("both arguments to matmul need to be at least 1D, but they are "
+                           f"{a.ndim}D and {b.ndim}D")
+    _same_dtype(a, b)
+    if a.ndim > 1 and b.ndim > 1:
+        return apply("matmul", a, b)
+    if a.ndim == 1 and b.ndim == 1:
+        return dot(a, b)
+    if b.ndim == 1:
+        require_equal(a.shape[-1], b.shape[0], lambda: f"size mismatch, got input ({a.shape[-2]}), mat "
+                                                       f"({a.shape[-2]}x{a.shape[-1]}), vec ({b.shape[0]})")
+        result = apply("matmul", a, apply("unsqueeze", b, axis=1))
+        return apply("squeeze", result, axis=a.ndim - 1)
+    result = apply("matmul", apply("unsqueeze", a, axis=0), b)
+    return apply("squeeze", result, axis=b.ndim - 2)
+
+
+@library
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """The inner product of two vectors, a 0-dim tensor."""
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    if input.dtype is not tensor.dtype:
+        raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {word(input.dtype)} and "
+                           f"{word(tensor.dtype)}")
+    require_equal(input.shape[0], tensor.shape[0], lambda: "inconsistent tensor size, expected tensor "
+                  f"{text(input.shape)} and src {text(tensor.shape)} to have the same number of elements, but got "
+                  f"{input.shape[0]} and {tensor.shape[0]} elements respectively")
+    n = input.shape[0]
+    row, column = apply("reshape", input, shape=(1, n)), apply("reshape", tensor, shape=(n, 1))
+    return apply("reshape", apply("matmul", row, column), shape=())
+
+
+vdot = inner_vectors = dot
+
+
+@library
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """A matrix times a vector."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
+    return matmul(input, vec)
+
+
+@library
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """All products of two vectors' elements, (n, m)."""
+    if input.ndim != 1 or vec2.ndim != 1:
+        raise RuntimeError(f"outer: Expected 1-D argument {'self' if input.ndim != 1 else 'vec2'}, but got "
+                           f"{input.ndim if input.ndim != 1 else vec2.ndim}-D")
+    from jitgrad.ops.library.pointwise import mul
+
+    return mul(apply("unsqueeze", input, axis=1), vec2)
+
+
+ger = outer
+
+
+@library
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Sums of products over the last axes."""
+    from jitgrad.ops.library.pointwise import mul
+
+    if input.ndim == 0 or other.ndim == 0:
+        return mul(input, other)
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def _scaled(x: Any, factor: Any) -> Any:
+    return x if isinstance(factor, int) and factor == 1 else apply("mul", x, as_operand(factor, x.dtype))
+
+
+@library
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    return apply("add", _scaled(mm(mat1, mat2), alpha), _scaled(input, beta))
+
+
+@library
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """beta * input + alpha * (mat @ vec)."""
+    return apply("add", _scaled(mv(mat, vec), alpha), _scaled(input, beta))
+
+
+@library
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2)."""
+    return apply("add", _scaled(outer(vec1, vec2), alpha), _scaled(input, beta))
+
+
+@library
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """beta * input + alpha * bmm(batch1, batch2)."""
+    return apply("add", _scaled(bmm(batch1, batch2), alpha), _scaled(input, beta))
+
+
+@library
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """Sums of products over the last `dims` axes of a and the first of b, or over two lists of axes."""
+    if isinstance(dims, int):
+        over_a, over_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+    else:
+        over_a, over_b = ([axis(d, x.ndim) for d in ds] for x, ds in zip((a, b), dims, strict=True))
+    for i, j in zip(over_a, over_b, strict=True):
+        require_equal(a.shape[i], b.shape[j], lambda: "contracted dimensions need to match, but first has size "
+                                                      f"{[a.shape[i] for i in over_a]} and second {[b.shape[j] for j in over_b]}")
+    free_a = [i for i in range(a.ndim) if i not in over_a]
+    free_b = [j for j in range(b.ndim) if j not in over_b]
+    shared = product([a.shape[i] for i in over_a])
+    left = apply("reshape", apply("permute", a, axes=(*free_a, *over_a)),
+                 shape=(product([a.shape[i] for i in free_a]), shared))
+    right = apply("reshape", apply("permute", b, axes=(*over_b, *free_b)),
+                  shape=(shared, product([b.shape[j] for j in free_b])))
+    shape = (*[a.shape[i] for i in free_a], *[b.shape[j] for j in free_b])
+    return apply("reshape", apply("matmul", left, right), shape=shape)
+
+
+@library
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    from jitgrad.ops.library.reduce import sum
+
+    return sum(apply("diagonal", input, offset=0, axis1=0, axis2=1))
+
+
+@library
+def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+    """The vector product along an axis of size 3."""
+    a = axis(dim, input.ndim)
+    require_equal(input.shape[a], 3, lambda: f"linalg.cross: inputs dimension {dim} must have length 3. Got "
+                                             f"{input.shape[a]} and {other.shape[a]}")
+    x, y = ([apply("select", v, axis=a, index=i) for i in range(3)] for v in (input, other))
+    parts = [apply("sub", apply("mul", x[i], y[j]), apply("mul", x[j], y[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return apply("cat", *[apply("unsqueeze", p, axis=a) for p in parts], axis=a)
+
+
+@library
+def cdist(x1: Tensor, x2: Tensor, p: Number = 2.0) -> Tensor:
+    """The p-norms of all differences of rows: (..., n, D) and (..., m, D) give (..., n, m)."""
+    from jitgrad.ops.library.reduce import vector_norm
+
+    difference = apply("sub", apply("unsqueeze", x1, axis=x1.ndim - 1), apply("unsqueeze", x2, axis=x2.ndim - 2))
+    return vector_norm(difference, p, -1)
+
+
+# --- einsum --------------------------------------------------------------------------------------------------------
+
+
+class _Term:
+    """An operand of einsum with one letter per axis."""
+
+    __slots__ = ("letters", "x")
+
+    def __init__(self, x: Any, letters: list[str]):
+        self.x, self.letters = x, letters
+
+    def diagonals(self) -> None:
+        """Repeated letters become one axis."""
+        for letter in dict.fromkeys(self.letters):
+            while self.letters.count(letter) > 1:
+                i = self.letters.index(letter)
+                j = self.letters.index(letter, i + 1)
+                self.x = apply("diagonal", self.x, offset=0, axis1=i, axis2=j)
+                self.letters = [c for k, c in enumerate(self.letters) if k not in (i, j)] + [letter]
+
+    def sum_out(self, kept: set[str]) -> None:
+        """Letters that nothing else has are summed."""
+        gone = tuple([i for i, c in enumerate(self.letters) if c not in kept])
+        if gone:
+            self.x = apply("sum", self.x, axes=gone, keepdim=False)
+            self.letters = [c for c in self.letters if c in kept]
+
+    def arrange(self, letters: list[str]) -> Any:
+        """The operand with axes in the order of letters, size one where it lacks one."""
+        present = [c for c in letters if c in self.letters]
+        order = tuple([self.letters.index(c) for c in present])
+        x = self.x if order == tuple(range(len(order))) else apply("permute", self.x, axes=order)
+        for i, c in enumerate(letters):
+            if c not in self.letters:
+                x = apply("unsqueeze", x, axis=i)
+        return x
+
+
+def _size(terms: Sequence[_Term], letter: str) -> Any:
+    """A letter's size: that of an operand where it is not 1."""
+    sizes = [t.x.shape[t.letters.index(letter)] for t in terms if letter in t.letters]
+    return next((s for s in sizes if not (isinstance(s, int) and s == 1)), sizes[0])
+
+
+def _contract(a: _Term, b: _Term, kept: set[str]) -> _Term:
+    """Two operands as one matmul over (batch, free of a, summed) and (batch, summed, free of b)."""
+    a.sum_out(kept | set(b.letters))
+    b.sum_out(kept | set(a.letters))
+    batch = [c for c in a.letters if c in b.letters and c in kept]
+    summed = [c for c in a.letters if c in b.letters and c not in kept]
+    free_a = [c for c in a.letters if c not in b.letters]
+    free_b = [c for c in b.letters if c not in a.letters]
+    if not summed:
+        letters = batch + free_a + free_b
+        return _Term(apply("mul", a.arrange(letters), b.arrange(letters)), letters)
+    batch_shape = tuple([_size((a, b), c) for c in batch])
+    shared = [_size((a, b), c) for c in summed]
+
+    def folded(term: _Term, rows: list[str], columns: list[str]) -> Any:
+        x = term.arrange(batch + rows + columns)
+        sizes = dict(zip(summed, shared, strict=True))
+        full = (*batch_shape, *[sizes.get(c) or _size((term,), c) for c in rows + columns])
+        x = expand_to(x, full)  # a size of 1 may meet another in torch's einsum
+        n = len(batch)
+        return apply("reshape", x, shape=(*batch_shape, product(full[n:n + len(rows)]), product(full[n + len(rows):])))
+
+    y = apply("matmul", folded(a, free_a, summed), folded(b, summed, free_b))
+    shape = (*batch_shape, *[_size((a,), c) for c in free_a], *[_size((b,), c) for c in free_b])
+    return _Term(apply("reshape", y, shape=shape), batch + free_a + free_b)
+
+
+def _parse(equation: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]:
+    """Letters of each operand and of the result; the axes of an ellipsis are called 0, 1, ... from the right."""
+    equation = equation.replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(ranks):
+        more = "more" if len(inputs) > len(ranks) else "fewer"
+        raise RuntimeError(f"einsum(): {more} operands were expected in the equation than were provided"
+                           if more == "more" else "einsum(): fewer operands were provided than specified in the equation")
+    widest, parsed = 0, []
+    for subscripts, rank in zip(inputs, ranks, strict=True):
+        head, dots, tail = subscripts.partition("...")
+        if any(not c.isalpha() for c in head + tail):
+            raise RuntimeError("einsum(): invalid subscript given, subscripts must be in [a-zA-Z]")
+        width = rank - len(head) - len(tail)
+        if width < 0 or (width and not dots):
+            raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(head) + len(tail)}) does not "
+                               f"match the number of dimensions ({rank}) for operand {len(parsed)} and no ellipsis was given")
+        widest = max(widest, width)
+        parsed.append([*head, *[str(k) for k in range(width - 1, -1, -1)], *tail])
+    dims = [str(k) for k in range(widest - 1, -1, -1)]
+    if arrow:
+        head, dots, tail = right.partition("...")
+        result = [*head, *(dims if dots else []), *tail]
+    else:
+        once = [c for c in left if c.isalpha() and left.count(c) == 1]
+        result = [*dims, *sorted(once)]
+    known = {c for letters in parsed for c in letters}
+    for k, c in enumerate(result):
+        if c not in known:
+            raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
+        if c in result[:k]:
+            raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
+    return parsed, result
+
+
+@library
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Products of operands summed over the letters that the result lacks; ellipsis and diagonals included.
+
+    Operands are contracted from left to right, each pair as one matmul.
+    """
+    xs = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else list(operands)
+    for x in xs:
+        require_tensor("einsum", x, "operands", 2)
+    parsed, result = _parse(equation, [x.ndim for x in xs])
+    terms = [_Term(x, list(letters)) for x, letters in zip(xs, parsed, strict=True)]
+    for t in terms:
+        t.diagonals()
+    for letter in {c for t in terms for c in t.letters}:
+        size = _size(terms, letter)
+        for t in terms:
+            s = t.x.shape[t.letters.index(letter)] if letter in t.letters else 1
+            if not (isinstance(s, int) and s == 1):
+                require_equal(s, size, lambda letter=letter, s=s, size=size: (  # type: ignore[misc]
+                    f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has size {s} and {size}"))
+    current = terms[0]
+    for k, term in enumerate(terms[1:], 1):
+        kept = set(result) | {c for later in terms[k + 1:] for c in later.letters}
+        current = _contract(current, term, kept)
+    current.sum_out(set(result))
+    return current.arrange(result)
+
+
+addmm_, baddbmm_ = inplace(addmm), inplace(baddbmm)

@@ -1,0 +1,473 @@
+"""Arithmetic and elementwise functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jitgrad import dtypes
+from jitgrad.dtypes import bool_
+from jitgrad.ops import OPS
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    binary,
+    cast,
+    floating,
+    inplace,
+    library,
+    number_type,
+    pair_dtype,
+    require_tensor,
+    result_dtype,
+    word,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+Unary = Callable[["Tensor"], "Tensor"]
+
+# --- arithmetic ----------------------------------------------------------------------------------------------------
+
+
+def _scaled(name: str, other: Any, alpha: Any, d: dtypes.dtype) -> Any:
+    kind = number_type(alpha)
+    if kind is float and not d.is_floating_point:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    if kind is bool and d is not bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    return apply("mul", as_operand(other, d), as_operand(alpha, d))
+
+
+@library
+def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """input + alpha * other."""
+    d = pair_dtype(input, other)
+    if not isinstance(alpha, int) or alpha != 1:
+        other = _scaled("add", other, alpha, d)
+    return backend().apply(OPS["add"], (as_operand(input, d), as_operand(other, d)), {})
+
+
+def _dtype_of(x: Any) -> dtypes.dtype:
+    return x.dtype if isinstance(x, AnyTensor) else dtypes.of_number(number_type(x))  # type: ignore[attr-defined]
+
+
+@library
+def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """input - alpha * other. RuntimeError for bools."""
+    d = pair_dtype(input, other)
+    if _dtype_of(input) is bool_ or _dtype_of(other) is bool_:
+        if d is bool_:
+            raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+                               "`logical_xor()` operator instead.")
+        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+                           "invert a mask, use the `~` or `logical_not()` operator instead.")
+    if not isinstance(alpha, int) or alpha != 1:
+        other = _scaled("sub", other, alpha, d)
+    return backend().apply(OPS["sub"], (as_operand(input, d), as_operand(other, d)), {})
+
+
+@library
+def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+    """other - alpha * input."""
+    return sub(other, input, alpha=alpha)
+
+
+@library
+def mul(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """input * other."""
+    return binary("mul", input, other)
+
+
+@library
+def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other; rounding_mode "trunc" rounds towards zero, "floor" down. Integers divide to floats without it."""
+    d = pair_dtype(input, other)
+    if rounding_mode is None:
+        d = floating(d)
+        operands = (as_operand(input, d), as_operand(other, d))
+        return backend().apply(OPS["div"], operands, {})
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode != "trunc":
+        raise RuntimeError("div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+                           f"'{rounding_mode}'")
+    a, b = as_operand(input, d), as_operand(other, d)
+    if d.is_floating_point:
+        return apply("trunc", apply("div", a, b))
+    return apply("floor_divide", apply("sub", a, apply("fmod", a, b)), b)
+
+
+@library
+def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """The largest integer not above input / other, in the promoted dtype."""
+    return binary("floor_divide", input, other)
+
+
+@library
+def remainder(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """input - other * floor(input / other), as Python's %."""
+    return binary("remainder", input, other)
+
+
+@library
+def fmod(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """input - other * trunc(input / other), as C's fmod."""
+    return binary("fmod", input, other)
+
+
+@library
+def neg(input: Tensor) -> Tensor:
+    """-input. RuntimeError for bools."""
+    if require_tensor("neg", input).dtype is bool_:
+        raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
+                           "a mask, use the `~` or `logical_not()` operator instead.")
+    return apply("neg", input)
+
+
+@library
+def positive(input: Tensor) -> Tensor:
+    """input itself. RuntimeError for bools."""
+    if input.dtype is bool_:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+@library
+def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
+    """input to the power exponent. RuntimeError for an integer tensor to a negative Python int."""
+    d = pair_dtype(input, exponent)
+    if isinstance(exponent, (int, float)):  # known now: the cases that need no power function
+        if not d.is_floating_point and exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if isinstance(input, AnyTensor) and d is not bool_:
+            x = as_operand(input, d)
+            if exponent == 2:
+                return apply("square", x)
+            if exponent == 3:
+                return apply("mul", apply("square", x), x)
+            if d.is_floating_point and exponent in _ROOTS:
+                return apply(_ROOTS[exponent], x)
+    if d is bool_:  # a ** b is a >= b there
+        return apply("logical_or", as_operand(input, d), apply("logical_not", as_operand(exponent, d)))
+    return apply("pow", as_operand(input, d), as_operand(exponent, d))
+
+
+_ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
+
+
+@library
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """input + value * tensor1 * tensor2."""
+    return add(input, mul(tensor1, tensor2), alpha=value)
+
+
+@library
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+    """input + value * tensor1 / tensor2. RuntimeError for integers."""
+    if not result_dtype(tensor1, tensor2).is_floating_point:
+        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
+                           "will perform a true division of tensor1 and tensor2.")
+    quotient = div(tensor1, tensor2)
+    return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, value))
+
+
+@library
+def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
+    """input + weight * (end - input), computed from the nearer end."""
+    d = input.dtype
+    for name, x in (("end", end), ("weight", weight)):
+        if isinstance(x, AnyTensor) and x.dtype is not d:  # type: ignore[attr-defined]
+            raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")  # type: ignore[attr-defined]
+    return apply("lerp", input, end, as_operand(weight, d))
+
+
+# --- functions of one real argument --------------------------------------------------------------------------------
+
+
+def _float_unary(name: str, doc: str, row: str = "") -> Unary:
+    """A function that turns integers and bools into floats first."""
+    row = row or name
+
+    def fn(input: Tensor) -> Tensor:
+        if not isinstance(input, AnyTensor):
+            require_tensor(name, input)
+        d = input.dtype
+        if not d.is_floating_point:
+            input = cast(input, dtypes.get_default_dtype())
+        return backend().apply(OPS[row], (input,), {})
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+def _unary(name: str, doc: str) -> Unary:
+    """A function that keeps the dtype; bools are refused as torch does."""
+    def fn(input: Tensor) -> Tensor:
+        if require_tensor(name, input).dtype is bool_:
+            raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
+        return backend().apply(OPS[name], (input,), {})
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+exp = _float_unary("exp", "e to the power of each element.")
+exp2 = _float_unary("exp2", "2 to the power of each element.")
+expm1 = _float_unary("expm1", "exp(input) - 1, accurate near 0.")
+log = _float_unary("log", "The natural logarithm.")
+log1p = _float_unary("log1p", "log(1 + input), accurate near 0.")
+log2 = _float_unary("log2", "The binary logarithm.")
+log10 = _float_unary("log10", "The decimal logarithm.")
+sqrt = _float_unary("sqrt", "The square root.")
+rsqrt = _float_unary("rsqrt", "1 / sqrt(input).")
+sin = _float_unary("sin", "Sine.")
+cos = _float_unary("cos", "Cosine.")
+tan = _float_unary("tan", "Tangent.")
+asin = _float_unary("asin", "Arc sine.")
+acos = _float_unary("acos", "Arc cosine.")
+atan = _float_unary("atan", "Arc tangent.")
+sinh = _float_unary("sinh", "Hyperbolic sine.")
+cosh = _float_unary("cosh", "Hyperbolic cosine.")
+tanh = _float_unary("tanh", "Hyperbolic tangent.")
+asinh = _float_unary("asinh", "Inverse hyperbolic sine.")
+acosh = _float_unary("acosh", "Inverse hyperbolic cosine.")
+atanh = _float_unary("atanh", "Inverse hyperbolic tangent.")
+erf = _float_unary("erf", "The error function.")
+erfc = _float_unary("erfc", "1 - erf(input).")
+erfinv = _float_unary("erfinv", "The inverse of erf.")
+lgamma = _float_unary("lgamma", "The logarithm of the absolute value of the gamma function.")
+digamma = _float_unary("digamma", "The derivative of lgamma.")
+reciprocal = _float_unary("reciprocal", "1 / input.")
+sigmoid = _float_unary("sigmoid", "1 / (1 + exp(-input)).")
+
+floor = _unary("floor", "The largest integer not above each element.")
+ceil = _unary("ceil", "The smallest integer not below each element.")
+trunc = _unary("trunc", "Each element without its fraction.")
+
+
+@library
+def abs(input: Tensor) -> Tensor:
+    """The absolute value."""
+    return apply("abs", input) if require_tensor("abs", input).dtype is not bool_ else input
+
+
+@library
+def sign(input: Tensor) -> Tensor:
+    """-1, 0 or 1; bools stay."""
+    return apply("sign", input) if require_tensor("sign", input).dtype is not bool_ else input
+
+
+@library
+def square(input: Tensor) -> Tensor:
+    """input * input."""
+    if require_tensor("square", input).dtype is bool_:
+        input = cast(input, dtypes.int64)
+    return apply("square", input)
+
+
+@library
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest integer, halves to even; or to a number of decimal places."""
+    if require_tensor("round", input).dtype is bool_:
+        raise RuntimeError('"round_cpu" not implemented for \'Bool\'')
+    if decimals == 0:
+        return apply("round", input)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f'"round_cpu" not implemented for \'{word(input.dtype)}\'')
+    scale = as_operand(10.0 ** (decimals if decimals > 0 else -decimals), input.dtype)
+    up, down = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return apply(down, apply("round", apply(up, input, scale)), scale)
+
+
+@library
+def frac(input: Tensor) -> Tensor:
+    """input - trunc(input)."""
+    return sub(input, trunc(input))
+
+
+@library
+def polygamma(n: int, input: Tensor) -> Tensor:
+    """The n-th derivative of digamma."""
+    x = cast(input, floating(input.dtype))
+    return apply("digamma", x) if n == 0 else apply("polygamma", x, n=n)
+
+
+@library
+def atan2(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """The angle of the point (other, input)."""
+    d = floating(result_dtype(input, other))
+    return apply("atan2", as_operand(input, d), as_operand(other, d))
+
+
+@library
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """log(exp(input) + exp(other)) without overflow."""
+    return binary("logaddexp", input, other)
+
+
+@library
+def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """input * log(other), 0 where input is 0."""
+    d = floating(result_dtype(input, other))
+    return apply("xlogy", as_operand(input, d), as_operand(other, d))
+
+
+@library
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """sqrt(input^2 + other^2), by the larger operand's scale."""
+    d = floating(result_dtype(input, other))
+    a, b = abs(as_operand(input, d)), abs(as_operand(other, d))
+    large, small = apply("maximum", a, b), apply("minimum", a, b)
+    zero, one = as_operand(0, d), as_operand(1, d)
+    flat = apply("eq", large, zero)
+    ratio = apply("div", small, apply("where", flat, one, large))
+    return mul(large, sqrt(add(square(ratio), 1)))
+
+
+@library
+def copysign(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+    """The magnitude of input with the sign of other (that of a negative zero too)."""
+    d = floating(result_dtype(input, other))
+    a, b = abs(as_operand(input, d)), as_operand(other, d)
+    zero = as_operand(0, d)
+    negative_zero = apply("lt", apply("reciprocal", b), zero)  # 1 / -0.0 is -inf
+    negative = apply("where", apply("eq", b, zero), negative_zero, apply("lt", b, zero))
+    return apply("where", negative, apply("neg", a), a)
+
+
+@library
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees to radians."""
+    return mul(input, 0.017453292519943295)
+
+
+@library
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians to degrees."""
+    return mul(input, 57.29577951308232)
+
+
+@library
+def sinc(input: Tensor) -> Tensor:
+    """sin(pi x) / (pi x), 1 at 0."""
+    x = cast(input, floating(input.dtype))
+    zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
+    at_zero = apply("eq", x, zero)
+    scaled = mul(apply("where", at_zero, one, x), 3.141592653589793)
+    return apply("where", at_zero, one, div(sin(scaled), scaled))
+
+
+@library
+def logit(input: Tensor, eps: Number | None = None) -> Tensor:
+    """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given."""
+    x = cast(input, floating(input.dtype))
+    if eps is not None:
+        x = clamp(x, eps, 1.0 - eps)  # type: ignore[operator]
+    return log(div(x, sub(1.0, x)))
+
+
+@library
+def nan_to_num(input: Tensor, nan: Number = 0.0, posinf: Number | None = None, neginf: Number | None = None) -> Tensor:
+    """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
+    d = input.dtype
+    if not d.is_floating_point:
+        return apply("add", input, as_operand(0, d))
+    limits = {"float16": 65504.0, "float32": 3.4028234663852886e38, "float64": 1.7976931348623157e308}[d.name]
+    x = apply("where", apply("ne", input, input), as_operand(nan, d), input)
+    high = as_operand(limits if posinf is None else posinf, d)
+    low = as_operand(-limits if neginf is None else neginf, d)
+    x = apply("where", apply("eq", x, as_operand(float("inf"), d)), high, x)
+    return apply("where", apply("eq", x, as_operand(float("-inf"), d)), low, x)
+
+
+# --- minima, maxima, choice ----------------------------------------------------------------------------------------
+
+
+@library
+def maximum(input: Tensor, other: Tensor) -> Tensor:
+    """The larger of two elements; NaN if one is NaN."""
+    require_tensor("maximum", other, "other", 2)
+    return binary("maximum", require_tensor("maximum", input), other)
+
+
+@library
+def minimum(input: Tensor, other: Tensor) -> Tensor:
+    """The smaller of two elements; NaN if one is NaN."""
+    require_tensor("minimum", other, "other", 2)
+    return binary("minimum", require_tensor("minimum", input), other)
+
+
+def _without_nan(name: str, input: Any, other: Any) -> Any:
+    d = result_dtype(input, other)
+    a, b = as_operand(input, d), as_operand(other, d)
+    if not d.is_floating_point:
+        return apply(name, a, b)
+    kept = apply("where", apply("ne", b, b), a, apply(name, a, b))
+    return apply("where", apply("ne", a, a), b, kept)
+
+
+@library
+def fmax(input: Tensor, other: Tensor) -> Tensor:
+    """The larger of two elements; the other one if one is NaN."""
+    return _without_nan("maximum", input, other)
+
+
+@library
+def fmin(input: Tensor, other: Tensor) -> Tensor:
+    """The smaller of two elements; the other one if one is NaN."""
+    return _without_nan("minimum", input, other)
+
+
+@library
+def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
+    """Elements below min become min, then those above max become max. RuntimeError without a bound."""
+    x = require_tensor("clamp", input)
+    bounds = [b for b in (min, max) if b is not None]
+    if not bounds:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    d = result_dtype(x, *bounds)
+    if d is bool_:
+        raise RuntimeError('"clamp_scalar_cpu" not implemented for \'Bool\'')
+    x = cast(x, d)
+    if max is None:
+        return apply("clamp_min", x, as_operand(min, d))
+    if min is None:
+        return apply("clamp_max", x, as_operand(max, d))
+    return apply("clamp", x, as_operand(min, d), as_operand(max, d))
+
+
+@library
+def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
+    """Elements below min become min."""
+    return clamp(input, min)
+
+
+@library
+def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
+    """Elements above max become max."""
+    return clamp(input, None, max)
+
+
+clip = clamp
+
+# --- in place ------------------------------------------------------------------------------------------------------
+
+add_, sub_, mul_, div_, pow_ = inplace(add), inplace(sub), inplace(mul), inplace(div), inplace(pow)
+floor_divide_, remainder_, fmod_ = inplace(floor_divide), inplace(remainder), inplace(fmod)
+addcmul_, addcdiv_, lerp_ = inplace(addcmul), inplace(addcdiv), inplace(lerp)
+neg_, abs_, sign_, square_, round_ = inplace(neg), inplace(abs), inplace(sign), inplace(square), inplace(round)
+floor_, ceil_, trunc_, frac_ = inplace(floor), inplace(ceil), inplace(trunc), inplace(frac)
+exp_, exp2_, expm1_, log_, log1p_ = inplace(exp), inplace(exp2), inplace(expm1), inplace(log), inplace(log1p)
+log2_, log10_, sqrt_, rsqrt_ = inplace(log2), inplace(log10), inplace(sqrt), inplace(rsqrt)
+sin_, cos_, tan_, asin_, acos_, atan_ = (inplace(sin), inplace(cos), inplace(tan), inplace(asin), inplace(acos),
+                                         inplace(atan))
+sinh_, cosh_, tanh_, erf_, erfinv_ = inplace(sinh), inplace(cosh), inplace(tanh), inplace(erf), inplace(erfinv)
+reciprocal_, sigmoid_, logit_ = inplace(reciprocal), inplace(sigmoid), inplace(logit)
+clamp_, clamp_min_, clamp_max_ = inplace(clamp), inplace(clamp_min), inplace(clamp_max)
+clip_, nan_to_num_ = inplace(clip), inplace(nan_to_num)

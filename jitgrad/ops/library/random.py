@@ -1,0 +1,256 @@
+"""Random tensors: everything is composed of uniform numbers and of words from the current Philox stream.
+
+`backend().draw` makes uniform numbers and words itself; `compose` says how it makes the rest, so that eager and script
+draw the same numbers for a seed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from jitgrad import dtypes
+from jitgrad.device import resolve as require_cpu
+from jitgrad.dtypes import dtype, float16, float32, int64
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    cast,
+    expand_to,
+    library,
+    require,
+    size_list,
+    size_of,
+    word,
+    write,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+
+def compose(kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
+    """A draw of `kind` from uniform numbers and words.
+
+    "normal": sqrt(-2 log1p(-u1)) cos(2 pi u2), u1 drawn first. "randint" (low, high): low + word % (high - low).
+    "randperm" of shape (n,): the order that sorts n words, equal ones as they come.
+    """
+    if kind == "normal":
+        wide = float32 if d is float16 else d
+        u1, u2 = backend().draw("uniform", shape, wide), backend().draw("uniform", shape, wide)
+        minus_two, two_pi = as_operand(-2.0, wide), as_operand(2.0 * math.pi, wide)
+        radius = apply("sqrt", apply("mul", apply("log1p", apply("neg", u1)), minus_two))
+        return cast(apply("mul", radius, apply("cos", apply("mul", u2, two_pi))), d)
+    words = backend().draw("bits", shape, int64)
+    if kind == "randperm":
+        return cast(apply("argsort", words, axis=0, descending=False, stable=True), d)
+    if kind != "randint":
+        raise ValueError(f"no random draw of kind `{kind}`")
+    low, high = params["low"], params["high"]
+    offset = apply("remainder", words, as_operand(high - low, int64))
+    return cast(apply("add", offset, as_operand(low, int64)), d)
+
+
+def _float(d: dtype | None, fn: str) -> dtype:
+    d = d or dtypes.get_default_dtype()
+    if not d.is_floating_point:
+        raise NotImplementedError(f'"{fn}" not implemented for \'{word(d)}\'')
+    return d
+
+
+def _leaf(x: Any, requires_grad: bool) -> Any:
+    return x.requires_grad_() if requires_grad else x
+
+
+def _stream(generator: Any) -> None:
+    if generator is not None:
+        raise NotImplementedError("random functions draw from the default generator; `generator` must be None")
+
+
+# --- new tensors ---------------------------------------------------------------------------------------------------
+
+
+@library
+def rand(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+         generator: Any = None) -> Tensor:
+    """Uniform numbers in [0, 1)."""
+    require_cpu(device)
+    _stream(generator)
+    return _leaf(backend().draw("uniform", size_list(size), _float(dtype, "uniform_")), requires_grad)
+
+
+@library
+def randn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+          generator: Any = None) -> Tensor:
+    """Normal numbers with mean 0 and standard deviation 1."""
+    require_cpu(device)
+    _stream(generator)
+    return _leaf(backend().draw("normal", size_list(size), _float(dtype, "normal_kernel_cpu")), requires_grad)
+
+
+@library
+def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
+            requires_grad: bool = False, generator: Any = None) -> Tensor:
+    """Integers in [low, high); `randint(high, size)` starts at 0."""
+    require_cpu(device)
+    _stream(generator)
+    if size is None:
+        low, high, size = 0, low, high
+    require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high)
+    return _leaf(backend().draw("randint", size_list((size,)), dtype or int64, low=low, high=high), requires_grad)
+
+
+@library
+def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
+             generator: Any = None) -> Tensor:
+    """0, ..., n - 1 in random order."""
+    require_cpu(device)
+    _stream(generator)
+    return _leaf(backend().draw("randperm", (size_of(n),), dtype), requires_grad)
+
+
+@library
+def rand_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uniform numbers in [0, 1) of input's shape and dtype."""
+    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+@library
+def randn_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Normal numbers of input's shape and dtype."""
+    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+
+
+@library
+def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
+    """Integers in [low, high) of input's shape and dtype."""
+    if high is None:
+        low, high = 0, low
+    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, device=device)
+
+
+@library
+def normal(mean: Tensor | Number = 0.0, std: Tensor | Number = 1.0, size: Any = None, *, dtype: dtype | None = None,
+           device: Any = None, generator: Any = None) -> Tensor:
+    """Normal numbers with means and standard deviations from tensors or numbers."""
+    require_cpu(device)
+    _stream(generator)
+    tensors: list[Any] = [x for x in (mean, std) if isinstance(x, AnyTensor)]
+    if size is not None:
+        shape, d = size_list((size,)), _float(dtype, "normal")
+    elif tensors:
+        shape = tuple((apply("add", *tensors) if len(tensors) == 2 else tensors[0]).shape)
+        d = tensors[0].dtype
+    else:
+        raise TypeError("normal() needs a size where mean and std are numbers")
+    drawn = apply("mul", backend().draw("normal", shape, d), as_operand(std, d))
+    return apply("add", drawn, as_operand(mean, d))
+
+
+@library
+def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None) -> Tensor:
+    """1 with the probability that input's element (or p) says, else 0, in input's dtype."""
+    _stream(generator)
+    d = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
+    chance = as_operand(input if p is None else p, d)
+    return cast(apply("lt", backend().draw("uniform", tuple(input.shape), d), chance), input.dtype)
+
+
+@library
+def multinomial(input: Tensor, num_samples: Any, replacement: bool = False, *, generator: Any = None) -> Tensor:
+    """Indices drawn with the probabilities (which need not sum to 1) in the rows of input: (..., num_samples)."""
+    _stream(generator)
+    if input.ndim not in (1, 2):
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("multinomial only supports floating-point dtypes for input, got: " + word(input.dtype))
+    last, k, d = input.ndim - 1, size_of(num_samples), input.dtype
+    if not replacement:  # the k largest of p / e, e exponential. Source: Efraimidis and Spirakis, 2006
+        require(k <= input.shape[-1], RuntimeError, "cannot sample n_sample > prob_dist.size(-1) samples without "
+                                                    "replacement")
+        u = backend().draw("uniform", tuple(input.shape), d)
+        waiting = apply("neg", apply("log1p", apply("neg", u)))
+        tiny = as_operand(1e-38 if d is not float16 else 6e-8, d)
+        return apply("topk", apply("div", input, apply("maximum", waiting, tiny)), k=k, axis=last, largest=True,
+                     sorted=True)[1]
+    steps = apply("cumsum", input, axis=last)
+    total = apply("slice", steps, axis=last, start=input.shape[-1] - 1, length=1, step=1)
+    u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d), total)
+    passed = apply("le", apply("unsqueeze", steps, axis=last), apply("unsqueeze", u, axis=last + 1))
+    return apply("sum", cast(passed, int64), axes=(last + 1,), keepdim=False)
+
+
+# --- in place ------------------------------------------------------------------------------------------------------
+
+
+@library
+def uniform_(input: Tensor, from_: Number = 0.0, to: Number = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with uniform numbers in [from, to)."""
+    _stream(generator)
+    d = _float(input.dtype, "uniform_")
+    drawn = apply("mul", backend().draw("uniform", tuple(input.shape), d), as_operand(to - from_, d))  # type: ignore[operator]
+    return write(input, apply("add", drawn, as_operand(from_, d)))
+
+
+@library
+def normal_(input: Tensor, mean: Number = 0.0, std: Number = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with normal numbers."""
+    _stream(generator)
+    d = _float(input.dtype, "normal_kernel_cpu")
+    drawn = apply("mul", backend().draw("normal", tuple(input.shape), d), as_operand(std, d))
+    return write(input, apply("add", drawn, as_operand(mean, d)))
+
+
+@library
+def random_(input: Tensor, from_: Any = 0, to: Any = None, *, generator: Any = None) -> Tensor:
+    """Overwrite with integers in [from, to); without `to` in [0, from), without both over the dtype's range."""
+    _stream(generator)
+    if to is None:
+        spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
+                 "float16": (1 << 11) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
+        if isinstance(from_, int) and from_ == 0:
+            to = spans[input.dtype.name]
+        else:
+            from_, to = 0, from_
+    return write(input, backend().draw("randint", tuple(input.shape), input.dtype, low=from_, high=to))
+
+
+@library
+def bernoulli_(input: Tensor, p: Tensor | Number = 0.5, *, generator: Any = None) -> Tensor:
+    """Overwrite with 1 with probability p, else 0."""
+    _stream(generator)
+    chance = expand_to(as_operand(p, float32), tuple(input.shape))
+    drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32), chance)
+    return write(input, cast(drawn, input.dtype))
+
+
+@library
+def exponential_(input: Tensor, lambd: Number = 1.0, *, generator: Any = None) -> Tensor:
+    """Overwrite with exponential numbers of rate lambd."""
+    _stream(generator)
+    d = _float(input.dtype, "exponential_")
+    u = backend().draw("uniform", tuple(input.shape), d)
+    return write(input, apply("div", apply("neg", apply("log1p", apply("neg", u))), as_operand(lambd, d)))
+
+
+@library
+def dropout(input: Tensor, p: Number = 0.5, train: bool = True) -> Tensor:
+    """While training, each element becomes 0 with probability p and the others are divided by 1 - p.
+
+    `p` may be a run-time number: nothing here branches on it. With p = 1 the result is zero.
+    """
+    if not train:
+        return input
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("result type Float can't be cast to the desired output type " + word(input.dtype))
+    message = "dropout probability has to be between 0 and 1, but got "
+    require(p >= 0, ValueError, message, p)  # type: ignore[operator]
+    require(p <= 1, ValueError, message, p)  # type: ignore[operator]
+    d = input.dtype
+    chance, zero, one = as_operand(p, d), as_operand(0.0, d), as_operand(1.0, d)
+    kept = apply("ge", backend().draw("uniform", tuple(input.shape), d), chance)
+    share = apply("sub", one, chance)
+    scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
+    return apply("mul", input, apply("where", kept, scale, zero))

@@ -1,0 +1,452 @@
+"""Reductions, scans, softmax, norms and sorting.
+
+Functions with several results return named tuples, as torch does: `x.max(dim=1).values`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jitgrad import dtypes
+from jitgrad.dtypes import bool_, int64
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    axes,
+    axis,
+    cast,
+    floating,
+    inplace,
+    library,
+    product,
+    require,
+    require_tensor,
+    result_dtype,
+    same_float,
+    size_of,
+    static_int,
+    word,
+)
+from jitgrad.ops.library.shape import take_slice
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+Dims = int | Sequence[int] | None
+
+
+class max_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+class min_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+class median_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+class sort_result(NamedTuple):
+    """Sorted values and their positions before."""
+
+    values: Any
+    indices: Any
+
+
+class topk_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+# --- sums ----------------------------------------------------------------------------------------------------------
+
+
+def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
+    """x in the dtype in which sums and products are taken: integers and bools as int64."""
+    if dtype is not None:
+        return cast(x, dtype)
+    return x if x.dtype.is_floating_point or x.dtype is int64 else cast(x, int64)
+
+
+@library
+def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    """The sum over dim (all axes without it). Integers and bools are summed as int64."""
+    x = _accumulated(require_tensor("sum", input), dtype)
+    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+
+
+@library
+def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    """The sum over dim, NaNs counting as zero."""
+    if input.dtype.is_floating_point:
+        input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
+    return sum(input, dim, keepdim, dtype=dtype)
+
+
+@library
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    """The mean over dim. RuntimeError for integers without a floating dtype."""
+    x = cast(require_tensor("mean", input), dtype) if dtype is not None else input
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
+                           f"dtype. Got: {word(x.dtype)}")
+    return apply("mean", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+
+
+@library
+def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    """The mean over dim of what is not NaN."""
+    counted = cast(apply("eq", input, input), input.dtype)
+    return apply("div", nansum(input, dim, keepdim, dtype=dtype), sum(counted, dim, keepdim, dtype=dtype))
+
+
+@library
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    """The product over one axis, or over all. Integers and bools are multiplied as int64."""
+    x = _accumulated(require_tensor("prod", input), dtype)
+    return apply("prod", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+
+
+@library
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements are nonzero."""
+    nonzero = input if input.dtype is bool_ else apply("ne", input, as_operand(0, input.dtype))
+    return apply("sum", cast(nonzero, int64), axes=axes(dim, input.ndim), keepdim=False)
+
+
+# --- spread --------------------------------------------------------------------------------------------------------
+
+
+def _correction(unbiased: bool, correction: Number | None) -> Any:
+    if correction is not None:
+        return correction
+    return 1 if unbiased else 0
+
+
+def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
+    """torch's `var(x, False)` means unbiased=False."""
+    return (None, dim) if isinstance(dim, bool) else (dim, unbiased)
+
+
+@library
+def var(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+        correction: Number | None = None) -> Tensor:
+    """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
+    same_float("std and var", input)
+    dim, unbiased = _split_unbiased(dim, unbiased)
+    return apply("var", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim),
+                 correction=_correction(unbiased, correction))
+
+
+@library
+def std(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+        correction: Number | None = None) -> Tensor:
+    """The standard deviation over dim: the square root of `var`."""
+    return apply("sqrt", var(input, dim, unbiased, keepdim, correction=correction))
+
+
+@library
+def var_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+             correction: Number | None = None) -> tuple[Tensor, Tensor]:
+    """(variance, mean) over dim."""
+    spread = var(input, dim, unbiased, keepdim, correction=correction)
+    return spread, mean(input, _split_unbiased(dim, unbiased)[0], keepdim)
+
+
+@library
+def std_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+             correction: Number | None = None) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean) over dim."""
+    spread = std(input, dim, unbiased, keepdim, correction=correction)
+    return spread, mean(input, _split_unbiased(dim, unbiased)[0], keepdim)
+
+
+# --- extremes ------------------------------------------------------------------------------------------------------
+
+
+def _require_elements(name: str, x: Any, a: int) -> None:
+    require(x.shape[a] > 0, IndexError, f"{name}(): Expected reduction dim {a} to have non-zero size.")
+
+
+@library
+def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The maximum over dim; equal maxima share the gradient."""
+    return apply("amax", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+
+
+@library
+def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    """The minimum over dim; equal minima share the gradient."""
+    return apply("amin", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+
+
+@library
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """(minimum, maximum) over dim."""
+    return amin(input, dim, keepdim), amax(input, dim, keepdim)
+
+
+def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
+    """Values and positions along one axis; the gradient goes to the position."""
+    if x.ndim == 0:
+        axis(dim, 0)
+        return apply("reshape", x, shape=()), backend().lift(0, int64)
+    a = axis(dim, x.ndim)
+    _require_elements(name, x, a)
+    positions = apply("arg" + name, x, axes=(a,), keepdim=True)
+    values = apply("gather", x, positions, axis=a)
+    if keepdim:
+        return values, positions
+    return apply("squeeze", values, axis=a), apply("squeeze", positions, axis=a)
+
+
+def _max_or_min(name: str, x: Any, args: tuple[Any, ...], dim: Any, keepdim: bool, other: Any) -> Any:
+    require_tensor(name, x)
+    if args and isinstance(args[0], AnyTensor):
+        other, args = args[0], args[1:]
+    elif args:
+        dim, *rest = args
+        keepdim = rest[0] if rest else keepdim
+    if other is not None:
+        d = result_dtype(x, other)
+        return apply(name + "imum", cast(x, d), as_operand(other, d))
+    if dim is None:
+        count = product(x.shape)
+        require(count > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                                         "Specify the reduction dim with the 'dim' argument.")
+        return apply("a" + name, x, axes=axes(None, x.ndim), keepdim=False)
+    return _extreme(name, x, dim, bool(keepdim))
+
+
+@library
+def max(input: Tensor, *args: Any, dim: int | None = None, keepdim: bool = False, other: Tensor | None = None) -> Any:
+    """max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise."""
+    result = _max_or_min("max", input, args, dim, keepdim, other)
+    return max_result(*result) if isinstance(result, tuple) else result
+
+
+@library
+def min(input: Tensor, *args: Any, dim: int | None = None, keepdim: bool = False, other: Tensor | None = None) -> Any:
+    """min(x): the minimum; min(x, dim): named (values, indices); min(x, other): elementwise."""
+    result = _max_or_min("min", input, args, dim, keepdim, other)
+    return min_result(*result) if isinstance(result, tuple) else result
+
+
+def _arg(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
+    if require_tensor(name, x).dtype is bool_:
+        raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
+    if x.ndim == 0:
+        return backend().lift(0, int64)
+    if dim is not None:
+        a = axis(dim, x.ndim)
+        _require_elements(name, x, a)
+        return apply(name, x, axes=(a,), keepdim=bool(keepdim))
+    flat = apply("reshape", x, shape=(product(x.shape),))
+    require(flat.shape[0] > 0, IndexError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                                           "Specify the reduction dim with the 'dim' argument.")
+    position = apply(name, flat, axes=(0,), keepdim=False)
+    return apply("reshape", position, shape=(1,) * x.ndim) if keepdim else position
+
+
+@library
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The position of the (first) maximum along dim, or in the flattened tensor."""
+    return _arg("argmax", input, dim, keepdim)
+
+
+@library
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The position of the (first) minimum along dim, or in the flattened tensor."""
+    return _arg("argmin", input, dim, keepdim)
+
+
+@library
+def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether some element is nonzero."""
+    return apply("any", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+
+
+@library
+def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether every element is nonzero."""
+    return apply("all", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
+
+
+# --- exponentials and norms ----------------------------------------------------------------------------------------
+
+
+@library
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(input))) over dim without overflow."""
+    x = cast(input, floating(input.dtype))
+    return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
+
+
+def _normalised(name: str, x: Any, dim: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        x = cast(x, dtype)
+    elif not x.dtype.is_floating_point:
+        raise NotImplementedError(f'"{name}_lastdim_kernel_impl" not implemented for \'{word(x.dtype)}\'')
+    if x.ndim == 0:
+        axis(dim, 0)
+        return apply("reshape", apply(name, apply("reshape", x, shape=(1,)), axis=0), shape=())
+    return apply(name, x, axis=axis(dim, x.ndim))
+
+
+@library
+def softmax(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along dim, without overflow."""
+    return _normalised("softmax", input, dim, dtype)
+
+
+@library
+def log_softmax(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+    """log(softmax(input)) along dim."""
+    return _normalised("log_softmax", input, dim, dtype)
+
+
+@library
+def vector_norm(x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
+                dtype: dtypes.dtype | None = None) -> Tensor:
+    """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (the count of nonzeros). `ord` is static."""
+    x = cast(x, dtype) if dtype is not None else x
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {word(x.dtype)}")
+    over, keep = axes(dim, x.ndim), bool(keepdim)
+    p = float(ord)  # type: ignore[arg-type]
+    size = apply("abs", x)
+    if p in (math.inf, -math.inf):
+        return apply("amax" if p > 0 else "amin", size, axes=over, keepdim=keep)
+    if p == 0:
+        return apply("sum", cast(apply("ne", x, as_operand(0, x.dtype)), x.dtype), axes=over, keepdim=keep)
+    if p == 1:
+        return apply("sum", size, axes=over, keepdim=keep)
+    if p == 2:
+        return _safe_root("sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
+    total = apply("sum", apply("pow", size, as_operand(p, x.dtype)), axes=over, keepdim=keep)
+    return apply("pow", total, as_operand(1.0 / p, x.dtype))
+
+
+def _safe_root(name: str, x: Any) -> Any:
+    """sqrt with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
+    zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
+    flat = apply("eq", x, zero)
+    return apply("where", flat, zero, apply(name, apply("where", flat, one, x)))
+
+
+@library
+def norm(input: Tensor, p: Number | str | None = "fro", dim: Dims = None, keepdim: bool = False,
+         dtype: dtypes.dtype | None = None) -> Tensor:
+    """The vector norm of order p over dim ("fro" and None: 2)."""
+    if p == "nuc":
+        raise NotImplementedError("norm() does not have p='nuc'")
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+
+
+@library
+def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
+    """The p-norm of input - other."""
+    d = result_dtype(input, other)
+    return vector_norm(apply("sub", as_operand(input, d), as_operand(other, d)), p)
+
+
+# --- scans ---------------------------------------------------------------------------------------------------------
+
+
+def _scan(name: str, x: Any, dim: Any, dtype: Any) -> Any:
+    x = _accumulated(x, dtype)
+    a = axis(dim, x.ndim)
+    if x.ndim == 0:
+        return apply("cast", x, dtype=x.dtype)
+    return apply(name, x, axis=a)
+
+
+@library
+def cumsum(input: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    """Running sums along dim."""
+    return _scan("cumsum", input, dim, dtype)
+
+
+@library
+def cumprod(input: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+    """Running products along dim."""
+    return _scan("cumprod", input, dim, dtype)
+
+
+@library
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    """The n-th differences of neighbours along dim."""
+    a = axis(dim, input.ndim)
+    parts = [p for p in (prepend, input, append) if p is not None]
+    x: Any = apply("cat", *parts, axis=a) if len(parts) > 1 else input
+    for _ in range(static_int(n)):
+        length = x.shape[a] - 1
+        after, before = take_slice(x, a, 1, length), take_slice(x, a, 0, length)
+        x = apply("logical_xor" if x.dtype is bool_ else "sub", after, before)
+    return x
+
+
+# --- sorting -------------------------------------------------------------------------------------------------------
+
+
+@library
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> sort_result:
+    """Named (values, indices) in order along dim; NaN counts as largest."""
+    a = axis(dim, input.ndim)
+    if input.ndim == 0:
+        return sort_result(input, backend().lift(0, int64))
+    return sort_result(*apply("sort", input, axis=a, descending=bool(descending), stable=bool(stable)))
+
+
+@library
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The positions that sort dim."""
+    a = axis(dim, input.ndim)
+    if input.ndim == 0:
+        return backend().lift(0, int64)
+    return apply("argsort", input, axis=a, descending=bool(descending), stable=bool(stable))
+
+
+@library
+def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> topk_result:
+    """Named (values, indices) of the k largest (or smallest) along dim, in order."""
+    a = axis(dim, input.ndim)
+    if input.ndim == 0:
+        return topk_result(input, backend().lift(0, int64))
+    k = size_of(k)
+    require(k >= 0, RuntimeError, "selected index k out of range")
+    require(k <= input.shape[a], RuntimeError, "selected index k out of range")
+    return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
+
+
+@library
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower median: of all elements, or named (values, indices) along dim."""
+    if dim is None:
+        flat = apply("reshape", input, shape=(product(input.shape),))
+        values, _ = apply("sort", flat, axis=0, descending=False, stable=True)
+        return apply("select", values, axis=0, index=(flat.shape[0] - 1) // 2)
+    a = axis(dim, input.ndim)
+    values, positions = apply("sort", input, axis=a, descending=False, stable=True)
+    middle = (input.shape[a] - 1) // 2
+    name, attrs = ("slice", {"start": middle, "length": 1, "step": 1}) if keepdim else ("select", {"index": middle})
+    return median_result(apply(name, values, axis=a, **attrs), apply(name, positions, axis=a, **attrs))
+
+
+cumsum_, cumprod_ = inplace(cumsum), inplace(cumprod)

@@ -1,0 +1,562 @@
+"""Views and rearrangements: shapes may hold symbolic sizes, ranks and axes are static."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import int64
+from jitgrad.ops.backend import SymNumber
+from jitgrad.ops.library.core import (
+    apply,
+    axes,
+    axis,
+    ceil_div,
+    expand_to,
+    is_one,
+    library,
+    maximum,
+    minimum,
+    product,
+    require,
+    require_equal,
+    require_tensor,
+    same_shape,
+    same_size,
+    select_number,
+    size_list,
+    size_of,
+    static_int,
+    text,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+# --- the same elements in another shape ----------------------------------------------------------------------------
+
+
+def _is_minus_one(size: Any) -> bool:
+    return isinstance(size, int) and size == -1
+
+
+def infer_shape(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
+    """`shape` with its -1 replaced so that it holds as many elements as `sizes`."""
+    unknown = [i for i, s in enumerate(shape) if _is_minus_one(s)]
+    if not unknown:
+        return tuple(shape)
+    if len(unknown) > 1:
+        raise RuntimeError("only one dimension can be inferred")
+    total, known = product(sizes), product([s for s in shape if not _is_minus_one(s)])
+    if isinstance(known, int) and known == 0:
+        raise RuntimeError(f"cannot reshape tensor of 0 elements into shape {text(shape)} because the unspecified "
+                           "dimension size -1 can be any value and is ambiguous")
+    inferred = total if isinstance(known, int) and known == 1 else total // known
+    require_equal(inferred * known, total, lambda: f"shape '{text(shape)}' is invalid for input of size {total}")
+    return tuple([inferred if _is_minus_one(s) else s for s in shape])
+
+
+@library
+def reshape(input: Tensor, shape: Sequence[Any]) -> Tensor:
+    """The elements in order in another shape; one size may be -1. A view where that is possible.
+
+    Raises RuntimeError where the numbers of elements differ.
+    """
+    sizes = input.shape
+    shape = infer_shape(size_list((shape,)), sizes)
+    if any(isinstance(s, int) and s < 0 for s in shape):
+        bad = next(s for s in shape if isinstance(s, int) and s < 0)
+        raise RuntimeError(f"invalid shape dimension {bad}")
+    return input if same_shape(shape, sizes) else apply("reshape", input, shape=shape)
+
+
+@library
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from start_dim to end_dim as one. A 0-dim tensor becomes a vector."""
+    start, end = axis(start_dim, input.ndim), axis(end_dim, input.ndim)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if input.ndim == 0:
+        return apply("reshape", input, shape=(1,))
+    if start == end:
+        return input
+    s = input.shape
+    return apply("reshape", input, shape=(*s[:start], product(s[start:end + 1]), *s[end + 1:]))
+
+
+@library
+def ravel(input: Tensor) -> Tensor:
+    """The elements in order, as a vector."""
+    return flatten(input)
+
+
+@library
+def unflatten(input: Tensor, dim: int, sizes: Sequence[Any]) -> Tensor:
+    """Axis dim split into axes of the given sizes, one of which may be -1."""
+    a, s = axis(dim, input.ndim), input.shape
+    inner = infer_shape(size_list((sizes,)), (s[a],))
+    require_equal(product(inner), s[a], lambda: f"unflatten: Provided sizes {text(inner)} don't multiply up to the "
+                                                f"size of dim {a} ({s[a]}) in the input tensor")
+    return apply("reshape", input, shape=(*s[:a], *inner, *s[a + 1:]))
+
+
+@library
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """A new axis of size one before axis dim (in the result's numbering)."""
+    return apply("unsqueeze", input, axis=axis(dim, input.ndim + 1))
+
+
+def _has_size_one(size: Any, a: int) -> bool:
+    if isinstance(size, SymNumber):
+        if size.known_not_one():
+            return False
+        return static_int(size) == 1
+    return bool(size == 1)
+
+
+@library
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Without the axes of size one: all, or those among dim."""
+    found = axes(dim, input.ndim)
+    s, result = input.shape, input
+    for a in reversed(found):
+        if _has_size_one(s[a], a):
+            result = apply("squeeze", result, axis=a)
+    return result
+
+
+# --- axes in another order -----------------------------------------------------------------------------------------
+
+
+@library
+def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """Axes in the order of dims."""
+    n = input.ndim
+    if len(dims) != n:
+        raise RuntimeError("permute(sparse_coo): number of dimensions in the tensor input does not match the length of "
+                           f"the desired ordering of dimensions i.e. input.dim() = {n} is not equal to len(dims) = "
+                           f"{len(dims)}")
+    order = tuple([axis(d, n) for d in dims])
+    if len(set(order)) != n:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return apply("permute", input, axes=order)
+
+
+@library
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two axes exchanged."""
+    n = input.ndim
+    a, b = axis(dim0, n), axis(dim1, n)
+    if a == b:
+        return input
+    order = list(range(n))
+    order[a], order[b] = b, a
+    return apply("permute", input, axes=tuple(order))
+
+
+swapaxes = swapdims = transpose
+
+
+@library
+def t(input: Tensor) -> Tensor:
+    """The transpose of a matrix; a vector or number itself."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return input if input.ndim < 2 else apply("permute", input, axes=(1, 0))
+
+
+@library
+def reversed_axes(input: Tensor) -> Tensor:
+    """Axes in reverse: the property `T`."""
+    return apply("permute", input, axes=tuple(range(input.ndim - 1, -1, -1))) if input.ndim > 1 else input
+
+
+@library
+def matrix_transpose(input: Tensor) -> Tensor:
+    """The last two axes exchanged: the property `mT`."""
+    if input.ndim < 2:
+        raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
+                           f"{input.ndim}-D tensor.")
+    return transpose(input, -2, -1)
+
+
+@library
+def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Axes `source` moved to places `destination`; the others keep their order."""
+    n = input.ndim
+    src = [axis(d, n) for d in ((source,) if isinstance(source, int) else source)]
+    dst = [axis(d, n) for d in ((destination,) if isinstance(destination, int) else destination)]
+    if len(src) != len(dst):
+        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({text(src)} dims) should contain the "
+                           f"same number of dims as destination ({text(dst)} dims)")
+    if len(set(src)) != len(src) or len(set(dst)) != len(dst):
+        raise RuntimeError("movedim: repeated dim in `source` or `destination`")
+    order: list[Any] = [None] * n
+    for s, d in zip(src, dst, strict=True):
+        order[d] = s
+    rest = iter([a for a in range(n) if a not in src])
+    order = [next(rest) if o is None else o for o in order]
+    return permute(input, order)
+
+
+moveaxis = movedim
+
+# --- repeating -----------------------------------------------------------------------------------------------------
+
+
+@library
+def expand(input: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """Axes of size one repeated, and new leading axes; -1 keeps a size. A view."""
+    sizes = size_list((sizes,))
+    s = input.shape
+    lead = len(sizes) - len(s)
+    if lead < 0:
+        raise RuntimeError(f"expand: the number of sizes provided ({len(sizes)}) must be greater or equal to the number "
+                           f"of dimensions in the tensor ({len(s)})")
+    if any(_is_minus_one(d) for d in sizes[:lead]):
+        raise RuntimeError("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0")
+    return expand_to(input, (*sizes[:lead], *[s[i] if _is_minus_one(d) else d for i, d in enumerate(sizes[lead:])]))
+
+
+@library
+def broadcast_to(input: Tensor, size: Sequence[Any]) -> Tensor:
+    """`input` expanded to a shape."""
+    return expand(input, size)
+
+
+@library
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` expanded to other's shape."""
+    return expand(input, other.shape)
+
+
+@library
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """`input` in other's shape."""
+    return reshape(input, other.shape)
+
+
+reshape_as = view_as
+
+
+@library
+def clone(input: Tensor) -> Tensor:
+    """A copy with memory of its own; differentiable."""
+    return apply("cast", require_tensor("clone", input), dtype=input.dtype)
+
+
+@library
+def repeat(input: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """A copy, tiled: sizes[i] times along axis i, counted from the last."""
+    sizes = size_list((sizes,))
+    lead = len(sizes) - input.ndim
+    if lead < 0:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor")
+    s = ((1,) * lead) + tuple(input.shape)
+    ones = [s[i] if j else 1 for i in range(len(s)) for j in (0, 1)]
+    tiled = [s[i] if j else sizes[i] for i in range(len(s)) for j in (0, 1)]
+    tall = apply("expand", apply("reshape", input, shape=tuple(ones)), shape=tuple(tiled))
+    return apply("reshape", clone(tall), shape=tuple([n * r for n, r in zip(s, sizes, strict=True)]))
+
+
+@library
+def tile(input: Tensor, dims: Sequence[Any]) -> Tensor:
+    """`repeat` that lets dims be shorter than the rank."""
+    dims = size_list((dims,))
+    return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
+
+
+@library
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Tensor:
+    """Each element (or each slice along dim) repeated; `repeats` is a number or an integer vector."""
+    if dim is None:
+        input, dim = flatten(input), 0
+    a = axis(dim, input.ndim)
+    s = input.shape
+    if hasattr(repeats, "ndim") and repeats.ndim:
+        return _repeat_each(input, repeats, a, output_size)
+    times = size_of(repeats)
+    tall = expand_to(unsqueeze(input, a + 1), (*s[:a + 1], times, *s[a + 1:]))
+    return apply("reshape", clone(tall), shape=(*s[:a], s[a] * times, *s[a + 1:]))
+
+
+def _repeat_each(input: Tensor, repeats: Tensor, a: int, output_size: Any) -> Tensor:
+    from jitgrad.ops.backend import backend
+
+    require_equal(repeats.shape[0], input.shape[a],
+                  lambda: "repeats must have the same size as input along dim, but got repeats.size(0) = "
+                          f"{repeats.shape[0]} and input.size({a}) = {input.shape[a]}")
+    ends = apply("cumsum", apply("cast", repeats, dtype=int64), axis=0)
+    total = output_size if output_size is not None else backend().item(
+        apply("sum", apply("cast", repeats, dtype=int64), axes=(0,), keepdim=False))
+    # position p comes from the element whose block is the first to end after p
+    places = apply("unsqueeze", apply("arange", length=total, dtype=int64), axis=1)
+    passed = apply("le", apply("unsqueeze", ends, axis=0), places)
+    source = apply("sum", apply("cast", passed, dtype=int64), axes=(1,), keepdim=False)
+    return apply("index", input, source, axes=(a,))
+
+
+# --- parts ---------------------------------------------------------------------------------------------------------
+
+
+def take_slice(input: Any, a: int, start: Any, length: Any, step: Any = 1) -> Any:
+    """The view of `length` elements from `start` in steps; bounds are in range already."""
+    if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and same_size(
+            length, input.shape[a]):
+        return input
+    return apply("slice", input, axis=a, start=start, length=length, step=step)
+
+
+@library
+def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
+    """`length` elements of axis dim from `start` on. RuntimeError out of range."""
+    if input.ndim == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    a = axis(dim, input.ndim)
+    n, start, length = input.shape[a], size_of(start), size_of(length)
+    require(length >= 0, RuntimeError, "narrow(): length must be non-negative.")
+    first = select_number(start < 0, start + n, start)
+    require(first >= 0, IndexError, "start out of range (expected to be in range of [-", n, ", ", n, "], but got ",
+            start, ")")
+    require(first + length <= n, RuntimeError, "start (", first, ") + length (", length, ") exceeds dimension size (",
+            n, ").")
+    return take_slice(input, a, first, length)
+
+
+@library
+def select(input: Tensor, dim: int, index: Any) -> Tensor:
+    """Axis dim at one index. IndexError out of range."""
+    if input.ndim == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    a = axis(dim, input.ndim)
+    n, index = input.shape[a], size_of(index)
+    i = select_number(index < 0, index + n, index)
+    message = ("select(): index ", index, f" out of range for tensor of size {text(input.shape)} at dimension {a}")
+    require(i >= 0, IndexError, *message)
+    require(i < n, IndexError, *message)
+    return apply("select", input, axis=a, index=i)
+
+
+@library
+def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of axis dim: of one size (the last may be smaller), or of the sizes given."""
+    a = axis(dim, tensor.ndim)
+    n = tensor.shape[a]
+    if isinstance(split_size_or_sections, (tuple, list)):
+        sections = size_list((split_size_or_sections,))
+        total = sum(sections)
+        require_equal(total, n, lambda: f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's "
+                                        f"size at dimension {a}), but got split_sizes={text(sections)}")
+        parts, start = [], 0
+        for length in sections:
+            parts.append(take_slice(tensor, a, start, length))
+            start = start + length
+        return tuple(parts)
+    size = size_of(split_size_or_sections)
+    if isinstance(size, int) and size < 0:
+        raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
+    if isinstance(size, int) and size == 0:
+        if isinstance(n, int) and n == 0:
+            return (tensor,)
+        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+    return _pieces(tensor, a, n, size, static_int(ceil_div(n, size)))
+
+
+def _pieces(tensor: Any, a: int, n: Any, size: Any, count: int) -> tuple[Any, ...]:
+    """`count` slices of `size`, the last one what is left; one empty slice of an empty axis."""
+    if count == 0:
+        return (tensor,)
+    parts = [take_slice(tensor, a, i * size, size) for i in range(count - 1)]
+    last = (count - 1) * size
+    return (*parts, take_slice(tensor, a, last, n - last))
+
+
+@library
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` parts of axis dim, of equal size but for the last."""
+    chunks = static_int(chunks)
+    if input.ndim == 0:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    a = axis(dim, input.ndim)
+    n = input.shape[a]
+    even = n // chunks
+    if same_size(even * chunks, n):  # known to divide: the count needs no size
+        return _pieces(input, a, n, even, chunks)
+    size = ceil_div(n, chunks)
+    if isinstance(size, int) and size == 0:
+        return (input,) * chunks
+    return _pieces(input, a, n, size, static_int(ceil_div(n, size)))
+
+
+@library
+def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Parts of axis dim: as many as given, sizes differing by at most one, or cut at the indices given."""
+    a = axis(dim, input.ndim)
+    n = input.shape[a]
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        cuts = [n // count * i + minimum(i, n % count) for i in range(count + 1)]
+    else:
+        cuts = [0, *[minimum(select_number(i < 0, maximum(i + n, 0), i), n) for i in indices_or_sections], n]
+    return tuple([take_slice(input, a, low, maximum(high - low, 0))
+                  for low, high in itertools.pairwise(cuts)])
+
+
+@library
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """The slices along axis dim, without it."""
+    if input.ndim == 0:
+        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+    a = axis(dim, input.ndim)
+    return tuple([apply("select", input, axis=a, index=i) for i in range(static_int(input.shape[a]))])
+
+
+# --- reversing, rolling, diagonals, triangles ----------------------------------------------------------------------
+
+
+@library
+def flip(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """A copy with the axes in dims reversed."""
+    dims = (dims,) if isinstance(dims, int) else dims
+    found = axes(tuple(dims), input.ndim) if dims else ()
+    return apply("flip", input, axes=found)
+
+
+@library
+def fliplr(input: Tensor) -> Tensor:
+    """Axis 1 reversed."""
+    return flip(input, (1,))
+
+
+@library
+def flipud(input: Tensor) -> Tensor:
+    """Axis 0 reversed."""
+    return flip(input, (0,))
+
+
+@library
+def roll(input: Tensor, shifts: Any, dims: int | Sequence[int] | None = None) -> Tensor:
+    """Elements shifted along axes, those that leave coming back at the other end; flattened without dims."""
+    moves = list(shifts) if isinstance(shifts, (tuple, list)) else [shifts]
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
+        if len(moves) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")
+        return reshape(roll(flatten(input), moves, 0), input.shape)
+    along = [axis(d, input.ndim) for d in (dims if isinstance(dims, (tuple, list)) else (dims,))]
+    if len(along) != len(moves):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}")
+    result = clone(input)
+    for a, shift in zip(along, moves, strict=True):
+        n = input.shape[a]
+        if isinstance(n, int) and n == 0:
+            continue
+        head = (n - shift) % n
+        if isinstance(head, int) and head == 0:
+            continue
+        parts = [take_slice(result, a, start, length) for start, length in ((head, n - head), (0, head))]
+        result = apply("cat", *parts, axis=a)
+    return result
+
+
+@library
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotated by 90 degrees k times, from the first axis of dims towards the second."""
+    a, b = (axis(d, input.ndim) for d in dims)
+    k = static_int(k) % 4
+    if k == 0:
+        return clone(input)
+    if k == 2:
+        return flip(input, (a, b))
+    return flip(transpose(input, a, b), (a,)) if k == 1 else transpose(flip(input, (a,)), a, b)
+
+
+@library
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two axes, as a new last axis. A view."""
+    a, b = axis(dim1, input.ndim), axis(dim2, input.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return apply("diagonal", input, offset=static_int(offset), axis1=a, axis2=b)
+
+
+@library
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last axis of input on the diagonal of two new axes."""
+    n = input.ndim + 1
+    a, b, offset = axis(dim1, n), axis(dim2, n), static_int(offset)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    side = input.shape[-1] + (offset if offset >= 0 else -offset)
+    before, after = (0, offset) if offset >= 0 else (-offset, 0)
+    wide = apply("pad", input, pads=((0, 0),) * (n - 2) + ((before, after),), value=0)  # element i of row i
+    rows = apply("unsqueeze", apply("arange", length=side, dtype=int64), axis=1)
+    columns = apply("arange", length=side, dtype=int64)
+    on = apply("eq", apply("add", rows, _int_tensor(offset)), columns)
+    full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), _zero(input))
+    return movedim(full, (-2, -1), (a, b))
+
+
+def _int_tensor(value: Any) -> Any:
+    from jitgrad.ops.backend import backend
+
+    return backend().lift(value, int64)
+
+
+def _zero(like: Any) -> Any:
+    from jitgrad.ops.backend import backend
+
+    return backend().lift(0, like.dtype)
+
+
+@library
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix's diagonal as a vector, or a square matrix with the vector on its diagonal."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return clone(apply("diagonal", input, offset=static_int(diagonal), axis1=0, axis2=1))
+
+
+def _triangle(name: str, input: Any, diagonal: Any, comparison: str) -> Any:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    rows = apply("unsqueeze", apply("arange", length=input.shape[-2], dtype=int64), axis=1)
+    columns = apply("arange", length=input.shape[-1], dtype=int64)
+    kept = apply(comparison, apply("sub", columns, rows), _int_tensor(diagonal))
+    return apply("where", kept, input, _zero(input))
+
+
+@library
+def tril(input: Tensor, diagonal: Any = 0) -> Tensor:
+    """The elements on and below a diagonal, zeros elsewhere."""
+    return _triangle("tril", input, diagonal, "le")
+
+
+@library
+def triu(input: Tensor, diagonal: Any = 0) -> Tensor:
+    """The elements on and above a diagonal, zeros elsewhere."""
+    return _triangle("triu", input, diagonal, "ge")
+
+
+@library
+def unfold(input: Tensor, dimension: int, size: Any, step: Any) -> Tensor:
+    """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A copy."""
+    a = axis(dimension, input.ndim)
+    n = input.shape[a]
+    require(size <= n, RuntimeError, f"maximum size for tensor at dimension {a} is ", n, " but size is ", size)
+    windows = (n - size) // step + 1
+    starts = apply("mul", apply("arange", length=windows, dtype=int64), _int_tensor(step))
+    places = apply("add", apply("unsqueeze", starts, axis=1), apply("arange", length=size, dtype=int64))
+    taken = apply("index", input, places, axes=(a,))
+    return movedim(taken, a + 1, -1)
+
+
+__all__ = ["broadcast_to", "chunk", "clone", "diag", "diag_embed", "diagonal", "expand", "expand_as", "flatten", "flip",
+           "fliplr", "flipud", "infer_shape", "is_one", "matrix_transpose", "moveaxis", "movedim", "narrow", "permute",
+           "ravel", "repeat", "repeat_interleave", "reshape", "reshape_as", "reversed_axes", "roll", "rot90", "select",
+           "split", "squeeze", "swapaxes", "swapdims", "t", "take_slice", "tensor_split", "tile", "transpose", "tril",
+           "triu", "unbind", "unflatten", "unfold", "unsqueeze", "view_as"]
