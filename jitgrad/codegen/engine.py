@@ -161,18 +161,25 @@ def load(object_bytes: bytes, symbols: Mapping[str, int], exports: Iterable[str]
 
 # --- the run-time library ---
 
-def _runtime_object() -> tuple[bytes, list[str]]:
-    """The library's object and the names in it, from the disk cache if there.
+def runtime_key() -> str:
+    """The run-time library's key in the disk cache.
 
-    The key is the source of the package that writes its text: making the text costs more than loading the object.
+    It holds the source of the package that writes its text: making the text costs more than loading the object.
     """
     from jitgrad import kernels
     from jitgrad.codegen import store
 
-    machine = host()
     sources = [file.read_bytes() for file in sorted(Path(kernels.__path__[0]).glob("*.py"))]
+    return store.key_of("runtime", _llvm().version, host().identity, *sources)
+
+
+def _runtime_object() -> tuple[bytes, list[str]]:
+    """The library's object and the names in it, from the disk cache if there."""
+    from jitgrad.codegen import store
+
+    machine = host()
     disk = store.current()
-    key = store.key_of("runtime", _llvm().version, machine.identity, *sources)
+    key = runtime_key()
     found = disk.get(key) if disk is not None else None
     if found is None:
         from jitgrad.kernels import runtime

@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,10 +136,13 @@ class Store:
                 total -= size
         self._measured, self._written = total, 0
 
-    def clear(self) -> int:
-        """Remove every entry; how many there were."""
+    def clear(self, keep: Collection[str] = ()) -> int:
+        """Remove every entry but those under the keys in `keep`; how many were removed."""
         removed = 0
+        kept = {self._path(key) for key in keep}
         for _, _, path in self._entries():
+            if path in kept:
+                continue
             with contextlib.suppress(OSError):
                 path.unlink()
                 removed += 1

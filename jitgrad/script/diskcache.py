@@ -27,7 +27,7 @@ def _build() -> str:
     """What every entry depends on: this package's own files, Python, LLVM and the processor."""
     package = Path(__file__).parent.parent
     files = sorted((str(p.relative_to(package)), p.stat().st_size, p.stat().st_mtime_ns) for p in package.rglob("*.py"))
-    return json.dumps([files, sys.version, engine.host().identity()])
+    return json.dumps([files, sys.version, engine.host().identity])
 
 
 def key(function: Any, values: dict[str, Any], optimistic: bool) -> str | None:
