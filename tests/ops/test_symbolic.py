@@ -20,10 +20,14 @@ from tests.oracles import ARRAYS
 
 
 class Symbols(dict[int, Dim]):
-    """A symbol per size but 1 (which is always known), equal sizes sharing theirs."""
+    """A symbol per size but 1 (which is always known), equal sizes sharing theirs; `not_one`: known not to be 1."""
+
+    def __init__(self, not_one: bool):
+        super().__init__()
+        self.not_one = not_one
 
     def __missing__(self, size: int) -> Dim:
-        found = self[size] = dim(Symbol(f"n{size}", not_one=True))
+        found = self[size] = dim(Symbol(f"n{size}", not_one=self.not_one))
         return found
 
     def size(self, size: int) -> Any:
@@ -41,8 +45,8 @@ class Symbols(dict[int, Dim]):
         return result
 
 
-def run_as_graph(name: str, operands: tuple[Any, ...], attrs: dict[str, Any], what: str) -> None:
-    op, symbols = OPS[name], Symbols()
+def run_as_graph(name: str, operands: tuple[Any, ...], attrs: dict[str, Any], what: str, not_one: bool) -> None:
+    op, symbols = OPS[name], Symbols(not_one)
     with np.errstate(all="ignore"):
         y = getattr(ARRAYS, name)(*operands, **attrs)
         outputs = y if isinstance(y, tuple) else (y,)
@@ -91,12 +95,13 @@ def symbolic_cases(name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", [n for n in differentiable() if OPS[n].vjp is not None])
-def test_vjp(name: str) -> None:
+@pytest.mark.parametrize("not_one", [True, False])
+def test_vjp(name: str, not_one: bool) -> None:
     for operands, attrs in symbolic_cases(name):
-        run_as_graph(name, operands, attrs, "vjp")
+        run_as_graph(name, operands, attrs, "vjp", not_one)
 
 
 @pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.compose is not None])
 def test_compose(name: str) -> None:
     for operands, attrs in symbolic_cases(name):
-        run_as_graph(name, operands, attrs, "compose")
+        run_as_graph(name, operands, attrs, "compose", True)
