@@ -172,9 +172,12 @@ def as_reached(context: Context, reached: Reached, type_: Type, like: Callable[[
 
 
 def present(context: Context, c: Cotangent) -> Value:
-    """A tensor's cotangent as an Optional, absent where it is not reached."""
+    """A cotangent as one of an Optional, absent where it is not reached.
+
+    A sequence counts as reached, its unreached elements being zero.
+    """
     builder = context.builder
-    if not isinstance(c.reached, Value):
+    if not isinstance(c.reached, Value) or isinstance(c.value.type, SeqType):
         return builder.one("opt.some", c.value)
     with builder.into(Block()) as some:
         some.results = (builder.one("opt.some", c.value),)

@@ -12,9 +12,20 @@ from typing import Any
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.rules import partial_vjp
-from jitgrad.ops.types import SeqType, TensorType
+from jitgrad.ops.types import OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff import control
-from jitgrad.script.autodiff.cotangents import Cotangent, add, conform, either, masked, present, spread, zero
+from jitgrad.script.autodiff.cotangents import (
+    Cotangent,
+    add,
+    as_reached,
+    conform,
+    either,
+    masked,
+    present,
+    reach_type,
+    spread,
+    zero,
+)
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.ir import Block, Node, Value
 
@@ -127,17 +138,21 @@ class Reverse:
         (x,) = node.inputs
         if x not in self.flow.wanted:
             return
-        if not isinstance(x.type, TensorType):
+        if isinstance(x.type, OptionalType):
             raise NonDifferentiable(f"the gradient of an optional `{x.type}`", node.span)
-        builder, type_ = self.builder, frame.type(x.type)
+        context, builder, type_ = self.context, self.builder, frame.type(x.type)
         has = builder.one("opt.has", c.value)
+        is_seq = isinstance(type_, SeqType)
         with builder.into(Block()) as there:
-            there.results = (builder.one("opt.get", c.value, known=True),)
+            value = builder.one("opt.get", c.value, known=True)
+            there.results = (value, as_reached(context, True, type_, lambda: value)) if is_seq else (value,)
         with builder.into(Block()) as absent:
-            nothing = zero(self.context, type_, lambda: frame.fetch(x))
-            absent.results = (nothing.value,)
-        (value,) = self.context.structural("if", [has], [there, absent], [type_])
-        self.accumulate(frame, cotangents, x, Cotangent(value, has))
+            nothing = zero(context, type_, lambda: frame.fetch(x))
+            flags = (as_reached(context, nothing.reached, type_, lambda: frame.fetch(x)),) if is_seq else ()
+            absent.results = (nothing.value, *flags)
+        types = [type_, reach_type(type_)] if is_seq else [type_]
+        value, *rest = context.structural("if", [has], [there, absent], types)
+        self.accumulate(frame, cotangents, x, Cotangent(value, rest[0] if rest else has))
 
     def opt_get(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
         """The Optional's cotangent is there where the payload's is reached."""
