@@ -399,6 +399,8 @@ class _Verifier:
     def is_present(self, optional: Value) -> bool:
         """Whether the facts that hold here, or the value's own definition, say that an Optional is present."""
         for v, truth in self.facts:
+            if (v, not truth) in self.facts:
+                return True  # no program gets here
             source = self.defined.get(v)
             if truth and source is not None and source.op == "opt.has" and source.inputs[0] is optional:
                 return True
