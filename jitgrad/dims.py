@@ -9,7 +9,9 @@ constant returns a plain int, so `isinstance(d, int)` is the test for "known".
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Union
 
 _numbering = itertools.count()
@@ -105,6 +107,9 @@ class Dim:
     __radd__, __rmul__ = __add__, __mul__
 
     def __repr__(self) -> str:
+        if _spelling.into is not None:
+            _spelling.into.append(self)
+            return f"\0{len(_spelling.into) - 1}\0"
         parts = []
         for monomial, coefficient in self.terms:
             factors = [repr(a) for a in monomial]
@@ -115,6 +120,24 @@ class Dim:
 
 
 Size = Union[int, Dim]
+
+
+class _Spelling(threading.local):
+    into: list[Dim] | None = None
+
+
+_spelling = _Spelling()
+
+
+@contextmanager
+def spelled() -> Iterator[list[Dim]]:
+    """Inside, a Dim prints as NUL, its number, NUL, and is appended to the list: how messages become templates."""
+    found: list[Dim] = []
+    _spelling.into = found
+    try:
+        yield found
+    finally:
+        _spelling.into = None
 
 
 def dim(symbol: Symbol) -> Dim:
@@ -202,6 +225,7 @@ def _bcast(*sizes: int) -> int:
 
 FUNCTIONS: dict[str, Callable[..., int]] = {
     "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max, "bcast": _bcast,
+    "not_one": lambda a: int(a != 1),  # factor of a stride that vanishes where a size of 1 is repeated
 }
 
 

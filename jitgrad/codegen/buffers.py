@@ -1,0 +1,122 @@
+"""Which buffers of a program share memory: live ranges, and slots coloured greedily.
+
+Steps are numbered in program order. A buffer lives from the first to the last step that names it, or that names a
+pointer which may point into it; what is named inside a loop but made before it lives until the loop ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jitgrad.codegen.program import Buffer, IfStep, LoopStep, Program
+from jitgrad.dims import Size
+
+
+@dataclass(slots=True)
+class Range:
+    """First and last position, and the loops around the first (their last positions)."""
+
+    first: int
+    last: int
+    loops: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Slot:
+    """Memory that several buffers use one after another; its size is the largest of theirs (size, bytes per element)."""
+
+    sizes: dict[tuple[Size, int], None]
+    free_from: int
+    growable: bool
+
+
+def assign(program: Program) -> tuple[dict[Buffer, int], list[Slot]]:
+    """A slot number for every "slot" and "growable" buffer, and the slots."""
+    ranges = live_ranges(program)
+    chosen: dict[Buffer, int] = {}
+    slots: list[Slot] = []
+    for buffer, live in sorted(ranges.items(), key=lambda p: (p[1].first, p[0].id)):
+        key, growable = (buffer.size, buffer.dtype.itemsize), buffer.kind == "growable"
+        best = -1
+        for number, slot in enumerate(slots):
+            if slot.growable == growable and slot.free_from < live.first:
+                if key in slot.sizes:
+                    best = number
+                    break
+                if best < 0:
+                    best = number
+        if best < 0:
+            best = len(slots)
+            slots.append(Slot({}, 0, growable))
+        slots[best].sizes[key] = None
+        slots[best].free_from = live.last
+        chosen[buffer] = best
+    return chosen, slots
+
+
+def live_ranges(program: Program) -> dict[Buffer, Range]:
+    """The live range of every workspace buffer."""
+    walker = _Walker()
+    walker.steps(program.steps, ())
+    for output in program.outputs:
+        for buffer in buffers_of(output):
+            walker.touch(buffer, walker.position, ())
+    return walker.ranges
+
+
+class _Walker:
+    def __init__(self) -> None:
+        self.position = 0
+        self.ranges: dict[Buffer, Range] = {}
+        self.ends: dict[int, int] = {}      # loop number -> its last position
+        self.later: list[tuple[Buffer, int]] = []
+
+    def steps(self, steps: list[Any], loops: tuple[int, ...]) -> None:
+        for step in steps:
+            self.position += 1
+            if isinstance(step, IfStep):
+                self.steps(step.then, loops)
+                self.steps(step.otherwise, loops)
+            elif isinstance(step, LoopStep):
+                number = self.position
+                touched = len(self.later)
+                self.steps(step.body, (*loops, number))
+                self.position += 1
+                for buffer, made_at in self.later[touched:]:
+                    if made_at < number:  # made before the loop: needed in every iteration
+                        self.ranges[buffer].last = max(self.ranges[buffer].last, self.position)
+            for buffer in buffers_of(step):
+                self.touch(buffer, self.position, loops)
+
+    def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...], seen: frozenset[Buffer] = frozenset()) -> None:
+        if buffer in seen:
+            return
+        if buffer.kind in ("slot", "growable"):
+            found = self.ranges.get(buffer)
+            if found is None:
+                found = self.ranges[buffer] = Range(position, position, loops)
+            found.last = max(found.last, position)
+            self.later.append((buffer, found.first))
+        for other in buffer.aliases:
+            self.touch(other, position, loops, seen | {buffer})
+
+
+def buffers_of(step: Any) -> list[Buffer]:
+    """The buffers that a step (or an output) itself names."""
+    found: list[Buffer] = []
+    for name in step.__slots__:
+        value = getattr(step, name)
+        if name not in ("then", "otherwise", "body"):
+            _collect(value, found)
+    return found
+
+
+def _collect(value: Any, found: list[Buffer]) -> None:
+    if isinstance(value, Buffer):
+        found.append(value)
+    elif isinstance(value, tuple):
+        for v in value:
+            _collect(v, found)
+    elif hasattr(value, "buffer"):
+        found.append(value.buffer)

@@ -1,0 +1,201 @@
+"""Graphs to native functions: `compile(graphs)`.
+
+    compiled = compile({"forward": graph})
+    outputs = compiled["forward"]([x, 0.5])
+    compiled.kernels, compiled.reasons, compiled.timing
+    again = Compiled.from_bytes(compiled.to_bytes())
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitgrad import dims
+from jitgrad.codegen import engine, launch
+from jitgrad.codegen.kernel import Kernel
+from jitgrad.codegen.launch import Interface, Launcher, OutputPlan
+from jitgrad.codegen.llvm_program import Layout, ModuleText, symbol
+from jitgrad.codegen.lower import lower
+from jitgrad.codegen.lower_control import TensorOutput
+from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref
+from jitgrad.codegen.sites import SIZE, Site, kind_of
+from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.ops.types import TensorType
+from jitgrad.script.ir import Graph
+
+Native = Callable[..., list[Any]]
+
+
+class Compiled:
+    """Native functions by name, and what there is to see of them.
+
+    Attributes:
+        kernels: the text of every kernel (equal ones once).
+        reasons: why two nodes did not become one kernel.
+        timing: milliseconds spent on "lower", "emit", "llvm" and "load".
+        llvm: the module's text; "" after loading.
+    """
+
+    def __init__(self, code: bytes, faces: list[Interface], gemms: dict[str, str], kernels: list[str],
+                 reasons: list[str], timing: dict[str, float], llvm: str = ""):
+        self.code, self.faces, self.gemms = code, faces, gemms
+        self.kernels, self.reasons, self.timing, self.llvm = kernels, reasons, timing, llvm
+        start = time.perf_counter()
+        self.loaded = engine.load(code, _symbols(gemms), [symbol(f.name) for f in faces])
+        self.functions: dict[str, Native] = {
+            f.name: Launcher(f, self.loaded.address(symbol(f.name))).build() for f in faces}
+        timing["load"] = 1e3 * (time.perf_counter() - start)
+
+    def __getitem__(self, name: str) -> Native:
+        return self.functions[name]
+
+
+def compile(graphs: Mapping[str, Graph]) -> Compiled:
+    """Native code for graphs after passes, in one module. Raises NotImplementedError for a row without a native form."""
+    clock = time.perf_counter
+    start = clock()
+    programs = [lower(name, graph) for name, graph in graphs.items()]
+    lowered = clock()
+    module = ModuleText()
+    layouts = [module.add(p) for p in programs]
+    text = module.text()
+    faces = [interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
+    emitted = clock()
+    code = engine.compile_module(text)
+    timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
+    return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()},
+                    [describe(k, name) for name, k in module.kernel_list],
+                    list(dict.fromkeys(r for p in programs for r in p.reasons)), timing, text)
+
+
+def _symbols(gemms: Mapping[str, str]) -> dict[str, int]:
+    """Addresses of everything that a module may leave undefined."""
+    from jitgrad import dtypes
+    from jitgrad.kernels.blas import gemm_symbol
+
+    found = {**engine.runtime_symbols(), **launch.callback_symbols()}
+    for name, d in gemms.items():
+        found[name] = gemm_symbol(dtypes.by_name(d)).address
+    return found
+
+
+# --- the interface of a program ---
+
+
+def interface(program: Program, layout: Layout) -> Interface:
+    """What the launcher needs to know."""
+    outputs = []
+    for k, output in enumerate(program.outputs):
+        if isinstance(output, TensorOutput):
+            kind = f"t:{output.ref.dtype.name}"
+            shape = tuple(python_size(s, program.input_symbols) for s in output.shape) if output.fresh else None
+            outputs.append(OutputPlan(kind, shape, len(output.shape), layout.outputs.get(k, -1)))
+        else:
+            type_ = output.value.type
+            outputs.append(OutputPlan(kind_of(type_), None, 0, layout.outputs[k]))
+    calls = _calls(program.steps)
+    return Interface(program.name, [kind_of(t) for t in program.inputs], layout.numbers, outputs, layout.commits,
+                     [c for c in program.commits if isinstance(program.inputs[c], TensorType)],
+                     list(layout.growable.values()), layout.words,
+                     [site(s, calls.get(i)) for i, s in enumerate(program.sites)])
+
+
+def _calls(steps: list[Any]) -> dict[int, CallStep]:
+    found: dict[int, CallStep] = {}
+    stack = [steps]
+    while stack:
+        for step in stack.pop():
+            if isinstance(step, CallStep):
+                found[step.site] = step
+            elif isinstance(step, IfStep):
+                stack += [step.then, step.otherwise]
+            elif isinstance(step, LoopStep):
+                stack.append(step.body)
+    return found
+
+
+def site(place: CallSite, call: CallStep | None) -> Site:
+    """A call site as plain data."""
+    node = place.node
+    assert node is not None
+    kinds: list[Any] = []
+    ranks: list[int] = []
+    result = None
+    if call is None:
+        kinds, ranks = [kind_of(v.type) for v in node.inputs], [0] * len(node.inputs)
+        result = kind_of(node.outputs[0].type)
+    else:
+        for v in call.values:
+            if isinstance(v, Ref):
+                kinds.append(f"t:{v.dtype.name}")
+                ranks.append(len(v.dims))
+            elif isinstance(v, (int, Dim)):
+                kinds.append(SIZE)
+                ranks.append(0)
+            else:
+                kinds.append(kind_of(v.type))
+                ranks.append(0)
+    sizes: list[Size] = []
+    attrs = {k: _plain(a, sizes) for k, a in node.attrs.items()}
+    return Site(place.kind, node.op, attrs, kinds, ranks, result, len(node.inputs), place.span)
+
+
+def _plain(value: Any, sizes: list[Size]) -> Any:
+    """An attr with its Dims replaced by their numbers among the sizes passed."""
+    if isinstance(value, Dim):
+        sizes.append(value)
+        return ("dim", len(sizes) - 1)
+    if isinstance(value, tuple):
+        return tuple(_plain(v, sizes) for v in value)
+    return value
+
+
+def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:
+    """A size as a Python expression over `s<input>[axis]`."""
+    if isinstance(size, int):
+        return str(size)
+    terms = []
+    for monomial, coefficient in size.terms:
+        factors = [str(coefficient)] if coefficient != 1 or not monomial else []
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                factors.append("s{}_[{}]".format(*places[atom]))
+            else:
+                arguments = [python_size(a, places) for a in atom.args]
+                text = arguments[0]
+                for other in arguments[1:]:
+                    text = f"dims[{atom.fn!r}]({text}, {other})"
+                factors.append(text if len(arguments) > 1 else f"dims[{atom.fn!r}]({text})")
+        terms.append("*".join(factors))
+    return " + ".join(terms)
+
+
+# --- for people ---
+
+
+def describe(kernel: Kernel, name: str) -> str:
+    """A kernel's statements, one a line."""
+    axes = [f"i{k}" for k in range(len(kernel.outer))] + [f"r{k}" for k in range(len(kernel.inner))]
+    lines = [f"{name}({', '.join(axes)}):"]
+    for k, o in enumerate(kernel.operands):
+        where = " + ".join(f"{'' if s == 1 else 'stride * '}{a}" for a, s in zip(axes, o.strides, strict=True)
+                           if s != 0)
+        lines.append(f"  {o.role} p{k}: {o.dtype.name}[{where or 0}]")
+    for i, s in enumerate(kernel.body):
+        arguments = [f"v{a}" for a in s.args]
+        if s.op == "const":
+            arguments.append(repr(s.value))
+        if s.operand >= 0:
+            arguments.insert(0, f"p{s.operand}")
+        if s.op == "scalar":
+            arguments.append(f"c{s.number}")
+        if s.op == "index":
+            arguments.append(axes[s.axis])
+        target = "" if s.op in ("store", "scatter", "scatter_add") else f"v{i} = "
+        lines.append(f"  {target}{s.op}{' ' + s.fn if s.fn else ''}({', '.join(arguments)})")
+    return "\n".join(lines)
+
+
+__all__ = ["Compiled", "compile", "describe", "dims"]

@@ -1,0 +1,245 @@
+"""Which nodes become one kernel.
+
+An `Item` is a pointwise, reducing or gathering node with its own iteration space (axes of size 1 left out). A `Group` is a
+set of items over one space; it grows along the edges from producers to consumers. Two groups merge where every value
+that flows between them is read at the index at which it was made, and
+
+- both have the same axes, and at most one set of reduced axes (chains, producers into reductions, softmax's division);
+- or the producer has one value per row of the consumer's reduction;
+- or the consumer reads a reduction's result once per row, or repeated back over the reduced axes (softmax, layer norm).
+
+Afterwards siblings over the same space that read the same memory merge. Before: `m = amax(x); e = exp(x - m);
+s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions over different axes never share a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jitgrad.codegen.access import IndexMap
+from jitgrad.dims import Size
+from jitgrad.script.ir import Node, Value
+
+#: limits of one kernel: distinct memory operands, and nodes
+MAX_OPERANDS, MAX_ITEMS = 40, 160
+
+
+@dataclass(slots=True, eq=False)
+class Operand:
+    """A value that an item reads, at an index map over the item's axes. `stored`: it has to be in memory."""
+
+    base: Value
+    entries: IndexMap
+    stored: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """A node that a kernel can hold.
+
+    Attributes:
+        space: sizes of its axes.
+        inner: those that it reduces.
+        out_axes: per axis of the result, the axis of the space, or -1 where the result has size 1.
+        index: position in the block.
+    """
+
+    node: Node
+    out: Value
+    space: tuple[Size, ...]
+    inner: frozenset[int]
+    operands: list[Operand]
+    out_axes: tuple[int, ...]
+    index: int
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Items over one space. `maps`: item -> its axes as axes of the space. `sources`: memory that it reads."""
+
+    space: tuple[Size, ...]
+    inner: frozenset[int]
+    items: list[Item]
+    maps: dict[Item, tuple[int, ...]]
+    sources: set[Value]
+
+    @property
+    def outer(self) -> list[int]:
+        return [a for a in range(len(self.space)) if a not in self.inner]
+
+
+class Fusion:
+    """Grows groups. `depends[item]` are the units (items or other nodes) of the block that an item needs."""
+
+    def __init__(self, items: Iterable[Item], producers: dict[Value, Item], depends: dict[object, set[object]],
+                 positions: dict[object, int]):
+        self.items = list(items)
+        self.producers, self.depends, self.positions = producers, depends, positions
+        self.group: dict[object, Group] = {}
+        self.reasons: list[tuple[Node, Node, str]] = []
+        for item in self.items:
+            sources = {o.base for o in item.operands if o.base not in producers}
+            self.group[item] = Group(item.space, item.inner, [item], {item: tuple(range(len(item.space)))}, sources)
+
+    def run(self) -> list[Group]:
+        """All groups, after merging."""
+        for item in self.items:
+            for operand in item.operands:
+                producer = self.producers.get(operand.base)
+                if producer is not None:
+                    self.try_merge(producer, item, operand)
+        self.merge_siblings()
+        return list(dict.fromkeys(self.group[item] for item in self.items))
+
+    def try_merge(self, producer: Item, consumer: Item, operand: Operand) -> None:
+        first, second = self.group[producer], self.group[consumer]
+        if first is second:
+            return
+        plan = self.plan(first, second, producer, consumer, operand)
+        if not isinstance(plan, str) and self.path_around(first, second):
+            plan = "something between them is not part of a kernel"
+        if isinstance(plan, str):
+            self.reasons.append((producer.node, consumer.node, plan))
+        else:
+            self.merge(first, second, *plan)
+
+    def plan(self, first: Group, second: Group, producer: Item, consumer: Item,
+             operand: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Size, ...], frozenset[int]] | str:
+        """Maps of both groups' axes into the merged space, and that space; or why not."""
+        if len(first.items) + len(second.items) > MAX_ITEMS or len(first.sources | second.sources) > MAX_OPERANDS:
+            return "the kernel would be too large"
+        match = self.match(first, second, producer, consumer, operand)
+        if isinstance(match, str):
+            return match
+        free1 = [a for a in range(len(first.space)) if a not in match]
+        free2 = [a for a in range(len(second.space)) if a not in match.values()]
+        if not free1 and not free2:
+            moved = frozenset(match[a] for a in first.inner)
+            if moved and second.inner and moved != second.inner:
+                return "they reduce different axes"
+        elif not free1:
+            if first.inner or frozenset(free2) != second.inner:
+                return "the value is repeated over axes that the consumer does not reduce"
+        else:
+            if frozenset(free1) != first.inner:
+                return "the value is read along only some axes of its space"
+            if not free2:
+                if second.inner:
+                    return "a reduction of a reduction"
+            elif [first.space[a] for a in free1] != [second.space[a] for a in free2]:
+                return "different sizes of the reduced axes"
+            elif second.inner and frozenset(free2) != second.inner:
+                return "they reduce different axes"
+        return self.unify(first, second, match, free1, free2)
+
+    @staticmethod
+    def unify(first: Group, second: Group, match: dict[int, int], free1: list[int],
+              free2: list[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Size, ...], frozenset[int]]:
+        """The merged space: the consumer's axes, then axes that only the producer reduces."""
+        place = dict(match)
+        space = list(second.space)
+        if free1 and free2:
+            place.update(zip(free1, free2, strict=True))
+        else:
+            for a in free1:
+                place[a] = len(space)
+                space.append(first.space[a])
+        map1 = tuple(place[a] for a in range(len(first.space)))
+        inner = frozenset(map1[a] for a in first.inner) | second.inner
+        return map1, tuple(range(len(second.space))), tuple(space), inner
+
+    @staticmethod
+    def match(first: Group, second: Group, producer: Item, consumer: Item, operand: Operand) -> dict[int, int] | str:
+        """The producer's axes that this edge identifies with axes of the consumer."""
+        if operand.stored:
+            return "the consumer reads it by index"
+        match: dict[int, int] = {}
+        map1, map2 = first.maps[producer], second.maps[consumer]
+        for axis, entry in zip(producer.out_axes, operand.entries, strict=True):
+            if axis < 0:
+                continue
+            if entry[0] < 0 or entry[1] != 1 or entry[2] != 0:
+                return "the consumer reads a slice, or repeats it"
+            here, there = map1[axis], map2[entry[0]]
+            if first.space[here] != second.space[there]:
+                return "different sizes"
+            if match.get(here, there) != there or (there in match.values() and here not in match):
+                return "the consumer reads it at another index"
+            match[here] = there
+        return match
+
+    def merge(self, first: Group, second: Group, map1: tuple[int, ...], map2: tuple[int, ...],
+              space: tuple[Size, ...], inner: frozenset[int]) -> None:
+        maps = {item: tuple(map1[a] for a in axes) for item, axes in first.maps.items()}
+        maps.update((item, tuple(map2[a] for a in axes)) for item, axes in second.maps.items())
+        if not self.consistent(first, second, maps):
+            self.reasons.append((first.items[-1].node, second.items[-1].node, "a value is read at two indices"))
+            return
+        items = sorted(first.items + second.items, key=lambda i: i.index)
+        group = Group(space, inner, items, maps, first.sources | second.sources)
+        for item in items:
+            self.group[item] = group
+
+    def consistent(self, first: Group, second: Group, maps: dict[Item, tuple[int, ...]]) -> bool:
+        """Whether everything that flows between the two is read at the index at which it is made."""
+        for group, other in ((second, first), (first, second)):
+            for item in group.items:
+                for operand in item.operands:
+                    producer = self.producers.get(operand.base)
+                    if producer is None or self.group[producer] is not other:
+                        continue
+                    if operand.stored:
+                        return False
+                    for axis, (a, factor, shift) in zip(producer.out_axes, operand.entries, strict=True):
+                        if axis >= 0 and (a < 0 or factor != 1 or shift != 0
+                                          or maps[item][a] != maps[producer][axis]):
+                            return False
+        return True
+
+    def path_around(self, first: Group, second: Group) -> bool:
+        """Whether `second` also needs `first` through something outside both."""
+        lowest = min(self.positions[i] for i in first.items)
+        seen: set[object] = {second}
+        stack: list[object] = [d for item in second.items for d in self.depends[item]
+                               if self.group.get(d) not in (first, second)]
+        while stack:
+            unit = stack.pop()
+            group = self.group.get(unit)
+            if group is first:
+                return True
+            key = group if group is not None else unit
+            if key in seen:
+                continue
+            seen.add(key)
+            members = group.items if group is not None else [unit]
+            if max(self.positions[m] for m in members) < lowest:
+                continue
+            for member in members:
+                stack.extend(self.depends[member])
+        return False
+
+    def merge_siblings(self) -> None:
+        """Groups over the same space that read the same memory and do not need each other."""
+        buckets: dict[object, list[Group]] = {}
+        for group in dict.fromkeys(self.group[item] for item in self.items):
+            buckets.setdefault((group.space, group.inner), []).append(group)
+        for groups in buckets.values():
+            current = groups[0]
+            for other in groups[1:]:
+                small = (len(current.items) + len(other.items) <= MAX_ITEMS
+                         and len(current.sources | other.sources) <= MAX_OPERANDS)
+                if small and current.sources & other.sources and not self.related(current, other):
+                    axes = tuple(range(len(current.space)))
+                    self.merge(current, other, axes, axes, current.space, current.inner)
+                    current = self.group[current.items[0]]
+                else:
+                    current = other
+
+    def related(self, a: Group, b: Group) -> bool:
+        """Whether one needs the other in any way."""
+        return self.needs(a, b) or self.needs(b, a)
+
+    def needs(self, group: Group, other: Group) -> bool:
+        direct = any(self.group.get(d) is other for item in group.items for d in self.depends[item])
+        return direct or self.path_around(other, group)

@@ -1,0 +1,308 @@
+"""From Python to native code: one generated function per program, and what happens when native code needs Python.
+
+The generated function takes a workspace from a pool (a call's memory: never shared by two calls under way), makes the
+output arrays, packs the numbers, calls, and returns the results. It knows only what `Interface` says, which is plain data:
+so a program loaded from the disk is launched by the same code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dims, dtypes
+from jitgrad.codegen import sites
+from jitgrad.codegen.llvm_program import (
+    DATA_OFFSET, DIMS_OFFSET, FAILED, FIRST_FREE, FLAGS_OFFSET, NO_MEMORY, NOT_CONTIGUOUS, SITE, WORKSPACE,
+)
+from jitgrad.codegen.sites import Site
+
+#: how a value travels: "t:float32" for a tensor, else int float bool number, ("optional", kind), ("seq",)
+Kind = Any
+_FORMAT = {"int": "q", "bool": "q", "float": "d"}
+
+
+@dataclass(slots=True)
+class OutputPlan:
+    """One result. `shape`: Python expressions over `s<input>_<axis>` where the launcher makes the array."""
+
+    kind: Kind
+    shape: tuple[str, ...] | None = None
+    rank: int = 0
+    word: int = -1
+
+
+@dataclass(slots=True)
+class Interface:
+    """All that launching needs to know of a program."""
+
+    name: str
+    inputs: list[Kind]
+    numbers: dict[int, int]
+    outputs: list[OutputPlan]
+    commits: dict[int, int]
+    written: list[int]
+    growable: list[int]
+    words: int
+    sites: list[Site] = field(default_factory=list)
+
+
+# --- the layout of Python's objects ---
+
+
+def _find_offsets() -> tuple[int, int, int, int]:
+    """Byte offsets of a tuple's first item, and of an ndarray's data, dims and flags: found, not assumed."""
+    probe = np.arange(6, dtype=np.int32).reshape(2, 3)
+    pair = (probe, None)
+    words = (ctypes.c_size_t * 12).from_address(id(pair))
+    tuple_offset = 8 * next(i for i in range(12) if words[i] == id(probe))
+    words = (ctypes.c_size_t * 12).from_address(id(probe))
+    address = probe.__array_interface__["data"][0]
+    first = next(i for i in range(12) if words[i] == address)
+    data = 8 * first
+    shape = (ctypes.c_ssize_t * 2).from_address(words[first + 2])
+    flags = (ctypes.c_int32 * 1).from_address(id(probe) + data + 48)
+    transposed = (ctypes.c_int32 * 1).from_address(id(probe.T) + data + 48)
+    aligned = 0x100
+    if tuple(shape) != (2, 3) or flags[0] & 0x101 != 0x101 or not flags[0] & aligned or transposed[0] & 1:
+        raise ImportError("this NumPy lays out its arrays in an unknown way; jitgrad cannot pass them to native code")
+    return tuple_offset, data, data + 16, data + 48
+
+
+TUPLE_ITEMS, ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS = _find_offsets()
+
+# --- workspaces ---
+
+_live: weakref.WeakValueDictionary[int, Workspace] = weakref.WeakValueDictionary()
+_libc = ctypes.CDLL(None)
+_free = _libc.free
+_free.argtypes, _free.restype = [ctypes.c_void_p], None
+
+
+class Workspace:
+    """The memory of one call under way; used again by later calls."""
+
+    __slots__ = ("__weakref__", "address", "block", "error", "interface", "items")
+
+    def __init__(self, interface: Interface):
+        self.interface = interface
+        self.block = (ctypes.c_int64 * interface.words)()
+        self.address = ctypes.addressof(self.block)
+        self.block[DATA_OFFSET], self.block[DIMS_OFFSET], self.block[FLAGS_OFFSET] = (
+            ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS)
+        self.error: BaseException | None = None
+        self.items: Any = None
+        _live[self.address] = self
+
+    def __del__(self, free: Any = _free) -> None:
+        for word in (WORKSPACE, *self.interface.growable):
+            if self.block[word]:
+                free(self.block[word])
+
+
+# --- from native code into Python ---
+
+
+def _callback(address: int, number: int) -> int:
+    """What native code calls for prints, library rows and arithmetic that Python must do. 1: all went well."""
+    workspace = _live[address]
+    try:
+        site = workspace.interface.sites[number]
+        sites.RUN[site.kind](site, workspace.block, FIRST_FREE)
+    except BaseException as error:
+        workspace.error = sites.annotated(error, workspace.interface.sites[number])
+        return 0
+    return 1
+
+
+_callback_function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(_callback)
+_native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def callback_symbols() -> dict[str, int]:
+    """Addresses of what generated code calls in this process."""
+    found = {"jg_callback": ctypes.cast(_callback_function, ctypes.c_void_p).value or 0}
+    for name in ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch"):
+        found[name] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    return found
+
+
+def raise_status(status: int, workspace: Workspace) -> None:
+    """Turn a native status into the exception that it means."""
+    block = workspace.block
+    if status == NO_MEMORY:
+        raise MemoryError("a compiled function could not allocate its workspace")
+    if status == FAILED:
+        site = workspace.interface.sites[block[SITE]]
+        raise sites.annotated(sites.failure(site, block, FIRST_FREE), site)
+    error, workspace.error = workspace.error, None
+    if error is not None:
+        raise error
+    if block[SITE] == -1:  # a signal handler raised while native code looked at signals
+        restore = ctypes.pythonapi.PyErr_Restore
+        restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
+        block[SITE] = 0
+        restore(block[FIRST_FREE] or None, block[FIRST_FREE + 1] or None, block[FIRST_FREE + 2] or None)
+    raise KeyboardInterrupt  # raised before the call-back's first instruction
+
+
+# --- the generated function ---
+
+
+class Launcher:
+    """Makes the Python function of a program at a native address."""
+
+    def __init__(self, interface: Interface, address: int):
+        self.interface = interface
+        self.native = _native(address)
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {
+            "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
+            "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS, "finish": raise_status,
+            "commits": self.commits, "decode": decode, "encode": encode,
+        }
+
+    def build(self) -> Callable[..., list[Any]]:
+        """Generate and evaluate the source (which is ours: indices, formats and sizes only)."""
+        exec(compile(self.source(), f"<jitgrad launcher {self.interface.name}>", "exec"), self.scope)
+        function: Callable[..., list[Any]] = self.scope["launch"]
+        return function
+
+    def source(self) -> str:
+        """The function's text."""
+        face = self.interface
+        names = [f"i{k}" for k in range(len(face.inputs))]
+        lines = ["def launch(inputs, on_commit=None):"]
+        lines.append("    try:\n        w = pool.pop()\n    except IndexError:\n        w = make()")
+        if names:
+            lines.append(f"    {', '.join(names)}, = inputs")
+        lines += [f"    {line}" for line in self.sizes()]
+        arrays = [n for n, kind in zip(names, face.inputs, strict=True) if is_tensor(kind)]
+        made = []
+        for k, output in enumerate(face.outputs):
+            if output.shape is not None:
+                self.scope[f"t{k}"] = dtypes.by_name(output.kind[2:]).np
+                shape = ", ".join(output.shape) + ("," if output.shape else "")
+                lines.append(f"    o{k} = empty(({shape}), t{k})")
+                made.append(f"o{k}")
+        items = [*arrays, *made]
+        lines.append(f"    items = ({', '.join(items)}{',' if items else ''})")
+        lines += [f"    {line}" for line in self.pack()]
+        for k, word in face.commits.items():
+            lines.append(f"    w.block[{word}] = 0  # input {k} is not committed to yet")
+        lines.append("    status = native(w.address, id(items) + TUPLE)")
+        lines.append("    if status:")
+        lines.append(f"        failed(status, w, items, {len(arrays)}, on_commit)")
+        if face.commits:
+            lines.append("    commits(w, on_commit)")
+        lines += [f"    {line}" for line in self.unpack()]
+        lines.append("    pool.append(w)")
+        lines.append(f"    return [{', '.join(f'o{k}' for k in range(len(face.outputs)))}]")
+        return "\n".join(lines)
+
+    def sizes(self) -> list[str]:
+        """Assignments of the sizes that output shapes use."""
+        text = " ".join(" ".join(o.shape) for o in self.interface.outputs if o.shape is not None)
+        lines = []
+        for k, kind in enumerate(self.interface.inputs):
+            if is_tensor(kind) and f"s{k}_" in text:
+                lines.append(f"s{k}_ = i{k}.shape")
+        return lines
+
+    def pack(self) -> list[str]:
+        """Numbers into the block: neighbours in one call."""
+        lines = []
+        values, form, at = [], "", -1
+        for k, word in sorted(self.interface.numbers.items(), key=lambda p: p[1]):
+            kind = self.interface.inputs[k]
+            if kind in _FORMAT:
+                if at < 0:
+                    at = word
+                values.append(f"i{k}")
+                form += _FORMAT[kind]
+            else:
+                lines.append(f"encode(w.block, {word}, {kind!r}, i{k})")
+                if values:
+                    lines.append(self.pack_line(at, form, values))
+                    values, form, at = [], "", -1
+        if values:
+            lines.append(self.pack_line(at, form, values))
+        return lines
+
+    def pack_line(self, at: int, form: str, values: list[str]) -> str:
+        name = f"pack{at}"
+        self.scope[name] = struct.Struct("=" + form).pack_into
+        return f"{name}(w.block, {8 * at}, {', '.join(values)})"
+
+    def unpack(self) -> list[str]:
+        lines = []
+        for k, output in enumerate(self.interface.outputs):
+            if output.shape is None:
+                self.scope[f"k{k}"] = output
+                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind, k{k}.rank)[0]")
+        return lines
+
+    def commits(self, workspace: Workspace, on_commit: Callable[[int, Any], None] | None) -> None:
+        """Report the numbers that the program wrote to slots."""
+        for k, word in self.interface.commits.items():
+            if workspace.block[word]:
+                assert on_commit is not None, "this program commits numbers, and there is no `on_commit`"
+                on_commit(k, decode(workspace.block, word + 1, self.interface.inputs[k], 0)[0])
+
+    def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
+               on_commit: Callable[[int, Any], None] | None) -> None:
+        """Anything but success: contiguous copies and another try, or an exception."""
+        if status == NOT_CONTIGUOUS:
+            copies = tuple(np.require(a, requirements=["C", "A"]) for a in items[:n_arrays])
+            again = (*copies, *items[n_arrays:])
+            status = self.native(workspace.address, id(again) + TUPLE_ITEMS)
+            places = [k for k, kind in enumerate(self.interface.inputs) if is_tensor(kind)]
+            for k, given, copy in zip(places, items, copies, strict=False):
+                if k in self.interface.written and copy is not given:
+                    given[...] = copy
+            if not status:
+                return
+        if self.interface.commits:
+            self.commits(workspace, on_commit)
+        raise_status(status, workspace)
+
+
+def is_tensor(kind: Kind) -> bool:
+    """Whether a kind is a tensor's dtype."""
+    return isinstance(kind, str) and kind.startswith("t:")
+
+
+def encode(block: Any, word: int, kind: Kind, value: Any) -> int:
+    """Write a number or Optional of one into the block; the next word."""
+    if isinstance(kind, (tuple, list)) and kind[0] == "optional":
+        block[word] = value is not None
+        return encode(block, word + 1, kind[1], 0 if value is None else value)
+    if kind == "number":
+        block[word] = 2 if isinstance(value, float) else 0 if isinstance(value, bool) else 1
+        return encode(block, word + 1, "float" if isinstance(value, float) else "int", value)
+    struct.pack_into("=" + _FORMAT[kind], block, 8 * word, value)
+    return word + 1
+
+
+def decode(block: Any, word: int, kind: Kind, rank: int) -> tuple[Any, int]:
+    """Read a value from the block; the value and the next word."""
+    if isinstance(kind, (tuple, list)) and kind[0] == "optional":
+        value, after = decode(block, word + 1, kind[1], rank)
+        return (value if block[word] else None), after
+    if kind == "int":
+        return block[word], word + 1
+    if kind == "bool":
+        return bool(block[word]), word + 1
+    if kind == "float":
+        return struct.unpack_from("=d", block, 8 * word)[0], word + 1
+    if kind == "number":
+        tag = block[word]
+        return decode(block, word + 1, "float" if tag == 2 else "bool" if tag == 0 else "int", rank)
+    shape = tuple(block[word + 1:word + 1 + rank])
+    return sites.array(block[word], shape, None, dtypes.by_name(kind[2:])).copy(), word + 1 + rank

@@ -1,0 +1,173 @@
+"""Places where native code needs Python: checks that fail, prints, arithmetic that may raise, rows without a native form.
+
+A `Site` is plain data, so that it can be stored with the object code. What it passes lies in the block: a number is one word (a
+Number two, an Optional one more), a tensor its address, sizes and strides (in elements).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.dtypes import dtype
+from jitgrad.errors import Span
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
+
+SIZE = "size"
+
+
+@dataclass(slots=True)
+class Site:
+    """One place.
+
+    Attributes:
+        kind: "check", "print", "arithmetic" or "library".
+        op: the node's op.
+        attrs: its attrs; sizes are replaced by `("dim", i)`: the i-th passed size.
+        types: of the values passed: "t:float32" with `ranks`, number kinds, ("optional", kind), "size".
+        ranks: the rank of each tensor passed, 0 for others.
+        result: kind of an arithmetic node's output.
+        n_inputs: how many of the values a library row reads; the rest it writes.
+        span: the user's line.
+    """
+
+    kind: str
+    op: str
+    attrs: dict[str, Any]
+    types: list[Any]
+    ranks: list[int]
+    result: Any
+    n_inputs: int
+    span: Span | None
+
+
+def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> np.ndarray[Any, Any]:
+    """An ndarray over native memory; strides in elements, None: row-major."""
+    if 0 in shape:
+        return np.empty(tuple(shape), d.np)
+    if strides is None:
+        count = int(np.prod(shape, dtype=np.int64))
+        flat = np.frombuffer((ctypes.c_char * (count * d.itemsize)).from_address(address), dtype=d.np)
+        return flat.reshape(tuple(shape))
+    low = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0)
+    high = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s > 0)
+    size = (high - low + 1) * d.itemsize
+    flat = np.frombuffer((ctypes.c_char * size).from_address(address + low * d.itemsize), dtype=d.np)
+    return np.lib.stride_tricks.as_strided(flat[-low:], tuple(shape), [s * d.itemsize for s in strides])
+
+
+def read(block: Any, word: int, kind: Any, rank: int) -> tuple[Any, int]:
+    """A passed value and the word after it."""
+    if isinstance(kind, (tuple, list)):
+        value, after = read(block, word + 1, kind[1], rank)
+        return (value if block[word] else None), after
+    if kind.startswith("t:"):
+        shape = block[word + 1:word + 1 + rank]
+        strides = block[word + 1 + rank:word + 1 + 2 * rank]
+        return array(block[word], shape, strides, dtypes.by_name(kind[2:])), word + 1 + 2 * rank
+    if kind == "float":
+        return struct.unpack_from("=d", block, 8 * word)[0], word + 1
+    if kind == "bool":
+        return bool(block[word]), word + 1
+    if kind == "number":
+        return read(block, word + 1, ("bool", "int", "float")[block[word]], rank)
+    return block[word], word + 1
+
+
+def values(site: Site, block: Any, word: int) -> list[Any]:
+    """Everything that a site passes."""
+    result = []
+    for kind, rank in zip(site.types, site.ranks, strict=True):
+        value, word = read(block, word, kind, rank)
+        result.append(value)
+    return result
+
+
+def failure(site: Site, block: Any, word: int) -> BaseException:
+    """The exception of a check that failed."""
+    from jitgrad.script.interpret import render
+
+    template, error = site.attrs["template"], site.attrs["error"]
+    found: BaseException = error() if template is None else error(render(template, values(site, block, word)))
+    return found
+
+
+def annotated(error: BaseException, site: Site) -> BaseException:
+    """`error` with a note that shows the user's line."""
+    span = site.span
+    if span is not None and isinstance(error, Exception) and not hasattr(error, "span"):
+        error.span = span  # type: ignore[attr-defined]
+        chain = span.chain()
+        error.add_note(f"{span}\n{span.excerpt()}" + (f"\n{chain}" if chain else ""))
+    return error
+
+
+# --- what the call-back runs ---
+
+
+def run_print(site: Site, block: Any, word: int) -> None:
+    from jitgrad.script.interpret import render
+
+    sys.stdout.write(render(site.attrs["template"], values(site, block, word)))
+
+
+def run_arithmetic(site: Site, block: Any, word: int) -> None:
+    """Compute a checked number node as Python does; the result goes where the operands were."""
+    from jitgrad.script import number_ops
+
+    types: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
+    result = number_ops.compute(site.op, tuple(values(site, block, word)), site.attrs, types[site.result])
+    if site.result == "number":
+        block[word] = 2 if isinstance(result, float) else 0 if isinstance(result, bool) else 1
+        word += 1
+    struct.pack_into("=d" if isinstance(result, float) else "=q", block, 8 * word, result)
+
+
+def run_library(site: Site, block: Any, word: int) -> None:
+    """Run a row's `impl` on the inputs and copy the results into the outputs."""
+    from jitgrad.ops import OPS
+
+    found = values(site, block, word)
+    count = sum(kind != SIZE for kind in site.types)
+    sizes, found = found[count:], found[:count]
+    inputs, outputs = found[:site.n_inputs], found[site.n_inputs:]
+    attrs = {k: _attr(a, sizes) for k, a in site.attrs.items()}
+    op = OPS[site.op]
+    assert op.impl is not None
+    with np.errstate(all="ignore"):
+        results = op.impl(np, *inputs, **attrs)
+    if site.op == "nonzero":
+        outputs[0][...] = len(results)
+        outputs[1][:len(results)] = results
+        return
+    for target, result in zip(outputs, results if isinstance(results, (tuple, list)) else (results,), strict=True):
+        target[...] = result
+
+
+def _attr(value: Any, sizes: Sequence[int]) -> Any:
+    if isinstance(value, tuple):
+        if len(value) == 2 and value[0] == "dim":
+            return sizes[value[1]]
+        return tuple(_attr(v, sizes) for v in value)
+    return value
+
+
+RUN: dict[str, Callable[[Site, Any, int], None]] = {
+    "print": run_print, "arithmetic": run_arithmetic, "library": run_library,
+}
+
+
+def kind_of(type_: Type) -> Any:
+    """How a value of a type travels."""
+    if isinstance(type_, TensorType):
+        return f"t:{type_.dtype.name}"
+    if isinstance(type_, OptionalType):
+        return ("optional", kind_of(type_.elem))
+    return {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}.get(type_, "seq")  # type: ignore[call-overload]
