@@ -24,33 +24,37 @@ MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
 DEFAULT_SEED = 67280421310721  # torch's default seed
 
 
-def philox(counter: tuple[Any, Any, Any, Any], key: tuple[int, int]) -> tuple[NDArray[np.uint64], ...]:
-    """Ten rounds on arrays of counters: four uint64 arrays of 32-bit words.
+_M = np.array([[MULTIPLIERS[0]], [MULTIPLIERS[1]]], np.uint64)
+_LOW, _SHIFT = np.uint64(MASK32), np.uint64(32)
+_CHUNK = 4096  # blocks at a time, so that the state stays in the cache
 
-    Args:
-        counter: four uint64 arrays (or ints) of 32-bit words, which broadcast together; the first is an array.
-        key: two 32-bit words.
-    """
-    c0, c1, c2, c3 = (np.asarray(c, np.uint64) for c in counter)
-    k0, k1 = key
-    m0, m1 = (np.uint64(m) for m in MULTIPLIERS)
-    low, shift = np.uint64(MASK32), np.uint64(32)
-    for _ in range(ROUNDS):
-        p0, p1 = c0 * m0, c2 * m1
-        c0, c1, c2, c3 = (p1 >> shift) ^ c1 ^ np.uint64(k0), p1 & low, (p0 >> shift) ^ c3 ^ np.uint64(k1), p0 & low
-        k0, k1 = (k0 + WEYL[0]) & MASK32, (k1 + WEYL[1]) & MASK32
-    return c0, c1, c2, c3
+
+def philox(even: NDArray[np.uint64], odd: NDArray[np.uint64], key: tuple[int, int]) -> None:
+    """Ten rounds in place on n blocks: `even` holds words 0 and 2 of the counters, `odd` 1 and 3, both (2, n) uint64."""
+    keys = np.array([[[(k + r * w) & MASK32] for k, w in zip(key, WEYL, strict=True)] for r in range(ROUNDS)], np.uint64)
+    products = np.empty_like(even)
+    swapped = products[::-1]
+    for round_key in keys:
+        np.multiply(even, _M, out=products)
+        np.right_shift(swapped, _SHIFT, out=even)
+        even ^= odd
+        even ^= round_key
+        np.bitwise_and(swapped, _LOW, out=odd)
 
 
 def words(seed: int, offset: int, n: int) -> NDArray[np.uint32]:
     """The first n words of the draw at `offset`: word i is lane i % 4 of block i // 4, uint32, (n,)."""
-    blocks = (n + 3) // 4
-    counter = np.arange(blocks, dtype=np.uint64) + np.uint64(offset & MASK64)
+    count = blocks(n)
+    out = np.empty((count, 4), np.uint32)
     key = (seed & MASK32, (seed >> 32) & MASK32)
-    lanes = philox((counter & np.uint64(MASK32), counter >> np.uint64(32), 0, 0), key)
-    out = np.empty((blocks, 4), np.uint32)
-    for lane, values in enumerate(lanes):
-        out[:, lane] = values
+    for start in range(0, count, _CHUNK):
+        part = out[start:start + _CHUNK]
+        counter = np.arange(len(part), dtype=np.uint64) + np.uint64((offset + start) & MASK64)
+        even, odd = np.zeros((2, 2, len(part)), np.uint64)
+        np.bitwise_and(counter, _LOW, out=even[0])
+        np.right_shift(counter, _SHIFT, out=odd[0])
+        philox(even, odd, key)
+        part[:, 0::2], part[:, 1::2] = even.T, odd.T
     return out.reshape(-1)[:n]
 
 
