@@ -30,8 +30,9 @@ _CHUNK = 4096  # blocks at a time, so that the state stays in the cache
 
 
 def philox(even: NDArray[np.uint64], odd: NDArray[np.uint64], key: tuple[int, int]) -> None:
-    """Ten rounds in place on n blocks: `even` holds words 0 and 2 of the counters, `odd` 1 and 3, both (2, n) uint64."""
-    keys = np.array([[[(k + r * w) & MASK32] for k, w in zip(key, WEYL, strict=True)] for r in range(ROUNDS)], np.uint64)
+    """Ten rounds in place on n blocks: `even` holds words 0 and 2 of the counters, `odd` 1 and 3, uint64, (2, n)."""
+    (k0, k1), (w0, w1) = key, WEYL
+    keys = np.array([[[(k0 + r * w0) & MASK32], [(k1 + r * w1) & MASK32]] for r in range(ROUNDS)], np.uint64)
     products = np.empty_like(even)
     swapped = products[::-1]
     for round_key in keys:
