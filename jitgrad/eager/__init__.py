@@ -1,0 +1,4 @@
+"""Eager execution: Tensor, tape, backward. Importing this makes it the default backend of the library."""
+
+from jitgrad.eager.backend import EAGER as EAGER
+from jitgrad.eager.tensor import Tensor as Tensor

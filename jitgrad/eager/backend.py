@@ -1,0 +1,86 @@
+"""The backend of the library that computes at once and records on the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad import random
+from jitgrad.dtypes import dtype
+from jitgrad.eager import inplace, record
+from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.eager.tensor import Tensor, lift, new_tensor, wrap
+from jitgrad.ops.backend import set_default
+from jitgrad.ops.opdef import OpDef
+
+
+class EagerBackend:
+    """`jitgrad.ops.backend.Backend` on NumPy arrays."""
+
+    @staticmethod
+    def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        """Run `op`; record it where grad mode is on and an operand requires a gradient."""
+        return record.apply(op, operands, attrs)
+
+    @staticmethod
+    def lift(number: Any, d: dtype) -> Tensor:
+        """A 0-dim tensor."""
+        return lift(number, d)
+
+    @staticmethod
+    def from_data(data: Any, d: dtype | None) -> Tensor:
+        """A new leaf with a copy of `data`."""
+        return new_tensor(data, d)
+
+    @staticmethod
+    def assign(target: Tensor, value: Tensor) -> Tensor:
+        """Write `value` into the memory of `target`."""
+        return inplace.assign(target, value)
+
+    @staticmethod
+    def draw(kind: str, shape: tuple[int, ...], d: dtype, **params: Any) -> Tensor:
+        """`kind` "uniform" and "bits" from the generator; other kinds are composed of these by the library."""
+        generator = random.default_generator
+        n = 1
+        for size in shape:
+            n *= size
+        if kind == "uniform":
+            return wrap(random.uniform(*generator.advance(random.words_needed(n, d)), shape, d))  # type: ignore[no-any-return]
+        if kind == "bits":
+            return wrap(random.bits(*generator.advance(n), shape))  # type: ignore[no-any-return]
+        from jitgrad.ops.library.random import compose
+
+        return compose(kind, shape, d, **params)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def item(tensor: Tensor) -> bool | int | float:
+        """The number in a one-element tensor."""
+        return tensor.item()
+
+    @staticmethod
+    def check(condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
+        """Raise `error(message)` unless `condition`."""
+        if not condition:
+            raise error(message if isinstance(message, str) else "".join(map(str, message)))
+
+    @staticmethod
+    def check_equal(a: Any, b: Any, error: type[Exception], message: Callable[[], str]) -> None:
+        """Raise unless sizes a and b are equal."""
+        if a != b:
+            raise error(message())
+
+    @staticmethod
+    def select_number(condition: Any, if_true: Any, if_false: Any) -> Any:
+        """`if_true if condition else if_false`."""
+        return if_true if condition else if_false
+
+    @staticmethod
+    def is_grad_enabled() -> bool:
+        """Whether this thread records."""
+        return is_grad_enabled()
+
+
+EAGER = EagerBackend()
+set_default(EAGER)
+
+__all__ = ["EAGER", "EagerBackend"]

@@ -1,0 +1,403 @@
+"""The backward pass: nodes in order of decreasing number, so that all of a node's cotangents have come before it runs.
+
+Numbers grow with time and a node is younger than everything it leads to; a heap of numbers is therefore a topological
+order, and nothing recurses, however long the chain. One loop serves both orders of derivative: its values are arrays,
+or Tensors where the pass itself is recorded (`create_graph`); `_Arrays` and `_Tensors` say how to handle them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.eager.grad_mode import enable_grad, no_grad
+from jitgrad.eager.node import Edge, Node, edge_of, storage_of
+from jitgrad.eager.record import _SILENT, _restore, _silence
+from jitgrad.eager.tape import TAPE
+from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.ops.namespaces import unbroadcast
+
+Given = Tensor | Sequence[Tensor]
+
+
+class _Arrays:
+    """First order: values are ndarrays. What was summed here belongs to the engine and is added to in place."""
+
+    def __init__(self) -> None:
+        self._own: set[int] = set()
+
+    @staticmethod
+    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        return node.first_order(cotangents, needs)
+
+    @staticmethod
+    def fit(value: Any, meta: Any) -> Any:
+        if value.shape != meta.shape:
+            value = unbroadcast(np.asarray(value), meta.shape) if value.ndim else np.broadcast_to(value, meta.shape)
+        return value if value.dtype == meta.dtype else value.astype(meta.dtype)
+
+    def add(self, total: Any, value: Any) -> Any:
+        if id(total) in self._own:
+            return np.add(total, value, out=total)
+        total = total + value
+        if type(total) is np.ndarray:
+            self._own.add(id(total))
+        return total
+
+    def taken(self, value: Any) -> None:
+        """`value` leaves the engine's hands."""
+        self._own.discard(id(value))
+
+    @staticmethod
+    def wrap(value: Any) -> Tensor:
+        return wrap(value)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def unwrap(value: Tensor) -> Any:
+        return value._data
+
+    def accumulate(self, leaf: Tensor, value: Any) -> None:
+        grad = leaf._grad
+        if grad is not None:
+            if not grad._data.flags.writeable:
+                grad._data = grad._data.copy()
+            np.add(grad._data, value, out=grad._data)
+            storage_of(grad).version += 1
+            return
+        # An array that nobody else refers to is taken over, anything else copied: `.grad` must not share memory.
+        # References: `value` here, the argument of getrefcount, and the caller's variable.
+        if (type(value) is np.ndarray and value.flags.owndata and value.flags.c_contiguous and value.flags.writeable
+                and sys.getrefcount(value) <= 3):
+            leaf._grad = wrap(value)
+        else:
+            leaf._grad = wrap(np.array(value, order="C"))
+
+
+class _Tensors:
+    """`create_graph`: values are Tensors, and everything done to them is recorded."""
+
+    @staticmethod
+    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        return node.on_tape(cotangents, needs)
+
+    @staticmethod
+    def fit(value: Any, meta: Any) -> Any:
+        if value._data.shape != meta.shape:
+            if value._data.ndim:
+                value = TAPE.sum_to(value, shape=meta.shape)
+            else:
+                value = TAPE.expand(value, shape=meta.shape)
+        return value if value._data.dtype == meta.dtype else TAPE.cast(value, dtype=dtypes.from_numpy(meta.dtype))
+
+    @staticmethod
+    def add(total: Any, value: Any) -> Any:
+        return TAPE.add(total, value)
+
+    @staticmethod
+    def taken(value: Any) -> None:
+        return
+
+    @staticmethod
+    def wrap(value: Any) -> Tensor:
+        return value  # type: ignore[no-any-return]
+
+    unwrap = wrap
+
+    @staticmethod
+    def accumulate(leaf: Tensor, value: Any) -> None:
+        leaf._grad = value if leaf._grad is None else TAPE.add(leaf._grad, value)
+
+
+class _Pass:
+    """One backward pass.
+
+    Args:
+        values: how to handle cotangents.
+        wanted: None to reach every leaf; else the edges of the tensors whose gradient is asked for: nothing else is
+            computed or touched.
+        collect: keep the gradients of `wanted` in `collected` instead of adding them to `.grad`.
+    """
+
+    def __init__(self, values: _Arrays | _Tensors, keep_graph: bool, wanted: Sequence[Edge] | None, collect: bool):
+        self.values, self.keep_graph, self.collect = values, keep_graph, collect
+        self.pending: dict[Node, list[Any]] = {}
+        self.heap: list[tuple[int, Node]] = []
+        self.leaves: dict[Tensor, Any] = {}
+        self.wanted: set[Edge] = set() if wanted is None else set(wanted)
+        self.collected: dict[Edge, Any] = {}
+        self.all = wanted is None
+        self.useful: set[Any] = set()
+        self.stops: set[Node] = set()
+
+    def prune(self, roots: Sequence[Edge]) -> None:
+        """Find the nodes from which something wanted can be reached, and those where the pass need not go on."""
+        if self.all:
+            return
+        nodes: set[Node] = set()
+        stack = [r[0] for r in roots if isinstance(r[0], Node)]
+        while stack:
+            node = stack.pop()
+            if node not in nodes:
+                nodes.add(node)
+                stack.extend([e[0] for e in node.edges if e is not None and isinstance(e[0], Node)])
+        useful = self.useful = {target for target, _ in self.wanted}
+        for node in sorted(nodes, key=lambda n: n.number):
+            leads = any([e is not None and e[0] in useful for e in node.edges])
+            if node in useful and not leads:
+                self.stops.add(node)
+            elif leads:
+                useful.add(node)
+
+    def send(self, edge: Edge, value: Any) -> None:
+        """Add a cotangent to what an edge leads to."""
+        target, slot = edge
+        if isinstance(target, Node):
+            waiting = self.pending.get(target)
+            if waiting is None:
+                waiting = self.pending[target] = [None] * target.n_outputs
+                heappush(self.heap, (-target.number, target))
+            elif waiting[slot] is not None:
+                value = self.values.add(waiting[slot], value)
+            waiting[slot] = value
+        else:
+            total = self.leaves.get(target)
+            self.leaves[target] = value if total is None else self.values.add(total, value)
+
+    def run(self) -> None:
+        """Work until nothing is pending, then hand the leaves their gradients."""
+        heap, pending, everything = self.heap, self.pending, self.all
+        values, useful = self.values, self.useful
+        fit, send = values.fit, self.send
+        while heap:
+            _, node = heappop(heap)
+            cotangents = pending.pop(node)
+            if node.hooks is not None or node.retained is not None:
+                self._before(node, cotangents)
+            if not everything:
+                for slot, value in enumerate(cotangents):
+                    if value is not None and (node, slot) in self.wanted:
+                        self._found((node, slot), value)
+                if node in self.stops:
+                    continue
+            edges = node.edges
+            needs = tuple([e is not None and (everything or e[0] in useful) for e in edges])
+            metas = node.metas
+            gradients = values.run(node, cotangents, needs)
+            if node.hooks is not None and node.hooks.after:
+                gradients = self._after(node, gradients, cotangents)
+            del cotangents
+            for i, gradient in enumerate(gradients):
+                if gradient is not None and needs[i]:
+                    send(edges[i], fit(gradient, metas[i]))  # type: ignore[index,arg-type]
+            gradient = gradients = None  # type: ignore[assignment]
+            if not self.keep_graph:
+                node.release()
+        self._finish()
+
+    def _finish(self) -> None:
+        leaves = self.leaves
+        while leaves:
+            leaf = next(iter(leaves))
+            value = leaves.pop(leaf)
+            self.values.taken(value)
+            if leaf._hooks:
+                value = self._hooked(list(leaf._hooks.values()), value)
+            if self.collect:
+                self.collected[(leaf, 0)] = value
+                continue
+            self.values.accumulate(leaf, value)
+            if leaf._after_hooks:
+                for hook in list(leaf._after_hooks.values()):
+                    hook(leaf)
+
+    def _found(self, edge: Edge, value: Any) -> None:
+        if self.collect:
+            self.collected[edge] = value
+        # `backward(inputs=[non-leaf])`: its `.grad` is filled by whoever asked (see `backward`)
+        else:
+            self.collected[edge] = value
+
+    # --- hooks -------------------------------------------------------------------------------------------------
+
+    def _hooked(self, hooks: Sequence[Any], value: Any) -> Any:
+        gradient = self.values.wrap(value)
+        for hook in hooks:
+            result = hook(gradient)
+            if result is not None:
+                if not isinstance(result, Tensor):
+                    raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+                if result._data.shape != gradient._data.shape:
+                    raise RuntimeError("hook has changed the size of value")
+                gradient = result
+        return self.values.unwrap(gradient)
+
+    def _before(self, node: Node, cotangents: list[Any]) -> None:
+        if node.hooks is not None:
+            for slot, hooks in node.hooks.outputs.items():
+                if hooks and cotangents[slot] is not None:
+                    self.values.taken(cotangents[slot])
+                    cotangents[slot] = self._hooked(list(hooks.values()), cotangents[slot])
+            for hook in list(node.hooks.before.values()):
+                result = hook(self._wrapped(cotangents))
+                if result is not None:
+                    cotangents[:] = self._unwrapped(result)
+        if node.retained is not None:
+            for slot, reference in node.retained.items():
+                tensor, value = reference(), cotangents[slot]
+                if tensor is not None and value is not None:
+                    self.values.accumulate(tensor, value)
+
+    def _after(self, node: Node, gradients: Sequence[Any], cotangents: list[Any]) -> Sequence[Any]:
+        assert node.hooks is not None
+        for hook in list(node.hooks.after.values()):
+            result = hook(self._wrapped(gradients), self._wrapped(cotangents))
+            if result is not None:
+                gradients = self._unwrapped(result)
+        return gradients
+
+    def _wrapped(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([None if v is None else self.values.wrap(v) for v in values])
+
+    def _unwrapped(self, tensors: Any) -> list[Any]:
+        if isinstance(tensors, Tensor):
+            tensors = (tensors,)
+        return [None if t is None else self.values.unwrap(t) for t in tensors]
+
+
+# --- the public functions ------------------------------------------------------------------------------------------
+
+
+def _listed(given: Given) -> tuple[Tensor, ...]:
+    return (given,) if isinstance(given, Tensor) else tuple(given)
+
+
+def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]:
+    """Edge and cotangent to start with, for each output."""
+    cotangents = (None,) * len(outputs) if given is None else _listed(given)
+    if len(cotangents) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients")
+    roots = []
+    for i, (y, g) in enumerate(zip(outputs, cotangents, strict=True)):
+        edge = edge_of(y)
+        if g is None:
+            if edge is not None:
+                if y._data.size != 1:
+                    raise RuntimeError("grad can be implicitly created only for scalar outputs")
+                g = wrap(np.ones(y._data.shape, y._data.dtype))
+        elif not isinstance(g, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        elif g._data.shape != y._data.shape:
+            raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
+                               f"shape of {y.shape}.")
+        if edge is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        roots.append((edge, g))
+    return roots
+
+
+def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool, wanted: Sequence[Edge] | None,
+         collect: bool) -> _Pass:
+    values: _Arrays | _Tensors = _Tensors() if create_graph else _Arrays()
+    work = _Pass(values, keep_graph, wanted, collect)
+    work.prune([edge for edge, _ in roots])
+    for edge, g in roots:
+        if work.all or edge[0] in work.useful:
+            work.send(edge, values.fit(g, g) if create_graph else g._data)
+    if create_graph:
+        with enable_grad():
+            work.run()
+    else:
+        with no_grad():
+            token = _silence(_SILENT)
+            try:
+                work.run()
+            finally:
+                _restore(token)
+    return work
+
+
+def backward(tensors: Given, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             grad_variables: Any = None, inputs: Given | None = None) -> None:
+    """Add the gradient of the sum of `tensors` to the `.grad` of the leaves that they were computed from.
+
+    Args:
+        tensors: what to differentiate.
+        grad_tensors: a cotangent (or None, for one element) for each of them.
+        retain_graph: keep what was saved, so that backward can run again; `create_graph` by default.
+        create_graph: record the backward pass itself.
+        inputs: add to these tensors' `.grad` only.
+
+    Raises:
+        RuntimeError: torch's errors, with torch's words.
+    """
+    outputs = _listed(tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    wanted: list[Edge] | None = None
+    targets: tuple[Tensor, ...] = ()
+    if inputs is not None:
+        targets = _listed(inputs)
+        if not targets:
+            raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+        wanted = []
+        for i, x in enumerate(targets):
+            edge = edge_of(x)
+            if edge is None:
+                raise RuntimeError(f"One of the differentiated Tensors (number {i}) does not require grad")
+            wanted.append(edge)
+    roots = _roots(outputs, grad_tensors if grad_tensors is not None else grad_variables)
+    work = _run(roots, keep, create_graph, wanted, collect=False)
+    for x, edge in zip(targets, wanted or (), strict=True):
+        value = work.collected.get(edge)
+        if value is not None and isinstance(edge[0], Node) and not x._retains:
+            work.values.accumulate(x, value)
+
+
+def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False, allow_unused: bool | None = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
+    """The gradients of the sum of `outputs` with respect to `inputs`, leaves or not; no `.grad` changes.
+
+    Args:
+        outputs, grad_outputs, retain_graph, create_graph: as for `backward`.
+        inputs: with respect to what.
+        allow_unused: None instead of an error for an input that the outputs do not depend on.
+        materialize_grads: zeros for such an input.
+
+    Raises:
+        RuntimeError: torch's errors, with torch's words.
+    """
+    if is_grads_batched:
+        raise NotImplementedError("is_grads_batched is not available: call grad once per cotangent")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                         "allow_unused=False.")
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    targets = _listed(inputs)
+    wanted: list[Edge] = []
+    for x in targets:
+        edge = edge_of(x)
+        if edge is None:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        wanted.append(edge)
+    roots = _roots(_listed(outputs), grad_outputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    work = _run(roots, keep, create_graph, wanted, collect=True)
+    results: list[Tensor | None] = []
+    for i, (x, edge) in enumerate(zip(targets, wanted, strict=True)):
+        value = work.collected.get(edge)
+        if value is not None:
+            results.append(value if create_graph else wrap(np.array(value, order="C")))
+        elif materialize_grads:
+            results.append(wrap(np.zeros_like(x._data)))
+        elif allow_unused:
+            results.append(None)
+        else:
+            raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
+                               "Set allow_unused=True if this is the desired behavior.")
+    return tuple(results)

@@ -1,0 +1,134 @@
+"""Tensors as text, in torch's format.
+
+Source: torch/_tensor_str.py (precision 4, 1000 elements before summarising, 3 at each edge, 80 columns).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad import dtypes
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+PRECISION, THRESHOLD, EDGE, COLUMNS = 4, 1000, 3, 80
+
+
+class _Formatter:
+    """How the elements of one tensor are printed: all as ints, with a fixed point, or in scientific notation."""
+
+    def __init__(self, values: np.ndarray[Any, Any]):
+        self.floating = values.dtype.kind == "f"
+        self.as_int, self.scientific, self.width = True, False, 1
+        flat = values.reshape(-1)
+        if not self.floating:
+            self.width = max((len(str(v)) for v in flat.tolist()), default=1)
+            return
+        wide = flat.astype(np.float64)
+        nonzero = wide[np.isfinite(wide) & (wide != 0)]
+        if not nonzero.size:
+            if not np.isfinite(wide).all():
+                self.width = max(self.width, *(len(f"{v:.0f}") for v in wide.tolist()))
+            return
+        sizes = np.abs(nonzero)
+        high, low = float(sizes.max()), float(sizes.min())
+        self.as_int = bool((nonzero == np.ceil(nonzero)).all())
+        if self.as_int:
+            self.scientific = high / low > 1000.0 or high > 1.0e8
+            form = (lambda v: f"{v:.{PRECISION}e}") if self.scientific else (lambda v: f"{v:.0f}")
+            self.width = max(len(form(v)) for v in nonzero.tolist()) + (not self.scientific)
+        else:
+            self.scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
+            kind = "e" if self.scientific else "f"
+            self.width = max(len(f"{v:.{PRECISION}{kind}}") for v in nonzero.tolist())
+
+    def __call__(self, value: Any) -> str:
+        if not self.floating:
+            return str(value).rjust(self.width)
+        if self.scientific:
+            text = f"{value:.{PRECISION}e}"
+        elif self.as_int:
+            text = f"{value:.0f}"
+            if math.isfinite(value):
+                text += "."
+        else:
+            text = f"{value:.{PRECISION}f}"
+        return text.rjust(self.width)
+
+
+def _row(values: list[str], indent: int, width: int) -> str:
+    per_line = max(1, (COLUMNS - indent) // (width + 2))
+    lines = [values[i:i + per_line] for i in range(0, len(values), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join([", ".join(line) for line in lines]) + "]"
+
+
+def _body(array: np.ndarray[Any, Any], indent: int, summarize: bool, form: _Formatter) -> str:
+    if array.ndim == 0:
+        return form(array.item())
+    n = array.shape[0]
+    cut = summarize and n > 2 * EDGE
+    if array.ndim == 1:
+        if cut:
+            values = [form(v) for v in array[:EDGE].tolist()] + [" ..."] + [form(v) for v in array[-EDGE:].tolist()]
+        else:
+            values = [form(v) for v in array.tolist()]
+        return _row(values, indent, form.width)
+    if cut:
+        slices = [_body(array[i], indent + 1, summarize, form) for i in range(EDGE)] + ["..."]
+        slices += [_body(array[i], indent + 1, summarize, form) for i in range(n - EDGE, n)]
+    else:
+        slices = [_body(array[i], indent + 1, summarize, form) for i in range(n)]
+    return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(slices) + "]"
+
+
+def _visible(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The elements that a summary shows: they alone decide the format."""
+    for axis, n in enumerate(array.shape):
+        if n > 2 * EDGE:
+            array = np.concatenate([array.take(range(EDGE), axis), array.take(range(n - EDGE, n), axis)], axis)
+    return array
+
+
+def array_text(array: np.ndarray[Any, Any], indent: int = 0) -> str:
+    """The elements between brackets."""
+    summarize = array.size > THRESHOLD
+    form = _Formatter(_visible(array) if summarize else array)
+    return _body(array, indent, summarize, form)
+
+
+def to_text(t: Tensor) -> str:
+    """`tensor([...], dtype=..., grad_fn=<...>)` as torch prints it."""
+    prefix = "tensor("
+    array = t._data
+    suffixes = []
+    d = t.dtype
+    default = d is dtypes.get_default_dtype() or d in (dtypes.int64, dtypes.bool_)
+    if not array.size:
+        if array.ndim != 1:
+            suffixes.append(f"size=({', '.join(map(str, array.shape))})")
+        if d is not dtypes.get_default_dtype():
+            suffixes.append(f"dtype={d!r}")
+        body = "[]"
+    else:
+        if not default:
+            suffixes.append(f"dtype={d!r}")
+        body = array_text(array, len(prefix))
+    node = t.grad_fn
+    if node is not None:
+        suffixes.append(f"grad_fn=<{node.name()}>")
+    elif t.requires_grad:
+        suffixes.append("requires_grad=True")
+    text = prefix + body
+    length = len(text) - text.rfind("\n") + 1
+    for suffix in suffixes:
+        if length + len(suffix) + 2 > COLUMNS:
+            text += ",\n" + " " * len(prefix) + suffix
+            length = len(prefix) + len(suffix)
+        else:
+            text += ", " + suffix
+            length += len(suffix) + 2
+    return text + ")"

@@ -1,0 +1,154 @@
+"""Whether operations are recorded: a state of the thread, with torch's context managers and decorators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar, overload
+
+Fn = TypeVar("Fn", bound=Callable[..., Any])
+
+
+class _Mode(threading.local):
+    enabled = True
+    inference = False
+
+
+#: `mode.enabled`: operations are recorded; `mode.inference`: new tensors are inference tensors
+mode = _Mode()
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations of this thread are recorded."""
+    return mode.enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return mode.inference
+
+
+class _Scope:
+    """A context manager that sets the mode of its thread, and a decorator. Scopes may be entered again and again."""
+
+    def __init__(self, enabled: bool, inference: bool | None = None):
+        self._enabled, self._inference = enabled, inference
+        self._before: list[tuple[bool, bool]] = []
+
+    def _clone(self) -> _Scope:
+        return _Scope(self._enabled, self._inference)
+
+    def __enter__(self) -> None:
+        self._before.append((mode.enabled, mode.inference))
+        mode.enabled = self._enabled
+        if self._inference is not None:
+            mode.inference = self._inference
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        mode.enabled, mode.inference = self._before.pop()
+
+    def __call__(self, function: Fn) -> Fn:
+        """`function`, each call (or each step, for a generator function) in this mode."""
+        if inspect.isgeneratorfunction(function):
+            return _generator(function, self._clone)  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self._clone():
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+
+def _generator(function: Callable[..., Any], scope: Callable[[], _Scope]) -> Callable[..., Any]:
+    """The body runs in the mode, what happens between its steps does not."""
+    @functools.wraps(function)
+    def steps(*args: Any, **kwargs: Any) -> Any:
+        with scope():
+            generator = function(*args, **kwargs)
+        advance: Callable[[], Any] = functools.partial(next, generator)
+        while True:
+            try:
+                with scope():
+                    item = advance()
+            except StopIteration as stop:
+                return stop.value
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with scope():
+                    generator.close()
+                raise
+            except BaseException as error:
+                advance = functools.partial(generator.throw, error)
+            else:
+                advance = functools.partial(generator.send, sent)
+
+    return steps
+
+
+class no_grad(_Scope):  # noqa: N801  (torch's name)
+    """Operations are not recorded: `with no_grad():`, `@no_grad()` or `@no_grad`."""
+
+    @overload
+    def __new__(cls) -> no_grad: ...
+    @overload
+    def __new__(cls, function: Fn) -> Fn: ...
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else cls()(function)
+
+    def __init__(self, function: None = None):
+        super().__init__(False)
+
+
+class enable_grad(_Scope):  # noqa: N801
+    """Operations are recorded: `with enable_grad():`, `@enable_grad()` or `@enable_grad`."""
+
+    @overload
+    def __new__(cls) -> enable_grad: ...
+    @overload
+    def __new__(cls, function: Fn) -> Fn: ...
+    def __new__(cls, function: Any = None) -> Any:
+        return super().__new__(cls) if function is None else cls()(function)
+
+    def __init__(self, function: None = None):
+        super().__init__(True)
+
+
+class set_grad_enabled(_Scope):  # noqa: N801
+    """Recording on or off, from the call on; as a context manager until the block ends."""
+
+    def __init__(self, mode: bool):
+        super().__init__(bool(mode))
+        self._outer = globals()["mode"].enabled
+        globals()["mode"].enabled = bool(mode)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._before[-1] = (self._outer, self._before[-1][1])
+
+    def __call__(self, function: Fn) -> Fn:
+        mode.enabled = self._outer  # a decorator changes the mode inside the function only
+        return super().__call__(function)
+
+
+class inference_mode(_Scope):  # noqa: N801
+    """Nothing is recorded, and tensors made inside can never take part in recorded computation."""
+
+    @overload
+    def __new__(cls, mode: bool = True) -> inference_mode: ...
+    @overload
+    def __new__(cls, mode: Fn) -> Fn: ...
+    def __new__(cls, mode: Any = True) -> Any:
+        return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
+
+    def __init__(self, mode: bool = True):
+        super().__init__(not mode, mode)
+
+
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "mode", "no_grad",
+           "set_grad_enabled"]

@@ -1,0 +1,211 @@
+"""In-place writes: what they do to memory, to versions, and to the history of bases and views.
+
+The history of a view is derived from its base's. A write to a view gives the *base* a new node, `CopySlices`: the old
+base with the written part replaced. Every view of the base finds, by the version of the storage, that its own node is
+out of date, and replays its path of view ops from the base when next asked (`refresh`). This is torch's scheme.
+Source: torch/csrc/autograd/functions/tensor.cpp (CopySlices), torch/csrc/autograd/variable.cpp (rebase_history).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad.eager import record
+from jitgrad.eager.grad_mode import enable_grad, mode
+from jitgrad.eager.node import Node, Storage, storage_of
+from jitgrad.eager.tape import TAPE
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
+NO_GRAD_VIEW = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that this use case "
+    "is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace "
+    "either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside (if you want "
+    "the inplace to be tracked).")
+OVERLAP = ("unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+           "Please clone() the tensor before performing the operation.")
+INFERENCE = ("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+             "normal tensor before doing inplace update.")
+
+
+def assign(target: Tensor, value: Tensor) -> Tensor:
+    """Write `value`, of the same shape and dtype, into the memory of `target`, with torch's rules; returns target.
+
+    Raises RuntimeError for a leaf that requires grad (or a view of one) in grad mode, for memory in which elements
+    overlap, and for inference tensors outside inference mode.
+    """
+    tracked = mode.enabled and (target.requires_grad or value.requires_grad)
+    if tracked:
+        _require_writable_history(target)
+        if value._node is not None and target._storage is not None:
+            _keep_overwritten(target, target._storage, value._node)
+    array = target._data
+    if target._inference and not mode.inference:
+        raise RuntimeError(INFERENCE)
+    if not array.flags.writeable:
+        _make_writable(array)
+    np.copyto(array, value._data, casting="no")
+    if tracked:
+        rebase(target, value)
+    else:
+        storage_of(target).version += 1
+    return target
+
+
+def _require_writable_history(target: Tensor) -> None:
+    origin = target._base if target._base is not None else target._origin
+    if target._origin is not None:
+        raise RuntimeError(NO_GRAD_VIEW)
+    if target.requires_grad:
+        if origin is not None and origin._node is None:
+            raise RuntimeError(VIEW_OF_LEAF)
+        if target.grad_fn is None:
+            raise RuntimeError(LEAF)
+
+
+#: how many nodes an in-place op may be made of
+STEPS = 16
+
+
+def _keep_overwritten(target: Tensor, storage: Storage, last: Node) -> None:
+    """Copy what the in-place op itself saved of the memory that it is about to overwrite: `x.mul_(w)` saves x.
+
+    The op's nodes end in `last` and carry the newest numbers; the search stops at the target's own history, so that
+    what was saved before the op keeps raising torch's error.
+    """
+    oldest, stop = last.number - STEPS, target._node
+    stack, seen = [last], {last}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, record.OpNode):
+            node.keep_copies(storage)
+        for edge in node.edges:
+            if edge is not None and isinstance(edge[0], Node):
+                below = edge[0]
+                if below is not stop and below not in seen and below.number > oldest:
+                    seen.add(below)
+                    stack.append(below)
+
+
+def _make_writable(array: np.ndarray[Any, Any]) -> None:
+    """Unlock a view that NumPy made read-only although no two elements share memory (an `expand` that repeats none)."""
+    if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+        raise RuntimeError(OVERLAP)
+    try:
+        array.flags.writeable = True
+    except ValueError:
+        raise RuntimeError("the memory of this tensor is read-only: it belongs to a read-only ndarray") from None
+
+
+def rebase(target: Tensor, value: Tensor) -> None:
+    """Count a write to `target`, and give it the history of `value` (whose elements it now holds)."""
+    from jitgrad.eager.tensor import move_retained
+
+    base = target._base
+    changed = target if base is None else base
+    # edges first: `value` may be a view of the same memory, whose history is that of before the write
+    node = Overwrite(target, value) if base is None else CopySlices(base, target, value)
+    storage_of(target).version += 1
+    before, slot = changed._node, changed._slot
+    node.attach(changed)
+    move_retained(changed, before, slot)
+    if base is not None:
+        refresh(target)
+
+
+def refresh(view: Tensor) -> None:
+    """Give a view the history that follows from its base's: its view ops, recorded again."""
+    from jitgrad.eager.tensor import move_retained
+
+    t = view._base
+    assert t is not None
+    before, slot = view._node, view._slot
+    with enable_grad():
+        for op, attrs in view._path:
+            t = record.apply(op, (t,), attrs)
+    view._node, view._slot, view._needs = t._node, t._slot, True
+    view._seen = storage_of(view).version
+    move_retained(view, before, slot)
+
+
+class Overwrite(Node):
+    """A tensor that was overwritten as a whole: what it was gets a zero gradient, the new value gets it all."""
+
+    __slots__ = ()
+
+    def __init__(self, target: Tensor, value: Tensor):
+        self.begin((target, value))
+        if value._node is not None and self.edges[0] in value._node.edges:
+            self.edges = (None, self.edges[1])  # the new value was computed from the old: zeros would add nothing
+
+    def name(self) -> str:
+        return "CopyBackward"
+
+    def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        (g,) = cotangents
+        return [np.zeros_like(g) if needs[0] else None, g]
+
+    def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        (g,) = cotangents
+        return [TAPE.zeros_like(g) if needs[0] else None, g]
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+
+class CopySlices(Node):
+    """A base of which a view was overwritten: a zero gradient for the old part, the view's gradient for the new."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, base: Tensor, view: Tensor, value: Tensor):
+        self.begin((base, value))
+        self.path = view._path
+
+    def name(self) -> str:
+        return "CopySlices"
+
+    def _view(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        for op, attrs in self.path:
+            assert op.impl is not None
+            array = op.impl(np, array, **attrs)
+        return array
+
+    def _written(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        """Which elements of the base the view covers; through element numbers, whatever the base's layout."""
+        numbers = np.arange(int(np.prod(shape))).reshape(shape)
+        mask = np.zeros(numbers.size, bool)
+        mask[self._view(numbers).reshape(-1)] = True
+        return mask.reshape(shape)
+
+    def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        (g,) = cotangents
+        rest = None
+        if needs[0]:
+            rest = np.array(g, order="C")
+            part = self._view(rest)
+            if np.may_share_memory(part, rest):
+                if not part.flags.writeable:
+                    part.flags.writeable = True
+                part[...] = 0
+            else:
+                rest[self._written(g.shape)] = 0
+        return [rest, self._view(g) if needs[1] else None]
+
+    def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        from jitgrad.eager.tensor import wrap
+
+        (g,) = cotangents
+        part = g
+        for op, attrs in self.path:
+            part = record.apply(op, (part,), attrs)
+        return [TAPE.where(wrap(self._written(g._data.shape)), 0.0, g) if needs[0] else None, part]
+
+    def release(self) -> None:
+        """Nothing is kept."""

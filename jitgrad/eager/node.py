@@ -1,0 +1,256 @@
+"""Nodes of the tape: what was done, what it read, and how a cotangent goes through it.
+
+A tensor with history has `_node` and `_slot`: the node and the number of its output that the tensor is. A node holds one
+*edge* per operand that may get a cotangent: `(node, slot)` of the operand's own history, `(leaf, 0)` for a leaf tensor,
+None for an operand that needs none. Nodes never hold their outputs, so that a graph dies with its last tensor.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+Array = NDArray[Any]
+Edge = tuple[Union["Node", "Tensor"], int]
+Hook = Callable[..., Any]
+
+#: numbers grow with time: a node's is larger than those of all nodes that it leads to
+next_number = itertools.count(1).__next__
+_hook_ids = itertools.count().__next__
+
+SECOND_BACKWARD = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after they have already been "
+    "freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). Specify "
+    "retain_graph=True if you need to backward through the graph a second time or if you need to access saved tensors "
+    "after calling backward.")
+
+
+class Storage:
+    """What tensors that share memory share besides it: the number of in-place writes so far."""
+
+    __slots__ = ("version",)
+
+    def __init__(self, version: int = 0):
+        self.version = version
+
+
+class Meta:
+    """Shape and NumPy dtype of an operand whose elements its derivative does not read."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]):
+        self.shape, self.dtype = shape, dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook away; also a context manager."""
+
+    def __init__(self, hooks: dict[int, Hook], hook: Hook):
+        self.id = _hook_ids()
+        self._hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away; a second call does nothing."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+class Node:
+    """One step of the tape, made by hand: a scripted call, a custom Function, an in-place write of a view.
+
+    Args:
+        name: what `grad_fn` shows, "Backward" included.
+        inputs: the operands in order, Tensors or None; those that require no gradient may be given too.
+        backward: first order. Takes one cotangent per output (an ndarray of the output's shape and dtype, or None
+            where nothing reached that output) and returns one gradient per input: an ndarray that broadcasts from the
+            input's shape, or None where the input was not reached (a leaf's `.grad` then stays as it was). What it
+            gets and returns is read-only from then on. It must not be called again once the node is released.
+        backward_tape: the same on Tensors, for `create_graph=True`; runs with grad mode on, and what it computes has
+            history. None: the node refuses a second derivative.
+        n_outputs: how many outputs may get a cotangent: the length of the lists above.
+        saved: Tensors whose memory `backward` reads again. One that was changed in place by then is torch's error.
+
+    Give outputs their history with `attach`. Without `retain_graph` the node drops `backward` and `backward_tape`
+    (and with them all that they hold) after use, and a second backward raises torch's error.
+    """
+
+    __slots__ = ("__weakref__", "_backward", "_backward_tape", "edges", "hooks", "metas", "n_outputs", "number",
+                 "retained", "title", "versions")
+
+    def __init__(self, name: str, inputs: Sequence[Tensor | None], backward: Callable[[list[Any]], Sequence[Any]],
+                 backward_tape: Callable[[list[Any]], Sequence[Any]] | None = None, *, n_outputs: int = 1,
+                 saved: Sequence[Tensor] = ()):
+        self.begin(inputs, n_outputs)
+        self.title = name
+        self._backward: Callable[[list[Any]], Sequence[Any]] | None = backward
+        self._backward_tape = backward_tape
+        self.versions: tuple[Version, ...] = tuple([version_of(x) for x in saved])
+
+    def begin(self, inputs: Sequence[Tensor | None], n_outputs: int = 1) -> None:
+        """What every node has: its number, and where the gradients of its inputs go."""
+        self.number = next_number()
+        self.edges: tuple[Edge | None, ...] = tuple([None if x is None else edge_of(x) for x in inputs])
+        #: shape and dtype of each input: its gradient is summed and cast to them
+        self.metas: tuple[Any, ...] | None = tuple(
+            [None if x is None else Meta(x._data.shape, x._data.dtype) for x in inputs])
+        self.n_outputs = n_outputs
+        self.hooks: Hooks | None = None
+        self.retained: dict[int, weakref.ref[Tensor]] | None = None
+
+    def attach(self, tensor: Tensor, slot: int = 0) -> Tensor:
+        """Make `tensor`, new and without history, output number `slot` of this node; returns it."""
+        tensor._node, tensor._slot, tensor._needs = self, slot, True
+        if slot >= self.n_outputs:
+            self.n_outputs = slot + 1
+        return tensor
+
+    def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        """Gradients of the inputs, as arrays; entries that `needs` does not mark may be missing."""
+        if self._backward is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        self.check_versions()
+        return self._backward(cotangents)
+
+    def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        """Gradients of the inputs, as Tensors with history."""
+        if self._backward is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        if self._backward_tape is None:
+            raise RuntimeError(f"{self.name()} has no derivative of its own: create_graph=True cannot go through it")
+        self.check_versions()
+        return self._backward_tape(cotangents)
+
+    def release(self) -> None:
+        """Drop what was kept for backward."""
+        if self._backward is not None:
+            self._backward = self._backward_tape = None
+            self.versions = ()
+
+    def check_versions(self) -> None:
+        """Raise torch's error if a saved tensor was changed in place."""
+        for storage, version, array, origin, slot in self.versions:
+            if storage.version != version:
+                raise changed(array, origin, slot, version, storage.version)
+
+    # --- what users see ----------------------------------------------------------------------------------------
+
+    def name(self) -> str:
+        """What was done, "Backward" included."""
+        return self.title
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes that this one leads to, as in torch: `(None, 0)` where an operand needs no gradient."""
+        found = []
+        for edge in self.edges:
+            if edge is None:
+                found.append((None, 0))
+            else:
+                target, slot = edge
+                found.append((target if isinstance(target, Node) else AccumulateGrad(target), slot))
+        return tuple(found)
+
+    def register_hook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_inputs, grad_outputs)` after this node's backward; a result replaces grad_inputs."""
+        return RemovableHandle(self.own_hooks().after, hook)
+
+    def register_prehook(self, hook: Hook) -> RemovableHandle:
+        """Call `hook(grad_outputs)` before this node's backward; a result replaces grad_outputs."""
+        return RemovableHandle(self.own_hooks().before, hook)
+
+    def own_hooks(self) -> Hooks:
+        """This node's hooks, made on demand."""
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return self.hooks
+
+
+class Hooks:
+    """Hooks of a node: on its outputs (tensor hooks, by slot), before and after its backward."""
+
+    __slots__ = ("after", "before", "outputs")
+
+    def __init__(self) -> None:
+        self.outputs: dict[int, dict[int, Hook]] = {}
+        self.before: dict[int, Hook] = {}
+        self.after: dict[int, Hook] = {}
+
+
+class AccumulateGrad:
+    """Where a gradient leaves the graph: the `next_functions` entry of a leaf."""
+
+    __slots__ = ("variable",)
+    next_functions: tuple[tuple[Any, int], ...] = ()
+
+    def __init__(self, variable: Tensor):
+        self.variable = variable
+
+    def name(self) -> str:
+        """As torch calls it."""
+        return "AccumulateGrad"
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+
+# --- tensors as the tape sees them ---------------------------------------------------------------------------------
+
+
+def edge_of(x: Tensor) -> Edge | None:
+    """Where a cotangent of `x` goes; None if x needs none."""
+    base = x._base
+    if base is not None and base._needs and (x._node is None or x._seen != x._storage.version):
+        x._refresh()
+    if x._node is not None:
+        return (x._node, x._slot)
+    return (x, 0) if x._needs else None
+
+
+def storage_of(x: Tensor) -> Storage:
+    """The storage of `x`, made on demand."""
+    storage = x._storage
+    if storage is None:
+        storage = x._storage = Storage()
+    return storage
+
+
+#: storage, its version when saved, the array, and whose output (node and slot) it was
+Version = tuple[Storage, int, Array, "Node | None", int]
+
+
+def version_of(x: Tensor) -> Version:
+    """What to check, and to say, before x's memory is read again."""
+    storage = storage_of(x)
+    return storage, storage.version, x._data, x._node, x._slot
+
+
+def changed(array: Array, origin: Node | None, slot: int, expected: int, found: int) -> RuntimeError:
+    """torch's error for a saved value that was overwritten."""
+    where = "" if origin is None else f", which is output {slot} of {origin.name()},"
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[{array.dtype} {list(array.shape)}]{where} is at version {found}; expected version {expected} instead. Hint: "
+        "the value was saved when the graph was recorded; write `.clone()` before the in-place operation, or do it out "
+        "of place.")

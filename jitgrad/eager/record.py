@@ -1,0 +1,312 @@
+"""Running a row of the op table on Tensors, and recording it: the hot path of eager execution.
+
+What never changes for a row (its function on arrays, whether it is a view, which operands its derivative reads for a
+given set of operands that need gradients) is worked out once and kept in a `Plan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.eager.grad_mode import mode
+from jitgrad.eager.node import (
+    SECOND_BACKWARD,
+    Array,
+    Meta,
+    Node,
+    Storage,
+    changed,
+    edge_of,
+    next_number,
+    storage_of,
+)
+from jitgrad.ops.checks import C
+from jitgrad.ops.namespaces import ArrayNamespace
+from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, RANDOM, VIEW, OpDef
+from jitgrad.ops.rules import partial_vjp
+from jitgrad.ops.saved import saved
+from jitgrad.ops.types import TensorType
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+ARRAYS = ArrayNamespace(np)
+
+INFERENCE_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
+    "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
+    "`no_grad()` instead of `inference_mode()`.")
+
+# --- floating-point warnings ---------------------------------------------------------------------------------------
+
+try:  # setting NumPy's context variable itself costs a quarter of `with np.errstate(all="ignore")`
+    from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
+
+    _SILENT = _make_extobj(divide="ignore", over="ignore", under="ignore", invalid="ignore")
+    _silence, _restore = _extobj_contextvar.set, _extobj_contextvar.reset
+except ImportError:  # a NumPy that moved it
+    _SILENT = None
+
+    def _silence(state: None) -> Any:
+        context = np.errstate(all="ignore")
+        context.__enter__()
+        return context
+
+    def _restore(context: Any) -> None:
+        context.__exit__(None, None, None)
+
+
+# --- plans ---------------------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """What eager knows about a row.
+
+    Attributes:
+        run: the op on arrays.
+        node: the class of its tape nodes; None where it has no derivative.
+        decompose: differentiable only through its parts.
+        view: a result may share memory with the operand.
+        silent: computes nothing, so that NumPy cannot warn.
+        numbers: operands are Python numbers.
+    """
+
+    __slots__ = ("decompose", "node", "numbers", "op", "run", "silent", "view", "_reads")
+
+    def __init__(self, op: OpDef):
+        self.op = op
+        self.run: Callable[..., Any] = ARRAYS.bind(op)
+        differentiable = op.vjp is not NONDIFF
+        self.decompose = op.vjp is None and op.compose is not None
+        self.node: type[OpNode] | None = None
+        if differentiable and not self.decompose:
+            title = "".join(part.capitalize() for part in op.name.replace(".", "_").split("_")) + "Backward"
+            self.node = type(title, (OpNode,), {"__slots__": (), "op": op, "__module__": OpNode.__module__})
+        self.view = op.kind is VIEW
+        self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
+        self.numbers = op.name == "fill" or op.kind is RANDOM
+        self._reads: dict[Any, tuple[tuple[bool, ...], tuple[bool, ...]]] = {}
+
+    def reads(self, needs: tuple[bool, ...], arrays: Sequence[Array],
+              attrs: dict[str, Any]) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
+        """(which operands, which results) the derivative reads when the cotangents in `needs` are asked for."""
+        found = self._reads.get(needs)
+        if found is None:
+            types = [TensorType(dtypes.from_numpy(a.dtype), a.shape) for a in arrays]
+            facts = saved(self.op, needs, types=types, attrs=attrs) if self.op.arity is None else saved(self.op, needs)
+            found = self._reads[needs] = (facts.xs, facts.ys if facts.y else ())
+        return found
+
+
+def plan_of(op: OpDef) -> Plan:
+    """The plan of a row, made on its first use."""
+    plan: Plan | None = op.cache.get("eager")
+    if plan is None:
+        plan = op.cache["eager"] = Plan(op)
+    return plan
+
+
+# --- nodes ---------------------------------------------------------------------------------------------------------
+
+
+class OpNode(Node):
+    """A row of the table on the tape. A subclass per row carries `op`, so that `grad_fn` shows its name.
+
+    `metas` holds one entry per operand: the array where the derivative reads it, else its `Meta`. `ys` holds the
+    results likewise; it is empty where the op has one result that is not read. `checks` has (storage, version when
+    saved, operand number or -1 - result number) for every array in them.
+    """
+
+    __slots__ = ("attrs", "checks", "ys")
+    op: OpDef
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    def _open(self) -> tuple[Any, ...]:
+        xs = self.metas
+        if xs is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        for storage, version, index in self.checks:
+            if storage.version != version:
+                if index < 0:
+                    raise changed(self.ys[-1 - index], self, -1 - index, version, storage.version)
+                edge = self.edges[index]
+                origin, slot = edge if edge is not None else (None, 0)
+                raise changed(xs[index], origin if isinstance(origin, Node) else None, slot, version, storage.version)
+        return xs
+
+    def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        xs = self._open()
+        g: Any = cotangents[0]
+        y: Any
+        if self.n_outputs > 1:
+            g, y = tuple(cotangents), self.ys
+        else:
+            y = self.ys[0] if self.ys else g  # an unread result is known by its type, which is g's
+        return partial_vjp(self.op.vjp, needs, ARRAYS, g, y, xs, self.attrs)  # type: ignore[arg-type]
+
+    def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        from jitgrad.eager.tape import TAPE
+
+        xs = [self._operand(i, x) for i, x in enumerate(self._open())]
+        g: Any = cotangents[0]
+        y: Any
+        if self.n_outputs > 1:
+            g, y = tuple(cotangents), tuple([self._result(i, a) for i, a in enumerate(self.ys)])
+        else:
+            y = self._result(0, self.ys[0]) if self.ys else g
+        return partial_vjp(self.op.vjp, needs, TAPE, g, y, xs, self.attrs)  # type: ignore[arg-type]
+
+    def _operand(self, index: int, x: Any) -> Any:
+        """Operand `index` as a Tensor with its history, or its type."""
+        if type(x) is Meta:
+            return TensorType(dtypes.from_numpy(x.dtype), x.shape)
+        edge = self.edges[index]
+        if edge is None:
+            return _wrap(x)
+        target, slot = edge
+        return target.attach(_wrap(x), slot) if isinstance(target, Node) else target
+
+    def _result(self, slot: int, y: Any) -> Any:
+        if type(y) is Meta:
+            return TensorType(dtypes.from_numpy(y.dtype), y.shape)
+        return self.attach(_wrap(y), slot) if y.dtype.kind == "f" else _wrap(y)
+
+    def keep_copies(self, storage: Storage) -> None:
+        """Replace saved operands in the memory of `storage`, which is about to be overwritten, by copies."""
+        for k, (saved_in, version, index) in enumerate(self.checks):
+            if saved_in is storage and version == storage.version and index >= 0 and self.metas is not None:
+                metas, checks = list(self.metas), list(self.checks)
+                metas[index] = metas[index].copy()
+                checks[k] = (Storage(), 0, index)
+                self.metas, self.checks = tuple(metas), tuple(checks)
+
+    def release(self) -> None:
+        if self.checks:  # something was saved; a node that needs only shapes can be used again, as in torch
+            self.metas = None
+            self.checks = ()
+            self.ys = ()
+
+
+_wrap: Callable[[Any], Tensor]
+
+
+def install(wrap: Callable[[Any], Tensor]) -> None:
+    """Called once by `tensor.py`: how an array becomes a Tensor."""
+    global _wrap
+    _wrap = wrap
+
+
+# --- running -------------------------------------------------------------------------------------------------------
+
+
+def explain(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
+    """Raise torch's error for operands that NumPy refused, if the row's check knows one."""
+    if op.check is not None:
+        types = [TensorType(dtypes.from_numpy(t._data.dtype), t._data.shape) for t in operands]
+        op.check(C, *types, **attrs)
+
+
+def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Run `op` on Tensors; record it where grad mode is on and an operand requires a gradient."""
+    plan = op.cache.get("eager") or plan_of(op)
+    if plan.numbers:
+        return _wrap(np.asarray(plan.run(*operands, **attrs)))
+    arrays = [t._data for t in operands]
+    tracked = False
+    if mode.enabled:
+        for t in operands:
+            if t._needs or (t._base is not None and t._base._needs):
+                if plan.decompose:
+                    from jitgrad.eager.tape import TAPE
+
+                    return TAPE.expand_composite(op, operands, attrs)
+                tracked = plan.node is not None
+                break
+    try:
+        if plan.silent:
+            out = plan.run(*arrays, **attrs)
+        else:
+            token = _silence(_SILENT)
+            try:
+                out = plan.run(*arrays, **attrs)
+            finally:
+                _restore(token)
+    except (ValueError, IndexError, TypeError):
+        explain(op, operands, attrs)
+        raise
+    if type(out) is tuple:
+        outs = [_wrap(a) for a in out]
+        if tracked:
+            record(plan, operands, arrays, attrs, outs)
+        return tuple(outs)
+    result = _wrap(out)
+    if plan.view:
+        base = result._data.base
+        if base is not None and (base is arrays[0] or base is arrays[0].base):
+            _link(result, operands[0], op, attrs)
+    if tracked and result._data.dtype.kind == "f":
+        record(plan, operands, arrays, attrs, (result,))
+    return result
+
+
+def _link(view: Tensor, x: Tensor, op: OpDef, attrs: dict[str, Any]) -> None:
+    """Make `view` a view of `x`: same storage, and a way to find its history after in-place writes."""
+    view._storage = storage = x._storage or storage_of(x)
+    if x._origin is not None or not mode.enabled:
+        view._origin = x if x._origin is None else x._origin
+        return
+    if x._base is not None:
+        view._base, view._path = x._base, (*x._path, (op, attrs))
+    else:
+        view._base, view._path = x, ((op, attrs),)
+    view._seen = storage.version
+
+
+def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Array], attrs: dict[str, Any],
+           outs: Sequence[Tensor]) -> None:
+    """Put a node on the tape whose outputs are `outs`."""
+    edges = tuple([edge_of(t) for t in operands])
+    needs = tuple([e is not None for e in edges])
+    read_xs, read_ys = plan._reads.get(needs) or plan.reads(needs, arrays, attrs)
+    node_type = plan.node
+    assert node_type is not None
+    node = node_type.__new__(node_type)
+    checks: list[tuple[Storage, int, int]] = []
+    xs: list[Any] = []
+    for i, read in enumerate(read_xs):
+        a = arrays[i]
+        if read:
+            t = operands[i]
+            if t._inference:
+                raise RuntimeError(INFERENCE_SAVED)
+            storage = t._storage or storage_of(t)
+            checks.append((storage, storage.version, i))
+            xs.append(a)
+        else:
+            xs.append(Meta(a.shape, a.dtype))
+    node.number = next_number()
+    node.edges, node.attrs, node.metas = edges, attrs, tuple(xs)
+    node.n_outputs = len(outs)
+    node.hooks = node.retained = None
+    if read_ys or len(outs) > 1:
+        ys: list[Any] = []
+        for k, t in enumerate(outs):
+            if read_ys and read_ys[k]:
+                storage = t._storage or storage_of(t)
+                checks.append((storage, storage.version, -1 - k))
+                ys.append(t._data)
+            else:
+                ys.append(Meta(t._data.shape, t._data.dtype))
+        node.ys = tuple(ys)
+    else:
+        node.ys = ()
+    node.checks = tuple(checks)
+    for slot, t in enumerate(outs):
+        if t._data.dtype.kind == "f":
+            t._node, t._slot, t._needs = node, slot, True
