@@ -52,7 +52,7 @@ def _elu(F: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
 
 
 def _elu_vjp(F: Any, g: Any, y: Any, x: Any, alpha: float, scale: float, input_scale: float) -> tuple[Any]:
-    low = F.where(F.le(x, 0), x, 0.0)  # keeps exp finite where its value is not taken
+    low = F.where(F.lt(x, 0), x, 0.0)  # keeps exp finite where its value is not taken
     return (F.where(F.le(x, 0), g * F.exp(low * input_scale) * (alpha * scale * input_scale), g * scale),)
 
 

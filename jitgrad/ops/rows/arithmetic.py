@@ -60,8 +60,16 @@ pointwise("floor_divide", 2, "The largest integer not above a / b.", "floor_divi
           domain=(0.3, 4.0), vjp=each(lambda F, g, y, a, b: F.zeros_like(a), lambda F, g, y, a, b: F.zeros_like(b)))
 pointwise("remainder", 2, "a - b * floor(a / b): has b's sign.", "remainder", dtypes="number", domain=(0.3, 4.0),
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * F.floor_divide(a, b))))
+
+
+def _truncated_quotient(F: Any, a: Any, b: Any) -> Any:
+    """trunc(a / b), with slope 0 also where b is 0."""
+    zero = F.eq(b, 0)
+    return F.where(zero, F.floor_divide(a, b), F.trunc(a / F.where(zero, 1.0, b)))
+
+
 pointwise("fmod", 2, "a - b * trunc(a / b): has a's sign.", "fmod", dtypes="number", domain=(0.3, 4.0),
-          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * F.trunc(a / b))))
+          vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * _truncated_quotient(F, a, b))))
 
 # --- rounding and sign ---------------------------------------------------------------------------------------------
 
