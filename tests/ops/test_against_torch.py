@@ -106,6 +106,8 @@ def compare_second(name: str, theirs: Any, xs: list[np.ndarray], attrs: dict[str
                 expected = np.zeros(y.shape) if tt is None else tt.detach().numpy(force=True)
                 actual = np.zeros(y.shape) if gg is None else gg.data
                 sane = np.isfinite(expected) & (np.abs(expected) < 1e30)
+                if name == "fmod":  # the zero slope of an infinite or NaN quotient is NaN here
+                    sane &= np.isfinite(xs[0]) & np.isfinite(xs[1])
                 np.testing.assert_allclose(actual[sane], expected[sane], rtol=1e-9, atol=1e-12, err_msg=name)
 
 
