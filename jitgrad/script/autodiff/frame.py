@@ -258,6 +258,8 @@ class Mirror(Frame):
         for v in sorted(wanted, key=lambda v: flow.position[flow.producer[v]] if v in flow.producer else -1):
             self.need(v)
         ints = self.bind_symbols(kept)
+        for node in self.again:
+            self.needed.update(self.fetch(x) for x in node.inputs)
         with self.context.builder.into(Block()) as prologue:
             late = self.bring_in()
             for new, saved in ints:
@@ -418,26 +420,37 @@ class BranchFrame(Mirror):
     """The mirror of a branch: saved values arrive from the forward `if`'s outputs, most of them Optional."""
 
     def image(self, v: Value) -> Value:
-        found = self.images.get(v)
-        if found is None and (isinstance(v.type, OptionalType)
-                              or (isinstance(v.type, SeqType) and self.saved_already(v) and not self.is_wrapped(v))):
-            # The output of the `if` is the value itself.
-            found = self.images[v] = self.from_output(v)
-            self.given.add(v)
-        return found if found is not None else super().image(v)
+        passed: list[tuple[BranchFrame, Value]] = []
+        frame: Frame = self
+        at = v
+        while isinstance(frame, BranchFrame) and at not in frame.images and frame.is_output(at):
+            passed.append((frame, at))
+            at, frame = frame.output(at), frame.around
+        if not passed:
+            return super().image(v)
+        found = frame.image(at)
+        for branch, x in passed:
+            branch.images[x] = found
+            branch.given.add(x)
+        return found
 
-    def from_output(self, v: Value) -> Value:
-        """The output of the forward `if` that holds `v`, here."""
+    def is_output(self, v: Value) -> bool:
+        """Whether the output of the `if` that holds `v` is the value itself: Optionals, and known sequences."""
+        return isinstance(v.type, OptionalType) or (
+            isinstance(v.type, SeqType) and self.saved_already(v) and not self.is_wrapped(v))
+
+    @property
+    def around(self) -> Frame:
+        """The frame of the block that holds the `if`."""
         assert self.parent is not None
-        context = self.context
-        out, binds = context.amend.save(self.block, v)
-        frame = self.parent
-        while frame.block is not context.flow.home[out]:
-            assert frame.parent is not None
-            frame = frame.parent
+        return self.parent
+
+    def output(self, v: Value) -> Value:
+        """The output of the forward `if` that holds `v`."""
+        out, binds = self.context.amend.save(self.block, v)
         for symbol in binds:
-            frame.adopt(symbol)
-        return self.fetch(out)
+            self.around.adopt(symbol)
+        return out
 
     def is_wrapped(self, v: Value) -> bool:
         """Whether `v` arrives in an Optional."""
@@ -452,7 +465,7 @@ class BranchFrame(Mirror):
     def bring_in(self) -> list[tuple[Value, Value]]:
         nodes, late = self.context.builder.block.nodes, []
         for v, image in self.saved.items():
-            wrapped, given = self.is_wrapped(v), self.from_output(v)
+            wrapped, given = self.is_wrapped(v), self.around.image(self.output(v))
             if wrapped:
                 raw, bound = self.arrival(v, image)
                 nodes.append(Node("opt.get", (given,), {"known": True}, (raw,), (), self.context.builder.span, bound))
