@@ -28,6 +28,7 @@ class Host:
     features: str
     vector_bytes: int
     has_fma: bool
+    has_avx512: bool
 
     @property
     def lanes(self) -> int:
@@ -60,7 +61,8 @@ class _Llvm:
         else:
             vector_bytes = 16
         has_fma = bool(features.get("fma")) or triple.startswith(("aarch64", "arm64"))
-        self.host = Host(triple, cpu, features.flatten(), vector_bytes, has_fma)
+        self.host = Host(triple, cpu, features.flatten(), vector_bytes, has_fma,
+                         vector_bytes == 64)
         target = binding.Target.from_triple(triple)
         self.machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
                                                     codemodel="default", jit=True)
@@ -184,7 +186,7 @@ def _runtime_object() -> tuple[bytes, list[str]]:
     if found is None:
         from jitgrad.kernels import runtime
 
-        text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma)
+        text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
         found = ",".join(exports).encode() + b"\n" + compile_module(text)
         if disk is not None:
             disk.put(key, found)

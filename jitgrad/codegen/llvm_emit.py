@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
-from jitgrad.kernels import math64_special
+from jitgrad.kernels import math32, math64_special
 from jitgrad.kernels.values import BITS, Number, V, mangle
 
 STORED = {"bool": "i8", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -268,11 +268,17 @@ def library_symbol(name: str, elem: str, lanes: int) -> str:
     return f"jg_{name}_{kind}" if lanes == 1 else f"jg_{name}_v{lanes}{kind}"
 
 
+#: functions short enough to stand in the kernel: in vectors they save the call and its spilled registers
+INLINE: dict[str, Callable[[V], V]] = {"exp": math32.exp}
+
+
 def library(name: str, xs: list[V]) -> V:
-    """Call a function of the run-time library; float64 at the lanes of a 32-bit kernel is two calls."""
+    """A math function: in place, or a call into the run-time library (float64 at 32-bit lanes is two calls)."""
     from jitgrad.codegen.engine import host
 
     x = xs[0]
+    if name in INLINE and x.elem == "float" and x.lanes > 1:
+        return INLINE[name](x)
     widest = host().vector_bytes * 8 // BITS[x.elem]
     if x.lanes > widest:
         return library(name, [v.half(0) for v in xs]).concat(library(name, [v.half(1) for v in xs]))

@@ -5,6 +5,8 @@
     parameters(kernel)               # what to pass, in order
     body_key(kernel)                 # equal keys: equal texts but for the symbol
 
+An operand of role "out" of a kernel with inner axes must not share memory with any other operand: between sweeps it may
+hold values that a later sweep reads. In a kernel without inner axes, element-wise aliasing is fine.
 Sizes are arguments. Strides that are ints are compiled in; a stride along the lanes that is an argument makes a
 second form of the body, chosen at entry where all such strides are 1.
 """
@@ -30,7 +32,7 @@ from jitgrad.codegen.llvm_emit import (
     narrow,
     widen,
 )
-from jitgrad.codegen.llvm_plan import STORES, SUMS, Plan, make_plan, needed
+from jitgrad.codegen.llvm_plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
 from jitgrad.kernels.values import MANGLED, Code, V, iota, type_text
 
@@ -86,8 +88,9 @@ def body_key(kernel: Kernel) -> Hashable:
 
 def emit(kernel: Kernel, symbol: str) -> KernelText:
     """The kernel as the text of an internal function called `symbol`."""
-    plan = make_plan(kernel, engine.host().vector_bytes)
-    code = Code()
+    host = engine.host()
+    plan = make_plan(kernel, host.vector_bytes)
+    code = Code(host.has_fma, host.has_avx512)
     names: list[str] = []
     strides: dict[tuple[str, int, int], str] = {}
     for k, operand in enumerate(kernel.operands):
@@ -123,6 +126,7 @@ class _Emitter:
         self.n_outer, self.n = len(self.kernel.outer), len(plan.order)
         self.block, self.labels = "entry", 0
         self.unit = False
+        self.sweep = 0
         self.mask: V | None = None
         self.values: list[V | None] = [None] * len(self.kernel.body)
         self.splats: list[V | None] = [None] * len(self.kernel.body)
@@ -373,7 +377,10 @@ class _Emitter:
         if op in STORES:
             self.store(i)
             return
-        if op == "load":
+        kept = plan.spill.get(i)
+        if kept is not None and is_reloaded(plan, i, self.sweep):
+            value = self.read(self.pointers[kept], self.kernel.operands[kept].dtype, vector)
+        elif op == "load":
             value = self.read(self.pointers[stmt.operand], self.kernel.operands[stmt.operand].dtype, vector)
         elif op == "gather":
             value = self.read(self.gather_pointer(i), self.kernel.operands[stmt.operand].dtype, vector)
@@ -393,6 +400,8 @@ class _Emitter:
             args = [self.value(a, vector) for a in stmt.args]
             source = self.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
             value = EMIT[op](args, source, stmt.dtype or source, stmt.value)
+            if kept is not None:
+                self.write(self.pointers[kept], value, self.kernel.operands[kept].dtype, self.contiguous(kept))
         self.define(i, value)
 
     def single(self, i: int) -> V:
@@ -466,7 +475,8 @@ class _Emitter:
         reductions = [i for i in indices if body[i].op == "reduce"]
         elements = [i for i in indices if body[i].op != "reduce"]
         by_depth = {d: [i for i in elements if plan.depth[i] == d] for d in range(self.n_outer + 1, self.n + 1)}
-        operands = self.used(elements)
+        operands = self.used(elements) | {plan.spill[i] for i in elements if i in plan.spill}
+        self.sweep = stage
         sums = any(body[i].fn in SUMS and self.acc_dtype(i).is_floating_point for i in reductions)
         cheap = not any(body[i].op in EXPENSIVE for i in elements)
         unroll = 2 if reductions and cheap and all(body[i].fn not in ("argmax", "argmin") for i in reductions) else 1

@@ -31,6 +31,7 @@ class Plan:
     stage: list[int]           # element: the sweep that first can compute it; row: the sweep it comes after (-1: none)
     stages: int
     splat: list[bool]          # a scalar that some vector statement reads
+    spill: dict[int, int]      # costly element values that later sweeps read -> the output operand that keeps them
 
 
 def lane_stride(kernel: Kernel, operand: int, axis: int) -> int | None:
@@ -49,24 +50,32 @@ def make_plan(kernel: Kernel, vector_bytes: int) -> Plan:
         group.remove(lane)
         axes = [*group, lane, *axes[n_outer:]] if lane < n_outer else [*axes[:n_outer], *group, lane]
     lanes = _lane_count(kernel, vector_bytes) if lane >= 0 else 1
-    plan = Plan(kernel, tuple(axes), lane if lanes > 1 else -1, lanes, [], [], [], [], 0, [])
+    plan = Plan(kernel, tuple(axes), lane if lanes > 1 else -1, lanes, [], [], [], [], 0, [], {})
     _place(plan, n_outer)
+    _spill(plan, n_outer)
     return plan
 
 
 def _choose_lane(kernel: Kernel, n_outer: int, n: int) -> int:
-    """The axis along which most operands are contiguous; -1 for no axes or where lanes could collide."""
+    """The axis along which most operands are contiguous; -1 for no axes or where lanes could collide.
+
+    With inner axes the operands that are read once per row hardly count; ties go to the last axis.
+    """
     best, best_score = -1, -(10**9)
     for axis in range(n):
         score = 0
         for operand in kernel.operands:
             stride = operand.strides[axis]
-            weight = 2 if operand.role == "in" else 3
+            weight = 4 if operand.role == "in" else 6
+            if n > n_outer and not any(operand.strides[n_outer:]):
+                if axis >= n_outer:
+                    continue
+                weight = 1
             if isinstance(stride, int):
                 score += weight * (2 if stride == 1 else 1 if stride == 0 and operand.role == "in" else -2)
             else:
                 score -= weight
-        if score >= best_score and not (axis < n_outer and axis != n_outer - 1 and score == best_score):
+        if score >= best_score:
             best, best_score = axis, score
     if best >= 0 and any(_collides(kernel, s, best) for s in kernel.body):
         return -1
@@ -142,6 +151,34 @@ def _place(plan: Plan, n_outer: int) -> None:
                               default=-1)
 
 
+def _spill(plan: Plan, n_outer: int) -> None:
+    """Values that cost more to compute again than to read again are kept in an output's own place until it is stored.
+
+    softmax: the exponentials wait for their sum in the row that the quotients will overwrite.
+    """
+    body, operands = plan.kernel.body, plan.kernel.operands
+    if plan.stages < 2:
+        return
+    sweeps = [set(needed(plan, s)) for s in range(plan.stages)]
+    for i in range(len(body) - 1, -1, -1):
+        if body[i].op not in EXPENSIVE or not plan.element[i] or plan.depth[i] != len(plan.order):
+            continue
+        last = max((s for s in range(plan.stages) if i in sweeps[s]), default=-1)
+        if last <= plan.stage[i] or (plan.lane >= 0 and not plan.vector[i]):
+            continue
+        for j, stmt in enumerate(body):
+            operand = operands[stmt.operand] if stmt.op == "store" else None
+            if (operand is not None and operand.role == "out" and operand.dtype is body[i].dtype
+                    and operand.dtype in (dtypes.float32, dtypes.float64) and stmt.operand not in plan.spill.values()
+                    and plan.element[j] and plan.stage[j] >= last and plan.depth[j] == len(plan.order)
+                    and all(s != 0 for s in operand.strides[n_outer:])
+                    and sum(other.operand == stmt.operand for other in body) == 1):
+                plan.spill[i] = stmt.operand
+                break
+        if plan.spill:  # one is enough: what it was made of is not needed again
+            return
+
+
 def needed(plan: Plan, stage: int) -> list[int]:
     """The element-level statements that sweep number `stage` computes, in order."""
     body = plan.kernel.body
@@ -150,7 +187,9 @@ def needed(plan: Plan, stage: int) -> list[int]:
         stmt = body[i]
         if plan.stage[i] == stage and (stmt.op == "reduce" or (stmt.op in STORES and plan.element[i])):
             wanted[i] = True
-        if wanted[i] and (plan.element[i] or stmt.op == "reduce"):
+        if i in plan.spill and plan.stage[i] == stage:
+            wanted[i] = True
+        if wanted[i] and (plan.element[i] or stmt.op == "reduce") and not is_reloaded(plan, i, stage):
             for a in stmt.args:
                 if plan.element[a]:
                     wanted[a] = True
@@ -160,6 +199,6 @@ def needed(plan: Plan, stage: int) -> list[int]:
 STORES = frozenset({"store", "scatter", "scatter_add"})
 
 
-def is_expensive(stmt: Stmt) -> bool:
-    """Whether computing the statement twice costs more than storing its value."""
-    return stmt.op in EXPENSIVE
+def is_reloaded(plan: Plan, i: int, stage: int) -> bool:
+    """Whether sweep `stage` reads the value of statement i from where an earlier sweep kept it."""
+    return i in plan.spill and plan.stage[i] < stage

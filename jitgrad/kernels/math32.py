@@ -24,7 +24,11 @@ def _power_of_two(n: V) -> V:
 
 
 def scale(x: V, n: V) -> V:
-    """x * 2^n for integers n within +-250, rounded once."""
+    """x * 2^n for integral n within +-250, rounded once."""
+    scaled = x.scale(n)
+    if scaled is not None:
+        return scaled
+    n = _small_to_int(n)
     half = n.ashr(1)
     return x * _power_of_two(half) * _power_of_two(n - half)
 
@@ -43,7 +47,7 @@ def exp(x: V) -> V:
     n = (x * (1 / math.log(2))).intrinsic("roundeven")
     r = n.mad(-LN2_LO, n.mad(-LN2_HI, x))
     y = (r * r).mad(polynomial(r, _EXP), r) + 1.0
-    return scale(y, _small_to_int(n))
+    return scale(y, n)
 
 
 def exp2(x: V) -> V:
@@ -52,7 +56,7 @@ def exp2(x: V) -> V:
     f = x - n
     r = f * math.log(2)
     y = (r * r).mad(polynomial(r, _EXP), f.mad(1.9046543e-09, r)) + 1.0
-    return scale(y, _small_to_int(n))
+    return scale(y, n)
 
 
 def expm1(x: V) -> V:

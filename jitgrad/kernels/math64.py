@@ -26,7 +26,11 @@ def polynomial(x: V, coefficients: Sequence[float]) -> V:
 
 
 def scale(x: V, n: V) -> V:
-    """x * 2^n for integers n (as i64) within +-2100, rounded once: in two steps, so that subnormals come out right."""
+    """x * 2^n for integral n within +-2100, rounded once: in two steps, so that subnormals come out right."""
+    scaled = x.scale(n)
+    if scaled is not None:
+        return scaled
+    n = to_int(n)
     half = n.ashr(1)
     return x * _power_of_two(half) * _power_of_two(n - half)
 
@@ -72,8 +76,7 @@ def exp(x: V, shift: int = 0, low: V | None = None) -> V:
     if low is not None:
         e = e + (low * e + low)
     y = e + 1.0
-    k = to_int(n)
-    return scale(y, k + shift if shift else k)
+    return scale(y, n + float(shift) if shift else n)
 
 
 def expm1(x: V) -> V:
@@ -95,7 +98,7 @@ def exp2(x: V) -> V:
     r = f * LN2
     lost = f.fma(LN2, -r) + f * 2.3190468138462996e-17
     tail = polynomial(r, _EXPM1_TAIL)
-    return scale(((r * r).mad(tail, lost) + r) + 1.0, to_int(n))
+    return scale(((r * r).mad(tail, lost) + r) + 1.0, n)
 
 
 # --- logarithms ---

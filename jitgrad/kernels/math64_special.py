@@ -1,7 +1,8 @@
 """float64 functions over the lanes of a `V`: powers, error functions and the gamma family.
 
 Sources: fdlibm s_erf.c (erf, erfc); M. J. Wichura, Algorithm AS 241 (erfinv); Cephes gamma.c and psi.c (lgamma,
-digamma), with J. Maddock's rational function around the root of digamma (Boost).
+digamma), with fdlibm's polynomials around the zeros of lgamma and J. Maddock's rational function around the root of
+digamma (Boost).
 """
 
 from __future__ import annotations
@@ -216,6 +217,17 @@ _LOG_SQRT_2PI = 0.91893853320467274178
 _LOG_PI = 1.14472988584940017414
 
 
+#: log gamma around its zeros (fdlibm): at 2 - y in even and odd powers of y, and at 1 + y
+_NEAR2_EVEN = (2.52144565451257326939e-05, 2.20862790713908385557e-04, 1.19270763183362067845e-03,
+               7.38555086081402883957e-03, 6.73523010531292681824e-02, 7.72156649015328655494e-02)
+_NEAR2_ODD = (4.48640949618915160150e-05, 1.08011567247583939954e-04, 5.10069792153511336608e-04,
+              2.89051383673415629091e-03, 2.05808084325167332806e-02, 3.22467033424113591611e-01)
+_NEAR1_P = (1.33810918536787660377e-02, 2.28963728064692451092e-01, 9.77717527963372745603e-01,
+            1.45492250137234768737e+00, 6.32827064025093366517e-01, -7.72156649015328655494e-02)
+_NEAR1_Q = (3.21709242282423911810e-03, 1.04222645593369134254e-01, 7.69285150456672783825e-01,
+            2.12848976379893395361e+00, 2.45597793713041134822e+00, 1.0)
+
+
 def _lgamma_positive(x: V) -> V:
     """log gamma for x > 0."""
     small = x < 13.0
@@ -234,11 +246,21 @@ def _lgamma_positive(x: V) -> V:
     t = u - 2.0
     p = t * polynomial(t, _GAMMA_B) / polynomial(t, _GAMMA_C)
     large = small.where(13.0, x)
-    logarithm = log(small.where(product / divisor, large))
+    below1 = (x > 0.7316) & (x <= 0.9)
+    near2 = below1 | ((x > 1.7316) & (x < 2.0))
+    near1 = (x > 0.9) & (x < 1.2316)
+    logarithm = log(small.where(below1.where(x, product / divisor), large))
+    y = near2.where(below1.where(1.0 - x, 2.0 - x), 0.0)
+    z = y * y
+    value2 = (y * polynomial(z, _NEAR2_EVEN) + z * polynomial(z, _NEAR2_ODD)) - 0.5 * y
+    value2 = below1.where(value2 - logarithm, value2)
+    y = near1.where(x - 1.0, 0.0)
+    value1 = y * polynomial(y, _NEAR1_P) / polynomial(y, _NEAR1_Q) - 0.5 * y
     series = polynomial(1.0 / (large * large), _STIRLING) / large
     stirling = (large - 0.5) * logarithm - large + _LOG_SQRT_2PI + series
     stirling = x.eq(INF).where(x, stirling)
-    return small.where(logarithm + p, stirling)
+    value = near1.where(value1, near2.where(value2, logarithm + p))
+    return small.where(value, stirling)
 
 
 def _sin_pi(z: V) -> V:

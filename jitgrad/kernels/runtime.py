@@ -34,9 +34,9 @@ THROUGH64 = tuple(name for name in (*UNARY64, *BINARY64, "tan", "fmod") if name 
 class _Module:
     """Functions as text, with their shared declarations."""
 
-    def __init__(self, vector_bytes: int, has_fma: bool):
+    def __init__(self, vector_bytes: int, has_fma: bool, has_avx512: bool):
         self.lanes = {"float": vector_bytes // 4, "double": vector_bytes // 8}
-        self.has_fma = has_fma
+        self.has_fma, self.has_avx512 = has_fma, has_avx512
         self.text: list[str] = []
         self.declares: dict[str, str] = {}
         self.defined: list[str] = []
@@ -46,7 +46,7 @@ class _Module:
 
     def begin(self, symbol: str, elem: str, lanes: int, arity: int, internal: bool = False) -> tuple[Code, list[V]]:
         """Start a function of `arity` equal arguments."""
-        code = Code(self.has_fma)
+        code = Code(self.has_fma, self.has_avx512)
         kind = type_text(elem, lanes)
         names = [f"%x{k}" for k in range(arity)]
         linkage = "internal " if internal else ""
@@ -234,9 +234,9 @@ def _fmod(module: _Module) -> None:
     module.scalar("fmod", "double", 2)
 
 
-def module_text(vector_bytes: int, has_fma: bool) -> tuple[str, tuple[str, ...]]:
+def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str, tuple[str, ...]]:
     """The module's text and the names that it exports."""
-    module = _Module(vector_bytes, has_fma)
+    module = _Module(vector_bytes, has_fma, has_avx512)
     for name, body in UNARY64.items():
         module.function(name, "double", 1, body)
     for name, body in BINARY64.items():

@@ -52,12 +52,15 @@ def mangle(elem: str, lanes: int) -> str:
 
 
 class Code:
-    """Lines of one function, fresh names, and the declarations it needs (full text, by name)."""
+    """Lines of one function, fresh names, and the declarations it needs (full text, by name).
 
-    __slots__ = ("count", "declares", "externals", "has_fma", "lines")
+    `has_fma`, `has_avx512`: what the machine has.
+    """
 
-    def __init__(self, has_fma: bool = True) -> None:
-        self.has_fma = has_fma
+    __slots__ = ("count", "declares", "externals", "has_avx512", "has_fma", "lines")
+
+    def __init__(self, has_fma: bool = True, has_avx512: bool = False) -> None:
+        self.has_fma, self.has_avx512 = has_fma, has_avx512
         self.lines: list[str] = []
         self.count = 0
         self.declares: dict[str, str] = {}
@@ -226,6 +229,16 @@ class V:
     def mad(self, b: V | Number, c: V | Number) -> V:
         """self * b + c, in one instruction where the machine has one (else rounded twice)."""
         return self.fma(b, c) if self.code.has_fma else self * b + c
+
+    def scale(self, n: V) -> V | None:
+        """self * 2^n for an integral float n, rounded once, in AVX-512's one instruction; None without it."""
+        if not self.code.has_avx512 or self.lanes * BITS[self.elem] != 512:
+            return None
+        name = "llvm.x86.avx512.mask.scalef." + ("ps" if self.elem == "float" else "pd") + ".512"
+        mask = f"i{self.lanes}"
+        self.code.declares[name] = f"declare {self.type} @{name}({self.type}, {self.type}, {self.type}, {mask}, i32)"
+        return self.code.emit(f"call {self.type} @{name}({self.type} {self.name}, {self.type} {n.name}, {self.type} "
+                              f"zeroinitializer, {mask} -1, i32 4)", self.elem, self.lanes)
 
     def abs(self) -> V:
         if self.elem in FLOAT_TYPES:

@@ -1,0 +1,94 @@
+"""Compiling, loading and unloading objects."""
+
+import ctypes
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from jitgrad import config
+from jitgrad.codegen import engine
+
+ADD = """
+define i64 @add(i64 %a, i64 %b) nounwind {
+  %c = add i64 %a, %b
+  ret i64 %c
+}
+"""
+
+
+def test_an_object_can_be_loaded_many_times():
+    compiled = engine.compile_module(ADD)
+    assert isinstance(compiled, bytes)
+    loaded = [engine.load(compiled, {}) for _ in range(3)]
+    addresses = {handle.address("add") for handle in loaded}
+    assert len(addresses) == 3
+    for address in addresses:
+        assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(address)(2, 40) == 42
+
+
+def test_symbols_are_given_at_load_time():
+    compiled = engine.compile_module("""
+declare double @outside(double)
+define double @twice(double %x) nounwind {
+  %y = call double @outside(double %x)
+  %z = fadd double %y, %y
+  ret double %z
+}
+""")
+    kind = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)
+    for offset in (1, 5):
+        outside = kind(lambda x, offset=offset: x + offset)
+        loaded = engine.load(compiled, {"outside": ctypes.cast(outside, ctypes.c_void_p).value}, ["twice"])
+        assert kind(loaded.address("twice"))(1.0) == 2.0 * (1 + offset)
+
+
+def test_missing_names_are_errors():
+    with pytest.raises(RuntimeError):
+        engine.load(engine.compile_module(ADD), {}).address("subtract")
+    with pytest.raises(RuntimeError):
+        engine.load(engine.compile_module("declare void @jg_nowhere()\ndefine void @f() {\n call void @jg_nowhere()\n"
+                                          " ret void\n}\n"), {}, ["f"])
+
+
+def test_malformed_text_is_an_error():
+    with pytest.raises(RuntimeError, match="parsing"):
+        engine.compile_module("define i64 @f( {")
+
+
+def test_handles_free_their_code():
+    compiled = engine.compile_module(ADD)
+    for _ in range(200):
+        handle = engine.load(compiled, {}, ["add"])
+        handle.address("add")
+        del handle
+    gc.collect()
+    kept = engine.load(compiled, {})
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(kept.address("add"))(1, 2) == 3
+
+
+def test_assembly_and_host():
+    assert "add" in engine.assembly(ADD)
+    host = engine.host()
+    assert host.vector_bytes in (16, 32, 64)
+    assert host.lanes == host.vector_bytes // 4
+    assert host.cpu in host.identity
+
+
+def test_the_library_is_kept_on_disk(tmp_path):
+    with config.override(cache=str(tmp_path / "cache")):
+        first = engine._runtime_object()
+        files = list((tmp_path / "cache").iterdir())
+        assert len(files) == 1
+        stamp = files[0].stat().st_ino
+        assert engine._runtime_object() == first
+        assert files[0].stat().st_ino == stamp
+    with config.override(cache=""):
+        assert set(engine._runtime_object()[1]) == set(engine.runtime_symbols())
+
+
+def test_llvmlite_is_imported_lazily_and_exit_is_clean():
+    code = ("import sys; from jitgrad.codegen import engine; assert 'llvmlite' not in sys.modules; "
+            "h = engine.load(engine.compile_module('define void @f() {\\n ret void\\n}\\n'), {}); h.address('f')")
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
