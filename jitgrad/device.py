@@ -13,12 +13,16 @@ class device:
     """
 
     __slots__ = ("index", "type")
+    type: str
+    index: int | None
 
     def __init__(self, type: str | device | int, index: int | None = None):
-        if isinstance(type, device):
-            type, index = type.type, type.index
-        elif isinstance(type, int):
-            type, index = "cuda", type
+        if not isinstance(type, str):
+            if isinstance(type, int):
+                self.type, self.index = "cuda", type
+            else:
+                self.type, self.index = type.type, type.index
+            return
         kind, colon, number = type.partition(":")
         if colon:
             if index is not None:
@@ -29,8 +33,7 @@ class device:
             index = int(number)
         if kind not in KINDS:
             raise RuntimeError(f"Expected one of {', '.join(KINDS)} device type at start of device string: {type}")
-        self.type: str = kind
-        self.index: int | None = index
+        self.type, self.index = kind, index
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, device) and self.type == other.type and self.index == other.index

@@ -147,7 +147,7 @@ class _Pass:
                 stack.extend([e[0] for e in node.edges if e is not None and isinstance(e[0], Node)])
         useful = self.useful = {target for target, _ in self.wanted}
         for node in sorted(nodes, key=lambda n: n.number):
-            leads = any([e is not None and e[0] in useful for e in node.edges])
+            leads = any(e is not None and e[0] in useful for e in node.edges)
             if node in useful and not leads:
                 self.stops.add(node)
             elif leads:
@@ -181,7 +181,7 @@ class _Pass:
             if not everything:
                 for slot, value in enumerate(cotangents):
                     if value is not None and (node, slot) in self.wanted:
-                        self._found((node, slot), value)
+                        self.collected[(node, slot)] = value
                 if node in self.stops:
                     continue
             edges = node.edges
@@ -214,13 +214,6 @@ class _Pass:
             if leaf._after_hooks:
                 for hook in list(leaf._after_hooks.values()):
                     hook(leaf)
-
-    def _found(self, edge: Edge, value: Any) -> None:
-        if self.collect:
-            self.collected[edge] = value
-        # `backward(inputs=[non-leaf])`: its `.grad` is filled by whoever asked (see `backward`)
-        else:
-            self.collected[edge] = value
 
     # --- hooks -------------------------------------------------------------------------------------------------
 
@@ -281,21 +274,20 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
     cotangents = (None,) * len(outputs) if given is None else _listed(given)
     if len(cotangents) != len(outputs):
         raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients")
-    roots = []
+    roots: list[tuple[Edge, Tensor]] = []
     for i, (y, g) in enumerate(zip(outputs, cotangents, strict=True)):
         edge = edge_of(y)
+        if edge is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         if g is None:
-            if edge is not None:
-                if y._data.size != 1:
-                    raise RuntimeError("grad can be implicitly created only for scalar outputs")
-                g = wrap(np.ones(y._data.shape, y._data.dtype))
+            if y._data.size != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            g = wrap(np.ones(y._data.shape, y._data.dtype))
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         elif g._data.shape != y._data.shape:
             raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
                                f"shape of {y.shape}.")
-        if edge is None:
-            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         roots.append((edge, g))
     return roots
 

@@ -39,8 +39,8 @@ class _Formatter:
         self.as_int = bool((nonzero == np.ceil(nonzero)).all())
         if self.as_int:
             self.scientific = high / low > 1000.0 or high > 1.0e8
-            form = (lambda v: f"{v:.{PRECISION}e}") if self.scientific else (lambda v: f"{v:.0f}")
-            self.width = max(len(form(v)) for v in nonzero.tolist()) + (not self.scientific)
+            digits = f".{PRECISION}e" if self.scientific else ".0f"
+            self.width = max(len(format(v, digits)) for v in nonzero.tolist()) + (not self.scientific)
         else:
             self.scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
             kind = "e" if self.scientific else "f"

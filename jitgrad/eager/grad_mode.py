@@ -91,13 +91,13 @@ def _generator(function: Callable[..., Any], scope: Callable[[], _Scope]) -> Cal
     return steps
 
 
-class no_grad(_Scope):  # noqa: N801  (torch's name)
+class no_grad(_Scope):
     """Operations are not recorded: `with no_grad():`, `@no_grad()` or `@no_grad`."""
 
     @overload
     def __new__(cls) -> no_grad: ...
     @overload
-    def __new__(cls, function: Fn) -> Fn: ...
+    def __new__(cls, function: Fn) -> Fn: ...  # type: ignore[misc]
     def __new__(cls, function: Any = None) -> Any:
         return super().__new__(cls) if function is None else cls()(function)
 
@@ -105,13 +105,13 @@ class no_grad(_Scope):  # noqa: N801  (torch's name)
         super().__init__(False)
 
 
-class enable_grad(_Scope):  # noqa: N801
+class enable_grad(_Scope):
     """Operations are recorded: `with enable_grad():`, `@enable_grad()` or `@enable_grad`."""
 
     @overload
     def __new__(cls) -> enable_grad: ...
     @overload
-    def __new__(cls, function: Fn) -> Fn: ...
+    def __new__(cls, function: Fn) -> Fn: ...  # type: ignore[misc]
     def __new__(cls, function: Any = None) -> Any:
         return super().__new__(cls) if function is None else cls()(function)
 
@@ -119,7 +119,7 @@ class enable_grad(_Scope):  # noqa: N801
         super().__init__(True)
 
 
-class set_grad_enabled(_Scope):  # noqa: N801
+class set_grad_enabled(_Scope):
     """Recording on or off, from the call on; as a context manager until the block ends."""
 
     def __init__(self, mode: bool):
@@ -136,13 +136,13 @@ class set_grad_enabled(_Scope):  # noqa: N801
         return super().__call__(function)
 
 
-class inference_mode(_Scope):  # noqa: N801
+class inference_mode(_Scope):
     """Nothing is recorded, and tensors made inside can never take part in recorded computation."""
 
     @overload
     def __new__(cls, mode: bool = True) -> inference_mode: ...
     @overload
-    def __new__(cls, mode: Fn) -> Fn: ...
+    def __new__(cls, mode: Fn) -> Fn: ...  # type: ignore[misc]
     def __new__(cls, mode: Any = True) -> Any:
         return super().__new__(cls) if isinstance(mode, bool) else cls()(mode)
 

@@ -1,8 +1,8 @@
 """Nodes of the tape: what was done, what it read, and how a cotangent goes through it.
 
-A tensor with history has `_node` and `_slot`: the node and the number of its output that the tensor is. A node holds one
-*edge* per operand that may get a cotangent: `(node, slot)` of the operand's own history, `(leaf, 0)` for a leaf tensor,
-None for an operand that needs none. Nodes never hold their outputs, so that a graph dies with its last tensor.
+A tensor with history has `_node` and `_slot`: the node and the number of its output that the tensor is. A node holds
+one *edge* per operand that may get a cotangent: `(node, slot)` of the operand's own history, `(leaf, 0)` for a leaf
+tensor, None for an operand that needs none. Nodes never hold their outputs, so that a graph dies with its last tensor.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """The nodes that this one leads to, as in torch: `(None, 0)` where an operand needs no gradient."""
-        found = []
+        found: list[tuple[Any, int]] = []
         for edge in self.edges:
             if edge is None:
                 found.append((None, 0))
@@ -221,7 +221,7 @@ class AccumulateGrad:
 def edge_of(x: Tensor) -> Edge | None:
     """Where a cotangent of `x` goes; None if x needs none."""
     base = x._base
-    if base is not None and base._needs and (x._node is None or x._seen != x._storage.version):
+    if base is not None and base._needs and (x._node is None or x._seen != storage_of(x).version):
         x._refresh()
     if x._node is not None:
         return (x._node, x._slot)

@@ -37,21 +37,22 @@ if TYPE_CHECKING:
 ARRAYS = ArrayNamespace(np)
 
 INFERENCE_SAVED = (
-    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in computation "
-    "tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in autograd, or use "
-    "`no_grad()` instead of `inference_mode()`.")
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use `no_grad()` instead of `inference_mode()`.")
 
 # --- floating-point warnings ---------------------------------------------------------------------------------------
 
 try:  # setting NumPy's context variable itself costs a quarter of `with np.errstate(all="ignore")`
-    from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
+    from numpy._core.umath import _extobj_contextvar, _make_extobj
 
-    _SILENT = _make_extobj(divide="ignore", over="ignore", under="ignore", invalid="ignore")
-    _silence, _restore = _extobj_contextvar.set, _extobj_contextvar.reset
+    _SILENT: Any = _make_extobj(divide="ignore", over="ignore", under="ignore", invalid="ignore")
+    _silence: Callable[[Any], Any] = _extobj_contextvar.set
+    _restore: Callable[[Any], None] = _extobj_contextvar.reset
 except ImportError:  # a NumPy that moved it
     _SILENT = None
 
-    def _silence(state: None) -> Any:
+    def _silence(state: Any) -> Any:
         context = np.errstate(all="ignore")
         context.__enter__()
         return context
@@ -75,7 +76,7 @@ class Plan:
         numbers: operands are Python numbers.
     """
 
-    __slots__ = ("decompose", "node", "numbers", "op", "run", "silent", "view", "_reads")
+    __slots__ = ("_reads", "decompose", "node", "numbers", "op", "run", "silent", "view")
 
     def __init__(self, op: OpDef):
         self.op = op
@@ -123,6 +124,9 @@ class OpNode(Node):
 
     __slots__ = ("attrs", "checks", "ys")
     op: OpDef
+    attrs: dict[str, Any]
+    checks: tuple[tuple[Storage, int, int], ...]
+    ys: tuple[Any, ...]
 
     def name(self) -> str:
         return type(self).__name__

@@ -93,7 +93,7 @@ class Tensor(TensorBase):
     @property
     def data(self) -> Tensor:
         """The same memory without history and with a version of its own; assigning replaces the memory."""
-        return wrap(self._data)
+        return wrap(self._data)  # type: ignore[no-any-return]
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -105,17 +105,14 @@ class Tensor(TensorBase):
 
     def detach(self) -> Tensor:
         """The same memory without history; in-place writes to either are counted for both."""
-        result = wrap(self._data)
+        result: Tensor = wrap(self._data)
         result._storage = storage_of(self)
         return result
 
     def detach_(self) -> Tensor:
         """Forget the history; returns self. RuntimeError for a view."""
         if self._base is not None:
-            raise RuntimeError("Can't detach views in-place. Use detach() instead. If you are using "
-                               "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set as True, "
-                               "gradients are views of DDP buckets, and hence detach_() cannot be called on these "
-                               "gradients.")
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
         self._node, self._slot, self._needs, self._retains = None, 0, False, False
         return self
 
@@ -204,8 +201,8 @@ class Tensor(TensorBase):
                                    f"dtype '{self.dtype.name}'. The gradient must match the tensor's dtype")
             if value._data.shape != self._data.shape:
                 raise RuntimeError(f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
-                                   f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the tensor "
-                                   "are the same size")
+                                   f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the "
+                                   "tensor are the same size")
         self._grad = value
 
     @grad.deleter
@@ -296,12 +293,12 @@ class Tensor(TensorBase):
 
     def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
         if self.grad_fn is not None:
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol "
-                               "at the moment.")
+            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                               "protocol at the moment. Use detach() first.")
         found: T | None = memo.get(id(self))
         if found is not None:
             return found
-        result = wrap(self._data.copy(), type(self))
+        result: T = wrap(self._data.copy(), type(self))
         memo[id(self)] = result
         result._needs = self._needs
         if self._grad is not None:
