@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.dims import Size, product
-from jitgrad.dtypes import dtype, from_numpy
+from jitgrad.dims import product
+from jitgrad.dtypes import dtype
 from jitgrad.ops.opdef import OPS, OpDef
 from jitgrad.ops.specs import Shape, reduced_shape
 
@@ -258,6 +258,3 @@ def sum_to_plan(shape: Shape, target: Shape) -> tuple[tuple[int, ...], tuple[int
         elif not isinstance(size, int):
             open_axes.append(i)
     return tuple(axes), tuple(open_axes)
-
-
-__all__ = ["ArrayNamespace", "Handle", "Namespace", "Number", "Size", "from_numpy", "sum_to_plan", "unbroadcast"]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad import dims
-from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.dims import Size, Symbol
 from jitgrad.dtypes import bool_, dtype, int64
 from jitgrad.ops.types import TensorType
 
@@ -217,7 +217,3 @@ def arange(*, length: Size, dtype: dtype) -> TensorType:
 
 def random_bits(*numbers: Any, shape: Shape) -> TensorType:
     return TensorType(int64, shape)
-
-
-__all__ = ["Dim", "Shape", "Spec", "broadcast_shapes", "broadcast_size", "diagonal_length", "index_result_shape",
-           "reduced_shape"]
