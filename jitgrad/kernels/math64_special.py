@@ -226,6 +226,15 @@ _NEAR1_P = (1.33810918536787660377e-02, 2.28963728064692451092e-01, 9.7771752796
             1.45492250137234768737e+00, 6.32827064025093366517e-01, -7.72156649015328655494e-02)
 _NEAR1_Q = (3.21709242282423911810e-03, 1.04222645593369134254e-01, 7.69285150456672783825e-01,
             2.12848976379893395361e+00, 2.45597793713041134822e+00, 1.0)
+#: ... and at its minimum in (1, 2): the place, the value in two parts, every third power of y in each row
+_MINIMUM = 1.46163214496836224576
+_AT_MINIMUM, _AT_MINIMUM_LOW = -1.21486290535849611461e-01, -3.63867699703950536541e-18
+_MINIMUM_T0 = (3.15632070903625950361e-04, -1.40346469989232843813e-03, 6.10053870246291332635e-03,
+               -3.27885410759859649565e-02, 4.83836122723810047042e-01)
+_MINIMUM_T1 = (-3.12754168375120860518e-04, 8.81081882437654011382e-04, -3.68452016781138256760e-03,
+               1.79706750811820387126e-02, -1.47587722994593911752e-01)
+_MINIMUM_T2 = (3.35529192635519073543e-04, -5.38595305356740546715e-04, 2.25964780900612472250e-03,
+               -1.03142241298341437450e-02, 6.46249402391333854778e-02)
 
 
 def _lgamma_positive(x: V) -> V:
@@ -249,17 +258,27 @@ def _lgamma_positive(x: V) -> V:
     below1 = (x > 0.7316) & (x <= 0.9)
     near2 = below1 | ((x > 1.7316) & (x < 2.0))
     near1 = (x > 0.9) & (x < 1.2316)
-    logarithm = log(small.where(below1.where(x, product / divisor), large))
+    lower = (x > 0.23164) & (x <= 0.7316)
+    middle = lower | ((x >= 1.2316) & (x <= 1.7316))
+    below2 = x < 2.0  # there product is 1, else divisor is
+    logarithm = log(small.where((below1 | lower).where(x, below2.where(divisor, product)), large))
+    shifted = below2.where(-logarithm, logarithm)
     y = near2.where(below1.where(1.0 - x, 2.0 - x), 0.0)
     z = y * y
     value2 = (y * polynomial(z, _NEAR2_EVEN) + z * polynomial(z, _NEAR2_ODD)) - 0.5 * y
     value2 = below1.where(value2 - logarithm, value2)
     y = near1.where(x - 1.0, 0.0)
     value1 = y * polynomial(y, _NEAR1_P) / polynomial(y, _NEAR1_Q) - 0.5 * y
+    y = middle.where(lower.where(x - (_MINIMUM - 1.0), x - _MINIMUM), 0.0)
+    z = y * y
+    w = z * y
+    rest = w * (polynomial(w, _MINIMUM_T1) + y * polynomial(w, _MINIMUM_T2))
+    value3 = (z * polynomial(w, _MINIMUM_T0) - (_AT_MINIMUM_LOW - rest)) + _AT_MINIMUM
+    value3 = lower.where(value3 - logarithm, value3)
     series = polynomial(1.0 / (large * large), _STIRLING) / large
     stirling = (large - 0.5) * logarithm - large + _LOG_SQRT_2PI + series
     stirling = x.eq(INF).where(x, stirling)
-    value = near1.where(value1, near2.where(value2, logarithm + p))
+    value = near1.where(value1, middle.where(value3, near2.where(value2, shifted + p)))
     return small.where(value, stirling)
 
 
