@@ -33,6 +33,7 @@ from jitgrad.ops.library.core import (
     wrap_index,
 )
 from jitgrad.ops.library.shape import take_slice
+from jitgrad.ops.specs import index_result_shape
 
 if TYPE_CHECKING:
     from jitgrad.ops.tensorbase import TensorBase as Tensor
@@ -329,6 +330,10 @@ def put(view: Any, indices: list[Any], axes: tuple[int, ...], value: Any, *, acc
 
 def index_put_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any, accumulate: bool) -> Any:
     """x with value written (or added) at checked index tensors."""
-    block = max([i.ndim for i in indices])
-    value = _without_leading_ones(value, block + x.ndim - len(axes))
+    rank = max([i.ndim for i in indices]) + x.ndim - len(axes)
+    value = _without_leading_ones(value, rank)
+    if value.ndim > rank:
+        target = index_result_shape(tuple(x.shape), [tuple(i.shape) for i in indices], axes)
+        raise RuntimeError(f"shape mismatch: value tensor of shape {text(value.shape)} cannot be broadcast to indexing "
+                           f"result of shape {text(target)}")
     return apply("index_put", x, value, *indices, axes=axes, accumulate=accumulate)

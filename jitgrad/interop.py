@@ -1,0 +1,108 @@
+"""Names of torch that are neither ops nor gradients: memory shared with NumPy, dtype limits, generator state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad import random
+from jitgrad.device import resolve
+from jitgrad.dtypes import dtype, float32, uint8
+from jitgrad.eager import EAGER
+from jitgrad.eager.tensor import Tensor, from_numpy
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import cast, library
+from jitgrad.ops.library.creation import tensor
+
+
+@library
+def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
+    """`data` as a tensor: a tensor or ndarray shares its memory where the dtype fits, anything else is copied."""
+    resolve(device)
+    if isinstance(data, AnyTensor):
+        return cast(data, dtype or data.dtype)  # type: ignore[attr-defined]
+    if isinstance(data, np.ndarray) and backend() is EAGER:
+        shared = from_numpy(data)
+        return cast(shared, dtype or shared.dtype)
+    return tensor(data, dtype=dtype)
+
+
+asarray = as_tensor
+
+
+def typename(obj: Any) -> str:
+    """The qualified name of an object's type."""
+    if isinstance(obj, Tensor):
+        return f"torch.{obj.type().rpartition('.')[2]}"
+    module = getattr(obj, "__module__", "") or type(obj).__module__
+    name = getattr(obj, "__qualname__", "") or type(obj).__qualname__
+    return name if module in ("builtins", "") else f"{module}.{name}"
+
+
+class finfo:
+    """Limits of a floating-point dtype: bits, eps, max, min, tiny, smallest_normal, resolution."""
+
+    def __init__(self, type: dtype = float32):
+        if not type.is_floating_point:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type}'")
+        limits = np.finfo(type.np)
+        self.dtype = type.name
+        self.bits = int(limits.bits)
+        self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.tiny)
+        self.resolution = float(limits.resolution)
+
+    def __repr__(self) -> str:
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+
+
+class iinfo:
+    """Limits of an integer dtype: bits, max, min."""
+
+    def __init__(self, type: dtype):
+        if type.is_floating_point or type.category == 0:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
+        limits = np.iinfo(type.np)
+        self.dtype = type.name
+        self.bits, self.max, self.min = int(limits.bits), int(limits.max), int(limits.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+# --- the default generator -----------------------------------------------------------------------------------------
+
+
+def manual_seed(seed: int) -> random.Generator:
+    """Start the default generator's stream of `seed`; the generator."""
+    return random.default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Start a stream that differs from run to run; its seed."""
+    return random.default_generator.random_seed()
+
+
+def initial_seed() -> int:
+    """The seed of the current stream."""
+    return random.default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The default generator's state, uint8 (16,): seed and offset."""
+    state = b"".join(part.to_bytes(8, "little") for part in random.default_generator.get_state())
+    return from_numpy(np.frombuffer(state, np.uint8).copy())
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Go on from a state that `get_rng_state` gave. TypeError for anything else."""
+    if not isinstance(new_state, Tensor) or new_state.dtype is not uint8 or new_state.numel() != 16:
+        raise TypeError("set_rng_state() takes a uint8 tensor of 16 elements, as get_rng_state() gives")
+    data = new_state.numpy().tobytes()
+    random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
+
+
+__all__ = ["as_tensor", "asarray", "finfo", "from_numpy", "get_rng_state", "iinfo", "initial_seed",
+           "manual_seed", "seed", "set_rng_state", "typename"]

@@ -1,0 +1,82 @@
+"""torch.linalg, as far as the op table expresses it: norms and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.ops.library import linalg as _linalg
+from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.library import shape as _shape
+from jitgrad.ops.library.core import library
+from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+cross, matmul, vector_norm = _linalg.cross, _linalg.matmul, _reduce.vector_norm
+
+
+@library
+def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """A vector norm, or with two axes (or a matrix and an `ord`) a matrix norm.
+
+    Without `ord` the 2-norm of all elements. NotImplementedError for the norms that need singular values.
+    """
+    two = (isinstance(dim, (tuple, list)) and len(dim) == 2) or (dim is None and A.ndim == 2 and ord is not None)
+    if two:
+        return matrix_norm(A, "fro" if ord is None else ord, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
+    return _reduce.vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+
+
+@library
+def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *,
+                dtype: Any = None) -> Tensor:
+    """"fro"; 1, -1: largest, smallest sum of a column's absolute values; inf, -inf: of a row's."""
+    if ord == "fro":
+        return _reduce.vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    if ord not in (1, -1, float("inf"), float("-inf")):
+        raise NotImplementedError(f"matrix_norm() does not have ord={ord!r}: it needs singular values")
+    rows, columns = dim[0] % A.ndim, dim[1] % A.ndim
+    along, over = (rows, columns) if ord in (1, -1) else (columns, rows)
+    sums = _reduce.vector_norm(A, 1, along, True, dtype=dtype)
+    extreme = _reduce.amax if ord > 0 else _reduce.amin
+    result = extreme(sums, over, True)
+    return result if keepdim else _shape.squeeze(result, (rows, columns))
+
+
+@library
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Sums of products along dim, with broadcasting."""
+    return _reduce.sum(x * y, dim)
+
+
+@library
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """The diagonal of the last two axes."""
+    return _shape.diagonal(A, offset, dim1, dim2)
+
+
+@library
+def multi_dot(tensors: Any) -> Tensor:
+    """The product of matrices, from left to right."""
+    result = tensors[0]
+    for m in tensors[1:]:
+        result = _linalg.matmul(result, m)
+    return result
+
+
+@library
+def matrix_power(A: Tensor, n: int) -> Tensor:
+    """A @ A @ ... n times, n >= 0, by squaring."""
+    from jitgrad.ops.library.creation import eye
+
+    if n < 0:
+        raise NotImplementedError("matrix_power() needs n >= 0: there is no inverse")
+    result, base = None, A
+    while n:
+        if n & 1:
+            result = base if result is None else _linalg.matmul(result, base)
+        n >>= 1
+        if n:
+            base = _linalg.matmul(base, base)
+    return _shape.expand_as(eye(A.shape[-1], dtype=A.dtype), A) if result is None else result
+
+
+__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "vecdot", "vector_norm"]

@@ -1,0 +1,554 @@
+"""torch.nn.functional: activations, normalisation, losses, attention.
+
+Activations, softmax, dropout and padding are the library's. The others are plain Python over tensors in the scriptable
+subset: eager runs them op by op, `@script` inlines and fuses them. They branch on ranks, dtypes and options only;
+numbers such as `eps` may be run-time values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jitgrad
+from jitgrad.ops.library import activation as _activation
+from jitgrad.ops.library import classes as _classes
+from jitgrad.ops.library import pointwise as _pointwise
+from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.library.core import library
+from jitgrad.ops.library.join import pad_constant
+from jitgrad.ops.library.random import dropout as _dropout
+from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+Number = bool | int | float
+
+# --- activations ---------------------------------------------------------------------------------------------------
+
+celu, elu, gelu, hardshrink = _activation.celu, _activation.elu, _activation.gelu, _activation.hardshrink
+logsigmoid, prelu, softplus, softshrink = (_activation.logsigmoid, _activation.prelu, _activation.softplus,
+                                           _activation.softshrink)
+softsign, tanhshrink = _activation.softsign, _activation.tanhshrink
+relu_, elu_, celu_, selu_, leaky_relu_ = (_activation.relu_, _activation.elu_, _activation.celu_, _activation.selu_,
+                                          _activation.leaky_relu_)
+hardtanh_, threshold_ = _activation.hardtanh_, _activation.threshold_
+sigmoid, tanh = _pointwise.sigmoid, _pointwise.tanh
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0)."""
+    return _activation.relu_(input) if inplace else _activation.relu(input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(input, 0), 6)."""
+    return _activation.relu6_(input) if inplace else _activation.relu6(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * sigmoid(input)."""
+    return _activation.silu_(input) if inplace else _activation.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * tanh(softplus(input))."""
+    return _activation.mish_(input) if inplace else _activation.mish(input)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The self-normalising elu."""
+    return _activation.selu_(input) if inplace else _activation.selu(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * relu6(input + 3) / 6."""
+    return _activation.hardswish_(input) if inplace else _activation.hardswish(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(input + 3) / 6."""
+    return _activation.hardsigmoid_(input) if inplace else _activation.hardsigmoid(input)
+
+
+def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: bool = False) -> Tensor:
+    """input where it is positive, else negative_slope * input."""
+    return _activation.leaky_relu_(input, negative_slope) if inplace else _activation.leaky_relu(input, negative_slope)
+
+
+def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0, inplace: bool = False) -> Tensor:
+    """input clamped to [min_val, max_val]."""
+    return _activation.hardtanh_(input, min_val, max_val) if inplace else _activation.hardtanh(input, min_val, max_val)
+
+
+def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
+    """input where it is above the threshold, else value."""
+    if inplace:
+        return _activation.threshold_(input, threshold, value)
+    return _activation.threshold(input, threshold, value)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of axis dim times the sigmoid of the second."""
+    a, b = jitgrad.chunk(input, 2, dim)
+    return a * jitgrad.sigmoid(b)
+
+
+def _softmax_axis(dim: int | None, ndim: int) -> int:
+    """torch's axis where none is given: 0 for ranks 0, 1 and 3, else 1."""
+    if dim is not None:
+        return dim
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along dim."""
+    return _reduce.softmax(input, _softmax_axis(dim, input.dim()), dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """log(softmax(input)) along dim."""
+    return _reduce.log_softmax(input, _softmax_axis(dim, input.dim()), dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """softmax(-input)."""
+    return _reduce.softmax(-input, _softmax_axis(dim, input.dim()), dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: Number = 1e-10, dim: int = -1) -> Tensor:
+    """A sample of the Gumbel-softmax distribution; `hard` gives one-hot vectors with the soft sample's gradient."""
+    noise = -jitgrad.log(-jitgrad.log1p(-jitgrad.rand_like(logits)))
+    soft = _reduce.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True).indices
+    one = jitgrad.zeros_like(logits).scatter(dim, index, 1.0)
+    return one - soft.detach() + soft
+
+
+# --- dropout -------------------------------------------------------------------------------------------------------
+
+
+def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """While training, zero each element with probability p and divide the others by 1 - p.
+
+    Raises ValueError for p outside [0, 1].
+    """
+    result = _dropout(input, p, training)
+    return input.copy_(result) if inplace else result
+
+
+def _dropout_channels(input: Tensor, p: Number, training: bool, inplace: bool, spatial: int) -> Tensor:
+    if not training:
+        return input
+    channels = tuple(input.shape)[:input.dim() - spatial] + (1,) * spatial
+    mask = _dropout(jitgrad.ones(channels, dtype=input.dtype), p, True)
+    return input.mul_(mask) if inplace else input * mask
+
+
+def dropout1d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, L) or (C, L)."""
+    return _dropout_channels(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, H, W)."""
+    return _dropout_channels(input, p, training, inplace, 2)
+
+
+def dropout3d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, D, H, W)."""
+    return _dropout_channels(input, p, training, inplace, 3)
+
+
+# --- linear maps, embedding, encodings -----------------------------------------------------------------------------
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (..., in), (out, in), (out,) give (..., out)."""
+    y = jitgrad.matmul(input, weight.t())
+    return y if bias is None else y + bias
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
+    y = jitgrad.einsum("...n,onm,...m->...o", input1, weight, input2)
+    return y if bias is None else y + bias
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: Number | None = None,
+              norm_type: Number = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    """Rows of weight, (num, D), at integer indices of any shape: (..., D).
+
+    The row at padding_idx gets no gradient. Raises IndexError for an index out of range.
+    """
+    if max_norm is not None or scale_grad_by_freq or sparse:
+        raise NotImplementedError("embedding() does not have max_norm, scale_grad_by_freq or sparse")
+    rows = _classes.lookup(input, weight)
+    if padding_idx is None:
+        return rows
+    if padding_idx < 0:
+        padding_idx = weight.shape[0] + padding_idx
+    return jitgrad.where((input == padding_idx).unsqueeze(-1), rows.detach(), rows)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 with one more axis: 1 at the class, 0 elsewhere. Without num_classes there are max + 1 classes."""
+    if tensor.dtype != jitgrad.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    n = int(tensor.max().item()) + 1 if num_classes == -1 else num_classes
+    return _classes.one_hot(tensor, n)
+
+
+@library
+def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: Number | None = None) -> Tensor:
+    """Constant padding: (before, after) of the last axis, then of the one before it, ... Negative pads cut.
+
+    Raises RuntimeError for an odd or too long list; NotImplementedError for another mode.
+    """
+    if mode != "constant":
+        raise NotImplementedError(f"pad() has only mode='constant', not '{mode}'")
+    return pad_constant(input, pad, value)  # type: ignore[no-any-return]
+
+
+# --- normalisation -------------------------------------------------------------------------------------------------
+
+
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: Number = 1e-05) -> Tensor:
+    """(input - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have normalized_shape.
+
+    Raises RuntimeError where the last sizes differ. Source: Ba et al., "Layer Normalization", 2016.
+    """
+    _classes.require_trailing(input, normalized_shape)
+    dims = tuple(range(-len(normalized_shape), 0))
+    mean = input.mean(dims, keepdim=True)
+    centred = input - mean
+    variance = (centred * centred).mean(dims, keepdim=True)
+    y = centred * jitgrad.rsqrt(variance + eps)
+    if weight is not None:
+        y = y * weight
+    return y if bias is None else y + bias
+
+
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+             eps: Number | None = None) -> Tensor:
+    """input / sqrt(mean(input^2) + eps) * weight over the last axes. Source: Zhang and Sennrich, 2019."""
+    _classes.require_trailing(input, normalized_shape)
+    dims = tuple(range(-len(normalized_shape), 0))
+    floor = jitgrad.finfo(input.dtype).eps if eps is None else eps
+    y = input * jitgrad.rsqrt((input * input).mean(dims, keepdim=True) + floor)
+    return y if weight is None else y * weight
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: Number = 1e-05) -> Tensor:
+    """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
+    groups = input.reshape(input.shape[0], num_groups, -1)
+    centred = groups - groups.mean(-1, keepdim=True)
+    variance = (centred * centred).mean(-1, keepdim=True)
+    y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
+    if weight is not None:
+        y = y * _classes.along(weight, input.dim(), 1)
+    return y if bias is None else y + _classes.along(bias, input.dim(), 1)
+
+
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: Number = 0.1, eps: Number = 1e-05) -> Tensor:
+    """Channels of (N, C, ...) normalised by the batch's moments, or by the running ones; training updates those in place.
+
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
+    """
+    dims = (0, *range(2, input.dim()))
+    if training or running_mean is None or running_var is None:
+        mean = input.mean(dims, keepdim=True)
+        centred = input - mean
+        variance = (centred * centred).mean(dims, keepdim=True)
+        if training and running_mean is not None and running_var is not None:
+            with jitgrad.no_grad():
+                n = input.numel() / input.shape[1]
+                unbiased = variance.detach().reshape(-1) * (n / (n - 1))
+                running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1) * momentum)
+                running_var.mul_(1 - momentum).add_(unbiased * momentum)
+    else:
+        centred = input - _classes.along(running_mean, input.dim(), 1)
+        variance = _classes.along(running_var, input.dim(), 1)
+    y = centred * jitgrad.rsqrt(variance + eps)
+    if weight is not None:
+        y = y * _classes.along(weight, input.dim(), 1)
+    return y if bias is None else y + _classes.along(bias, input.dim(), 1)
+
+
+def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12) -> Tensor:
+    """input divided by its p-norm along dim, which is at least eps."""
+    return input / _reduce.vector_norm(input, p, dim, True).clamp_min(eps)
+
+
+# --- distances -----------------------------------------------------------------------------------------------------
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
+    """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
+    n1 = _reduce.vector_norm(x1, 2, dim, True).clamp_min(eps)
+    n2 = _reduce.vector_norm(x2, 2, dim, True).clamp_min(eps)
+    return ((x1 / n1) * (x2 / n2)).sum(dim)
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last axis."""
+    return _reduce.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+# --- losses --------------------------------------------------------------------------------------------------------
+
+
+def _reduced(loss: Tensor, reduction: str) -> Tensor:
+    """A loss per element as "none", "mean" or "sum" says."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction != "none":
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return loss
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+             weight: Tensor | None = None) -> Tensor:
+    """(input - target)^2."""
+    d = input - target
+    loss = d * d
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+            weight: Tensor | None = None) -> Tensor:
+    """|input - target|."""
+    loss = jitgrad.abs(input - target)
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
+                   reduction: str = "mean", beta: Number = 1.0) -> Tensor:
+    """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss."""
+    d = jitgrad.abs(input - target)
+    # a beta of 0 must not divide: then no d is below it, and the divisor's value does not matter
+    near = d < beta
+    scale = jitgrad.where(near, d, 0.0) * 0.5
+    ratio = jitgrad.where(near, d, 0.0) / jitgrad.where(near, jitgrad.full_like(d, beta), 1.0)
+    return _reduced(jitgrad.where(near, scale * ratio, d - 0.5 * beta), reduction)
+
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Number = 1.0,
+               weight: Tensor | None = None) -> Tensor:
+    """d^2 / 2 where d = |input - target| is at most delta, else delta (d - delta / 2)."""
+    d = jitgrad.abs(input - target)
+    loss = jitgrad.where(d <= delta, 0.5 * d * d, delta * (d - 0.5 * delta))
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
+             ignore_index: int = -100, reduce: None = None, reduction: str = "mean") -> Tensor:
+    """-weight[target] * input at the target classes.
+
+    Args:
+        input: log-probabilities, float (C,), (N, C) or (N, C, d1, ...).
+        target: classes in [0, C), int64 (), (N,) or (N, d1, ...); ignore_index counts for nothing.
+        weight: one factor per class, float (C,); "mean" divides by the sum of the factors used.
+
+    Raises:
+        IndexError: a class out of range.
+    """
+    kept = target != ignore_index
+    classes = jitgrad.where(kept, target, 0)
+    picked = -_classes.pick(input, classes)
+    if weight is None and reduction == "mean":
+        return jitgrad.where(kept, picked, 0.0).sum() / kept.sum()
+    if weight is not None:
+        factors = _classes.factors_of(weight, classes)
+        picked = picked * factors
+        if reduction == "mean":
+            return jitgrad.where(kept, picked, 0.0).sum() / jitgrad.where(kept, factors, 0.0).sum()
+    return _reduced(jitgrad.where(kept, picked, 0.0), reduction)
+
+
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
+                  ignore_index: int = -100, reduce: None = None, reduction: str = "mean",
+                  label_smoothing: Number = 0.0) -> Tensor:
+    """The cross entropy of softmax(input) and the target.
+
+    Args:
+        input: scores, float (C,), (N, C) or (N, C, d1, ...).
+        target: classes, int64 (), (N,) or (N, d1, ...), or probabilities, float of input's shape.
+        weight: one factor per class, float (C,).
+        ignore_index: a class that counts for nothing.
+        label_smoothing: the share of the target that is spread evenly over all classes, in [0, 1].
+
+    Raises:
+        IndexError: a class out of range.
+    """
+    axis = 0 if input.dim() == 1 else 1
+    logp = _reduce.log_softmax(input, axis)
+    if target.dtype.is_floating_point:
+        return _soft_cross_entropy(logp, target, weight, reduction, label_smoothing, axis)
+    hard = nll_loss(logp, target, weight, None, ignore_index, None, reduction)
+    if label_smoothing == 0.0:
+        return hard
+    return hard * (1.0 - label_smoothing) + _smoothing(logp, target, weight, ignore_index, reduction, axis) * label_smoothing
+
+
+def _smoothing(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
+               axis: int) -> Tensor:
+    """The cross entropy with the even distribution over the classes."""
+    kept = target != ignore_index
+    n = logp.shape[axis]
+    if weight is None:
+        spread = -logp.sum(axis) / n
+        loss = jitgrad.where(kept, spread, 0.0)
+        return loss.sum() / kept.sum() if reduction == "mean" else _reduced(loss, reduction)
+    factors = _classes.along(weight, logp.dim(), axis)
+    loss = jitgrad.where(kept, -(logp * factors).sum(axis) / n, 0.0)
+    if reduction != "mean":
+        return _reduced(loss, reduction)
+    used = jitgrad.where(kept, _classes.factors_of(weight, jitgrad.where(kept, target, 0)), 0.0)
+    return loss.sum() / used.sum()
+
+
+def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: Number,
+                        axis: int) -> Tensor:
+    n = logp.shape[axis]
+    smoothed = target * (1.0 - label_smoothing) + label_smoothing / n
+    terms = logp * smoothed
+    if weight is not None:
+        terms = terms * _classes.along(weight, logp.dim(), axis)
+    loss = -terms.sum(axis)
+    if reduction == "mean":  # torch divides by the batch, all axes but the classes', weights or not
+        return loss.mean()
+    return _reduced(loss, reduction)
+
+
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
+                         reduce: None = None, reduction: str = "mean") -> Tensor:
+    """-(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100."""
+    loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                     size_average: None = None, reduce: None = None, reduction: str = "mean",
+                                     pos_weight: Tensor | None = None) -> Tensor:
+    """binary_cross_entropy of sigmoid(input), without overflow; pos_weight multiplies the positive terms."""
+    if pos_weight is None:
+        loss = (1 - target) * input - _activation.logsigmoid(input)
+    else:
+        loss = (1 - target) * input - (1 + (pos_weight - 1) * target) * _activation.logsigmoid(input)
+    return _reduced(loss if weight is None else loss * weight, reduction)
+
+
+def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+           log_target: bool = False) -> Tensor:
+    """target (log(target) - input) for log-probabilities input; "batchmean" divides the sum by the first size."""
+    loss = jitgrad.exp(target) * (target - input) if log_target else jitgrad.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.dim() != 0 else loss.sum()
+    return _reduced(loss, reduction)
+
+
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: Number = 1e-6,
+                      reduction: str = "mean") -> Tensor:
+    """(log(var) + (input - target)^2 / var) / 2, var at least eps."""
+    bounded = var + (var.clamp_min(eps) - var).detach()
+    loss = 0.5 * (jitgrad.log(bounded) + (input - target) ** 2 / bounded)
+    return _reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+                     size_average: None = None, eps: Number = 1e-8, reduce: None = None,
+                     reduction: str = "mean") -> Tensor:
+    """exp(input) - target * input, or input - target * log(input + eps)."""
+    loss = jitgrad.exp(input) - target * input if log_input else input - target * jitgrad.log(input + eps)
+    if full:
+        stirling = target * jitgrad.log(target) - target + 0.5 * jitgrad.log(2 * math.pi * target)
+        loss = loss + jitgrad.where(target > 1, stirling, 0.0)
+    return _reduced(loss, reduction)
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, size_average: None = None,
+                         reduce: None = None, reduction: str = "mean") -> Tensor:
+    """input where target is 1, max(0, margin - input) where it is -1."""
+    loss = jitgrad.where(target != 1, (margin - input).clamp_min(0), 0.0) + jitgrad.where(target != -1, input, 0.0)
+    return _reduced(loss, reduction)
+
+
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0, size_average: None = None,
+                        reduce: None = None, reduction: str = "mean") -> Tensor:
+    """max(0, -target (input1 - input2) + margin)."""
+    return _reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
+                     reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target * input))."""
+    return _reduced(jitgrad.log1p(jitgrad.exp(-target * input)), reduction)
+
+
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,
+                          size_average: None = None, reduce: None = None, reduction: str = "mean") -> Tensor:
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
+    product = (input1 * input2).sum(-1)
+    n1, n2 = (input1 * input1).sum(-1) + 1e-12, (input2 * input2).sum(-1) + 1e-12
+    cosine = product / jitgrad.sqrt(n1 * n2)
+    loss = jitgrad.where(target == 1, 1 - cosine, 0.0) + jitgrad.where(target == -1, (cosine - margin).clamp_min(0), 0.0)
+    return _reduced(loss, reduction)
+
+
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: Number = 1.0, p: Number = 2,
+                        eps: Number = 1e-6, swap: bool = False, size_average: None = None, reduce: None = None,
+                        reduction: str = "mean") -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances."""
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = jitgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return _reduced((near - far + margin).clamp_min(0), reduction)
+
+
+# --- attention -----------------------------------------------------------------------------------------------------
+
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+                                 dropout_p: Number = 0.0, is_causal: bool = False, scale: Number | None = None,
+                                 enable_gqa: bool = False) -> Tensor:
+    """softmax(query @ key.T * scale + mask) @ value.
+
+    Args:
+        query: float (..., L, E).
+        key: float (..., S, E).
+        value: float (..., S, Ev).
+        attn_mask: bool (True: take part) or float (added), broadcast to (..., L, S).
+        dropout_p: probability with which a weight is dropped.
+        is_causal: position i sees positions up to i only; not together with attn_mask.
+        scale: 1 / sqrt(E) by default.
+
+    Returns:
+        float (..., L, Ev). Source: Vaswani et al., "Attention Is All You Need", 2017.
+    """
+    if enable_gqa:
+        key = jitgrad.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
+        value = jitgrad.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
+    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = (query * factor) @ key.transpose(-2, -1)
+    if is_causal:
+        if attn_mask is not None:
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+        rows = jitgrad.arange(query.shape[-2]).unsqueeze(1)
+        columns = jitgrad.arange(key.shape[-2])
+        scores = scores.masked_fill(columns > rows, -math.inf)
+    if attn_mask is not None:
+        if attn_mask.dtype == jitgrad.bool:
+            scores = scores.masked_fill(jitgrad.logical_not(attn_mask), -math.inf)
+        else:
+            scores = scores + attn_mask
+    weights = _reduce.softmax(scores, -1)
+    if dropout_p != 0.0:
+        weights = _dropout(weights, dropout_p, True)
+    return weights @ value

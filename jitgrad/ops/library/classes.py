@@ -1,0 +1,83 @@
+"""What losses and layers need besides torch's own functions: class indices, per-channel vectors, trailing shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import int64
+from jitgrad.ops.backend import backend
+from jitgrad.ops.library.core import apply, cast, library, product, require, require_equal, text
+from jitgrad.ops.library.indexing import checked_indices
+
+if TYPE_CHECKING:
+    from jitgrad.ops.tensorbase import TensorBase as Tensor
+
+
+@library
+def lookup(input: Tensor, weight: Tensor) -> Tensor:
+    """Rows of weight at integer indices. IndexError out of range."""
+    i = checked_indices(input, weight.shape[0], 0, negative=False)
+    return apply("index", weight, i, axes=(0,))
+
+
+@library
+def one_hot(tensor: Tensor, n: Any) -> Tensor:
+    """int64 with an axis of n classes more: 1 at the class, 0 elsewhere. RuntimeError for a class out of range."""
+    i = checked_indices(tensor, n, 0, negative=False, error=RuntimeError)
+    classes = apply("arange", length=n, dtype=int64)
+    return cast(apply("eq", apply("unsqueeze", i, axis=i.ndim), classes), int64)
+
+
+@library
+def pick(input: Tensor, classes: Tensor) -> Tensor:
+    """input at the class of each place: (C,), (N, C) or (N, C, d1, ...) and (), (N,) or (N, d1, ...).
+
+    Raises IndexError: "Target 7 is out of bounds."; ValueError: other batch sizes; RuntimeError: other ranks.
+    """
+    axis = 0 if input.ndim == 1 else 1
+    if classes.dtype is not int64 and classes.dtype.name != "uint8":
+        raise RuntimeError(f"expected scalar type Long but found {text([classes.dtype.name])[1:-1]}")
+    if classes.ndim != input.ndim - 1:
+        raise RuntimeError(f"input of {input.ndim} axes goes with a target of {input.ndim - 1} axes, got one of "
+                           f"{classes.ndim}")
+    if axis:
+        require_equal(input.shape[0], classes.shape[0], lambda: f"Expected input batch_size ({input.shape[0]}) to match "
+                                                                f"target batch_size ({classes.shape[0]}).", ValueError)
+    i = _valid(cast(classes, int64), input.shape[axis])
+    taken = apply("gather", input, apply("unsqueeze", i, axis=axis), axis=axis)
+    return apply("squeeze", taken, axis=axis)
+
+
+@library
+def factors_of(weight: Tensor, classes: Tensor) -> Tensor:
+    """The factor of each place's class: (C,) and int64 of any shape, whose shape the result has."""
+    return apply("index", weight, _valid(cast(classes, int64), weight.shape[0]), axes=(0,))
+
+
+def _valid(i: Any, n: Any) -> Any:
+    """Classes in [0, n). They may be none at all, so a 0 goes in front for the extremes."""
+    line = apply("pad", apply("reshape", i, shape=(product(i.shape),)), pads=((1, 0),), value=0)
+    low, high = (backend().item(apply(name, line, axes=(0,), keepdim=False)) for name in ("amin", "amax"))
+    require(low >= 0, IndexError, "Target ", low, " is out of bounds.")
+    require(high < n, IndexError, "Target ", high, " is out of bounds.")
+    return i
+
+
+@library
+def along(vector: Tensor, ndim: int, axis: int) -> Tensor:
+    """A vector shaped to broadcast along one of ndim axes: weights of channels or classes."""
+    return apply("reshape", vector, shape=tuple(vector.shape[0] if a == axis else 1 for a in range(ndim)))
+
+
+@library
+def require_trailing(input: Tensor, sizes: Sequence[Any]) -> None:
+    """RuntimeError unless input's last sizes are `sizes`."""
+    def message() -> str:
+        return (f"Given normalized_shape={text(sizes)}, expected input with shape [*, {text(sizes)[1:]}, but got input "
+                f"of size{text(input.shape)}")
+
+    if not sizes or len(sizes) > input.ndim:
+        raise RuntimeError(message())
+    for given, wanted in zip(tuple(input.shape)[input.ndim - len(sizes):], sizes, strict=True):
+        require_equal(given, wanted, message)

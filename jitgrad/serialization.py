@@ -1,0 +1,186 @@
+"""`save` and `load`: tensors and plain containers in a zip file of .npy arrays and one JSON description.
+
+Nothing in a file is code: loading builds tensors, numbers, strings, bytes, None, lists, tuples, sets, dicts, dtypes and
+parameters, and refuses everything else. Tensors that share memory are saved once and share it again after loading.
+
+    data.json   {"format": "jitgrad", "version": 1, "root": <description>}
+    t0.npy ...  one array per memory
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import zipfile
+from collections import OrderedDict
+from typing import IO, Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.eager.tensor import Tensor, from_numpy
+from jitgrad.errors import JitgradError
+
+FORMAT, VERSION = "jitgrad", 1
+File = str | os.PathLike[str] | IO[bytes]
+
+
+class LoadError(JitgradError, RuntimeError):
+    """A file that `load` cannot read: not a jitgrad file, damaged, or of a newer version."""
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Descriptions of objects, and the arrays that they refer to."""
+
+    def __init__(self) -> None:
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self._numbers: dict[tuple[Any, ...], int] = {}
+
+    def describe(self, obj: Any, where: str) -> Any:
+        """JSON for an object; `where` is its path, for the message."""
+        if obj is None or isinstance(obj, (bool, str)):
+            return obj
+        if isinstance(obj, Tensor):
+            return self._tensor(obj)
+        if isinstance(obj, (int, np.integer)):
+            return {"int": str(int(obj))} if abs(int(obj)) >= 1 << 53 else int(obj)
+        if isinstance(obj, (float, np.floating)):
+            return float(obj) if math.isfinite(obj) else {"float": repr(float(obj))}
+        if isinstance(obj, bytes):
+            return {"bytes": obj.hex()}
+        if isinstance(obj, np.ndarray):
+            return {"ndarray": self._array(obj)}
+        if isinstance(obj, dtypes.dtype):
+            return {"dtype": obj.name}
+        if isinstance(obj, dict):
+            kind = "odict" if isinstance(obj, OrderedDict) else "dict"
+            return {kind: [[self.describe(k, f"{where} key"), self.describe(v, f"{where}[{k!r}]")]
+                           for k, v in obj.items()]}
+        for kind, cls in (("list", list), ("tuple", tuple), ("set", set)):
+            if isinstance(obj, cls):
+                return {kind: [self.describe(v, f"{where}[{i}]") for i, v in enumerate(obj)]}
+        raise TypeError(f"cannot save {where}: an object of type `{type(obj).__name__}`; save a module's `state_dict()` "
+                        "rather than the module")
+
+    def _tensor(self, t: Tensor) -> Any:
+        from jitgrad.nn import Parameter
+
+        data = t.detach().numpy()
+        kind = "parameter" if isinstance(t, Parameter) else "tensor"
+        return {kind: self._array(data), "requires_grad": bool(t.requires_grad)}
+
+    def _array(self, a: np.ndarray[Any, Any]) -> int:
+        key = (a.__array_interface__["data"][0], a.shape, a.strides, a.dtype.str)
+        if key not in self._numbers or not a.size:
+            self._numbers[key] = len(self.arrays)
+            self.arrays.append(a)
+        return self._numbers[key]
+
+
+def save(obj: Any, f: File) -> None:
+    """Write `obj` to a path or a binary file.
+
+    Args:
+        obj: tensors, parameters, numbers, strings, bytes, None, arrays, dtypes, and lists, tuples, sets, dicts of them.
+        f: a path, or a file opened for writing bytes.
+
+    Raises:
+        TypeError: something else is in obj; the message says where.
+    """
+    writer = _Writer()
+    root = writer.describe(obj, "the object")
+    if isinstance(f, (str, os.PathLike)):  # a crash must not leave half a file under the name
+        path = os.fspath(f)
+        partial = f"{path}.{os.getpid()}.part"
+        try:
+            with open(partial, "wb") as file:
+                _write(writer, root, file)
+            os.replace(partial, path)
+        finally:
+            if os.path.exists(partial):
+                os.remove(partial)
+    else:
+        _write(writer, root, f)
+
+
+def _write(writer: _Writer, root: Any, file: IO[bytes]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        header = {"format": FORMAT, "version": VERSION, "root": root}
+        archive.writestr("data.json", json.dumps(header, allow_nan=False))
+        for number, array in enumerate(writer.arrays):
+            with archive.open(f"t{number}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    def __init__(self, archive: zipfile.ZipFile):
+        self._archive = archive
+        self._arrays: dict[int, np.ndarray[Any, Any]] = {}
+
+    def build(self, d: Any) -> Any:
+        """The object of a description."""
+        if d is None or isinstance(d, (bool, int, float, str)):
+            return d
+        if not isinstance(d, dict) or not d:
+            raise LoadError("damaged file: an unknown kind of entry")
+        kind, value = next(iter(d.items()))
+        if kind in ("tensor", "parameter"):
+            return self._tensor(kind, value, bool(d.get("requires_grad", False)))
+        if kind in ("list", "tuple", "set"):
+            items = [self.build(v) for v in value]
+            return items if kind == "list" else tuple(items) if kind == "tuple" else set(items)
+        if kind in ("dict", "odict"):
+            pairs = [(self.build(k), self.build(v)) for k, v in value]
+            return dict(pairs) if kind == "dict" else OrderedDict(pairs)
+        simple = {"int": int, "float": float, "bytes": bytes.fromhex, "dtype": dtypes.by_name, "ndarray": self._array}
+        if kind not in simple:
+            raise LoadError(f"a file of a newer version? entry of kind `{kind}` is unknown")
+        return simple[kind](value)  # type: ignore[operator]
+
+    def _tensor(self, kind: str, number: Any, requires_grad: bool) -> Any:
+        t = from_numpy(self._array(number))
+        if kind == "tensor":
+            return t.requires_grad_() if requires_grad else t
+        from jitgrad.nn import Parameter
+
+        return Parameter(t, requires_grad)
+
+    def _array(self, number: Any) -> np.ndarray[Any, Any]:
+        if number not in self._arrays:
+            with self._archive.open(f"t{int(number)}.npy") as member:
+                self._arrays[number] = np.lib.format.read_array(io.BytesIO(member.read()), allow_pickle=False)
+        return self._arrays[number]
+
+
+def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any:
+    """Read what `save` wrote. Never runs code from the file.
+
+    Args:
+        f: a path, or a file opened for reading bytes.
+        map_location: where tensors go; None or the CPU.
+
+    Raises:
+        LoadError: not a jitgrad file, damaged, or of a newer version.
+    """
+    if map_location is not None and not callable(map_location):
+        from jitgrad.device import resolve
+
+        resolve(map_location)
+    try:
+        with zipfile.ZipFile(f) as archive:
+            header = json.loads(archive.read("data.json"))
+            if header.get("format") != FORMAT:
+                raise LoadError("not a jitgrad file")
+            if header.get("version", 0) > VERSION:
+                raise LoadError(f"a file of version {header['version']}, but this jitgrad reads up to version {VERSION}")
+            return _Reader(archive).build(header["root"])
+    except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, ValueError, EOFError) as error:
+        raise LoadError(f"not a jitgrad file, or damaged ({error})") from error
