@@ -161,6 +161,7 @@ class ScriptGraph:
         written: tensor input that the program writes in place and that may carry a gradient -> graph output with its
             final value; the executor gives the tensor that history.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
+        stores: after the program has run: (attribute or item, what it is rebound to), in order.
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).
@@ -177,4 +178,5 @@ class ScriptGraph:
     differentiable: tuple[int, ...] | None = None
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
+    stores: list[tuple[Source, Result]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)

@@ -1,0 +1,444 @@
+"""Builtin functions, and functions of the standard library, on values of a script: function -> handler."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+import operator
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops.backend import backend
+from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend import iteration as it
+from jitgrad.script.frontend.attributes import getattribute, has_attribute, setattribute
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.printing import print_
+from jitgrad.script.frontend.values import (Function, Method, Number, Range, SymDict, SymList, SymTensor, Union,
+                                            is_dynamic, type_word)
+
+Args = tuple[Any, ...]
+Handler = Callable[[Context, Args, dict[str, Any]], Any]
+HANDLERS: dict[Any, Handler] = {}
+
+
+def _handles(*functions: Any) -> Callable[[Handler], Handler]:
+    def register(handler: Handler) -> Handler:
+        for f in functions:
+            HANDLERS[f] = handler
+        return handler
+    return register
+
+
+@_handles(len)
+def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.guarded(context, lambda: calls.length(context, args[0]))
+
+
+@_handles(range)
+def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    given = []
+    for a in args:
+        if isinstance(a, SymTensor):
+            a = calls.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
+        if isinstance(a, Number) and a.number_type is float or isinstance(a, float):
+            raise merge.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
+        given.append(a)
+    if not any(isinstance(a, Number) for a in given):
+        return calls.guarded(context, lambda: range(*given))
+    start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    return Range(start, stop, step)
+
+
+@_handles(enumerate)
+def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    start = kwargs.get("start", args[1] if len(args) > 1 else 0)
+    return it.enumerated(context, _iterable(context, args[0]), start)
+
+
+@_handles(zip)
+def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    parts = [_iterable(context, a) for a in args]
+    return calls.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
+
+
+@_handles(reversed)
+def _reversed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return it.reversed_(context, _iterable(context, args[0]))
+
+
+@_handles(iter)
+def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return _iterable(context, args[0])
+
+
+def _iterable(context: Context, value: Any) -> it.Iterable:
+    found = calls.guarded(context, lambda: it.Iterable.of(context, value))
+    assert isinstance(found, it.Iterable)
+    return found
+
+
+@_handles(print)
+def _print(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    print_(context, args, kwargs)
+
+
+@_handles(isinstance)
+def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value, classes = args
+    flat: list[Any] = []
+    pending = [classes]
+    while pending:
+        c = pending.pop()
+        if isinstance(c, tuple):
+            pending += list(c)
+        elif isinstance(c, types.UnionType):
+            pending += list(c.__args__)
+        else:
+            flat.append(c)
+    if isinstance(value, Union):
+        return merge.switch(context, value, lambda v: _isinstance(context, (v, classes), {}))
+    if isinstance(value, SymTensor):
+        original = context.inputs.tensors.get(value.storage.input) if not value.path else None
+        if original is not None:
+            return isinstance(original, tuple(flat))
+        from jitgrad.eager.tensor import Tensor
+
+        return any(issubclass(Tensor, c) for c in flat if isinstance(c, type))
+    if isinstance(value, Number) and value.number_type is object:
+        raise NotStatic("the type of this number is known only at run time", context.span())
+    kind = _type(context, (value,), {})
+    return any(issubclass(kind, c) for c in flat if isinstance(c, type))
+
+
+@_handles(type)
+def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value = args[0]
+    if isinstance(value, SymTensor):
+        from jitgrad.eager.tensor import Tensor
+
+        return Tensor
+    if isinstance(value, Number):
+        return value.number_type
+    for cls, real in ((SymList, list), (SymDict, dict), (Range, range), (Function, types.FunctionType),
+                      (Method, types.MethodType), (calls.Text, str)):
+        if isinstance(value, cls):
+            return real
+    if isinstance(value, Union):
+        raise NotStatic(f"the type of {type_word(value)} is known only at run time", context.span())
+    return type(value)
+
+
+@_handles(issubclass)
+def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.guarded(context, lambda: issubclass(*args))
+
+
+@_handles(callable)
+def _callable(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return isinstance(args[0], (Function, Method)) or (not is_dynamic(args[0]) and callable(args[0]))
+
+
+@_handles(id)
+def _id(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    raise UnsupportedCall("`id` inside a script", context.span(), hint="compare objects with `is`")
+
+
+@_handles(getattr)
+def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    name = calls.static(context, args[1], "the attribute's name")
+    if len(args) == 3 and not has_attribute(context, args[0], name):
+        return args[2]
+    return getattribute(context, args[0], name)
+
+
+@_handles(hasattr)
+def _hasattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return has_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
+
+
+@_handles(setattr)
+def _setattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    setattribute(context, args[0], calls.static(context, args[1], "the attribute's name"), args[2])
+
+
+@_handles(super)
+def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if len(args) == 2:
+        return calls.Super(args[0], args[1])
+    frame = context.frame
+    function = frame.function
+    code = getattr(function, "__code__", None)
+    if code is None or "__class__" not in code.co_freevars:
+        raise UnsupportedCall("`super()` outside a method", context.span())
+    owner = function.__closure__[code.co_freevars.index("__class__")].cell_contents  # type: ignore[union-attr]
+    return calls.Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+
+def _number(context: Context, value: Any, what: str) -> Any:
+    """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
+    value = merge.force(context, value, f"{what}: the argument cannot be None instead")
+    if isinstance(value, SymTensor):
+        return calls.guarded(context, lambda: backend().item(value))
+    return value
+
+
+def _conversion(to: type) -> Handler:
+    def convert(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if not args:
+            return to()
+        value = _number(context, args[0], f"{to.__name__}()")
+        if isinstance(value, Number):
+            return numbers.cast(context, value, to)
+        if is_dynamic(value) or not isinstance(value, calls.PLAIN):
+            raise merge.raise_now(context, TypeError, (
+                f"{to.__name__}() argument must be a string or a real number, not '{calls.type_name(value)}'",))
+        return calls.guarded(context, lambda: to(value, *args[1:]))
+    return convert
+
+
+HANDLERS[int], HANDLERS[float] = _conversion(int), _conversion(float)
+
+
+@_handles(bool)
+def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.expressions import truth
+
+    return truth(context, args[0]) if args else False
+
+
+@_handles(abs, operator.abs)
+def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value = args[0]
+    if isinstance(value, SymTensor):
+        return calls.guarded(context, lambda: abs(value))
+    return calls.guarded(context, lambda: numbers.unary(context, "abs", value))
+
+
+@_handles(round)
+def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
+    value = args[0]
+    if isinstance(value, SymTensor):
+        return calls.guarded(context, lambda: value.round() if digits is None else value.round(decimals=digits))
+    return numbers.round_(context, value, digits)
+
+
+@_handles(pow)
+def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.expressions import binary
+
+    if len(args) == 3:
+        return calls.guarded(context, lambda: pow(*(calls.static(context, a, "an argument of `pow`") for a in args)))
+    return binary(context, "pow", args[0], args[1])
+
+
+@_handles(divmod)
+def _divmod(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.expressions import binary
+
+    return (binary(context, "floordiv", *args), binary(context, "mod", *args))
+
+
+def _extreme(largest: bool) -> Handler:
+    name = "max" if largest else "min"
+
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if set(kwargs) - {"default"}:
+            raise UnsupportedCall(f"`{name}` with `key`", context.span(), hint="write a loop")
+        if len(args) == 1 and isinstance(args[0], SymTensor) and not isinstance(args[0].shape[0], int):
+            raise UnsupportedCall(f"`{name}` of a tensor of run-time length", context.span(), hint=f"use `.{name}()`")
+        items = calls.items_of(context, args[0]) if len(args) == 1 else list(args)
+        if not items:
+            if "default" in kwargs:
+                return kwargs["default"]
+            raise merge.raise_now(context, ValueError, (f"{name}() arg is an empty sequence",))
+        result = items[0]
+        for x in items[1:]:
+            result = _better(context, result, x, largest)
+        return result
+
+    return handler
+
+
+def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
+    kinds = (bool, int, float, Number)
+    if isinstance(a, kinds) and isinstance(b, kinds):
+        return numbers.minimum(context, a, b, largest)
+    if isinstance(a, SymTensor) or isinstance(b, SymTensor):
+        from jitgrad.script.frontend.expressions import truth
+
+        test = truth(context, calls.guarded(context, lambda: calls.DUNDER["gt" if largest else "lt"](b, a)))
+        if not isinstance(test, Number):
+            return b if test else a
+        return merge.branch(context, test, lambda: b, lambda: a)
+    return calls.guarded(context, lambda: (max if largest else min)(a, b))
+
+
+HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
+
+
+@_handles(sum)
+def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.expressions import binary
+
+    result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
+    items = calls.static_items(context, args[0])
+    if items is None:
+        raise UnsupportedCall("`sum` over a length that is known only at run time", context.span(),
+                              hint="use `torch.sum` or a `for` loop")
+    for x in items:
+        result = binary(context, "add", result, x)
+    return result
+
+
+def _quantifier(all_: bool) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.expressions import truth
+
+        result: Any = all_
+        for x in calls.items_of(context, args[0]):
+            test = truth(context, x)
+            result = (numbers.both if all_ else numbers.either)(context, result, test)
+        return result
+
+    return handler
+
+
+HANDLERS[all], HANDLERS[any] = _quantifier(True), _quantifier(False)
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+@_handles(tuple)
+def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return tuple(calls.items_of(context, args[0])) if args else ()
+
+
+@_handles(list)
+def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.new_list(context, calls.items_of(context, args[0]) if args else [])
+
+
+@_handles(dict)
+def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    items: dict[Any, Any] = {}
+    if args:
+        if isinstance(args[0], (SymDict, dict)):
+            items.update(calls.dict_of(context, args[0]))
+        else:
+            for pair in calls.items_of(context, args[0]):
+                k, v = calls.items_of(context, pair)
+                items[calls.static(context, k, "a dict key")] = v
+    items.update(kwargs)
+    result = SymDict()
+    context.state.values[result] = items
+    return result
+
+
+@_handles(sorted)
+def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    items = calls.items_of(context, args[0])
+    if is_dynamic(tuple(items)) or "key" in kwargs:
+        raise UnsupportedCall("`sorted` of run-time values or with a key", context.span(), hint="use `torch.sort`")
+    return calls.new_list(context, calls.guarded(context, lambda: sorted(items, **kwargs)))
+
+
+@_handles(map)
+def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    parts = [_iterable(context, a) for a in args[1:]]
+    joined = it.zipped(context, parts, False)
+    return it.Iterable(joined.length, lambda cx, k: calls.call(cx, args[0], joined.item(cx, k), {}), joined.unrolled)
+
+
+@_handles(str, repr, format, ascii)
+def _str(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if not args:
+        return ""
+    if is_dynamic(args[0]) or isinstance(args[0], calls.Text):
+        return args[0] if isinstance(args[0], calls.Text) else calls.Text([(args[0], "", "")])
+    return calls.guarded(context, lambda: str(*args))
+
+
+@_handles(functools.partial)
+def _partial(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    fn, given, named = args[0], args[1:], dict(kwargs)
+    return Method("partial", lambda cx, more, extra: calls.call(cx, fn, (*given, *more), {**named, **extra}))
+
+
+@_handles(warnings.warn)
+def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    raise UnsupportedCall("`warnings.warn` inside a script", context.span(), hint="warn outside the script")
+
+
+def _refused(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        raise UnsupportedCall(f"`{name}` inside a script", context.span(), hint="call it outside the script")
+    return handler
+
+
+for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "next", "__import__", "breakpoint",
+              "delattr", "set", "frozenset", "filter", "memoryview", "bytearray", "object"):
+    HANDLERS[getattr(builtins, _name)] = _refused(_name)
+
+
+# --- math and operator ---------------------------------------------------------------------------------------------
+
+
+def _math(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        given = tuple(_number(context, a, f"math.{name}()") for a in args)
+        if any(isinstance(a, Number) for a in given) and name not in numbers.MATH:
+            raise NotStatic(f"`math.{name}` of a number that is known only at run time", context.span())
+        if name == "log" and len(given) == 2 and any(isinstance(a, Number) for a in given):
+            top, bottom = (numbers.math_call(context, "log", (a,)) for a in given)
+            return numbers.binary(context, "truediv", top, bottom)
+        return calls.guarded(context, lambda: numbers.math_call(context, name, given))
+    return handler
+
+
+for _name in dir(math):
+    if callable(getattr(math, _name)) and not _name.startswith("_"):
+        HANDLERS[getattr(math, _name)] = _math(_name)
+
+
+def _operator(op: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.expressions import binary
+
+        return binary(context, op, args[0], args[1])
+    return handler
+
+
+for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "truediv"), ("floordiv", "floordiv"),
+                   ("mod", "mod"), ("pow", "pow"), ("matmul", "matmul")):
+    HANDLERS[getattr(operator, _name)] = _operator(_op)
+
+
+@_handles(operator.getitem)
+def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.getitem(context, args[0], args[1])
+
+
+# --- this library --------------------------------------------------------------------------------------------------
+
+
+def _register_library() -> None:
+    from jitgrad.eager import grad_mode
+    from jitgrad.jit import is_scripting
+
+    HANDLERS[grad_mode.is_grad_enabled] = lambda context, args, kwargs: context.grad
+    HANDLERS[is_scripting] = lambda context, args, kwargs: True
+
+
+_register_library()
+
+__all__ = ["HANDLERS"]

@@ -1,0 +1,461 @@
+"""Calls: library functions emit, builtins have handlers, every other Python function is inlined."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.errors import JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
+from jitgrad.ops.backend import AnyTensor
+from jitgrad.script.frontend import merge
+from jitgrad.script.frontend.context import Context, Restart
+from jitgrad.script.frontend.frames import Frame
+from jitgrad.script.frontend.source import source_of
+from jitgrad.script.frontend.values import (Function, Method, Number, Range, SymDict, SymList, SymTensor, Union,
+                                            is_dynamic, type_word)
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis))
+DUNDER: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
+    "rshift": operator.rshift, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+}
+DEPTH = 200
+
+
+class Text:
+    """A string with run-time parts: only printed, raised, or formatted again."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Any]):
+        self.parts = parts
+
+
+class Super:
+    """`super()` inside a method."""
+
+    __slots__ = ("instance", "owner")
+
+    def __init__(self, owner: type, instance: Any):
+        self.owner, self.instance = owner, instance
+
+
+class GradScope:
+    """`no_grad()` and kin, entered by `with`."""
+
+    __slots__ = ("enabled",)
+
+    def __init__(self, enabled: bool):
+        self.enabled = enabled
+
+
+def type_name(value: Any) -> str:
+    """`type(value).__name__` of what the value stands for."""
+    if isinstance(value, SymTensor):
+        return "Tensor"
+    if isinstance(value, Number):
+        return value.number_type.__name__
+    if isinstance(value, SymList):
+        return "list"
+    if isinstance(value, SymDict):
+        return "dict"
+    if isinstance(value, (Function, Method)):
+        return "function"
+    return type(value).__name__
+
+
+def guarded(context: Context, operation: Callable[[], Any]) -> Any:
+    """Run an operation of the library or of Python now; what it raises, the script raises."""
+    try:
+        return operation()
+    except (JitgradError, merge.Raised, Restart):
+        raise
+    except NotImplementedError as error:
+        raise UnsupportedCall(str(error), context.span()) from error
+    except (TypeError, RuntimeError) as error:
+        if context.depth == 0:
+            kind = TypeMismatch if isinstance(error, TypeError) else ShapeMismatch
+            raise kind(str(error), context.span()) from error
+        raise merge.raise_now(context, type(error), (str(error),)) from error
+    except (IndexError, ValueError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
+        text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
+        raise merge.raise_now(context, type(error), (str(text),)) from error
+
+
+def static(context: Context, value: Any, what: str) -> Any:
+    """`value`, which must be known now. Raises NotStatic."""
+    if is_dynamic(value) or isinstance(value, Text):
+        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span())
+    return value
+
+
+def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`fn(*args, **kwargs)`."""
+    from jitgrad.script.frontend import builtins_ as table
+
+    if isinstance(fn, Function):
+        return _inline(context, fn.node, fn.source, None, fn.frame, args, kwargs, fn.defaults, fn.kw_defaults)
+    if isinstance(fn, Method):
+        return fn.call(context, args, kwargs)
+    if isinstance(fn, Union):
+        return merge.switch(context, fn, lambda f: call(context, f, args, kwargs))
+    try:
+        handler = table.HANDLERS.get(fn)
+    except TypeError:
+        handler = None
+    if handler is not None:
+        return handler(context, args, kwargs)
+    if getattr(fn, "__library__", False):
+        return library(context, fn, args, kwargs)
+    if isinstance(fn, types.MethodType):
+        return call(context, fn.__func__, (fn.__self__, *args), kwargs)
+    if isinstance(fn, types.FunctionType):
+        return python(context, fn, args, kwargs)
+    if isinstance(fn, functools.partial):
+        return call(context, fn.func, (*fn.args, *args), {**fn.keywords, **kwargs})
+    eager = getattr(fn, "eager", None)
+    if eager is not None and hasattr(fn, "cache_info"):
+        return call(context, eager, args, kwargs)
+    if isinstance(fn, type):
+        return _construct(context, fn, args, kwargs)
+    if isinstance(fn, (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType,
+                       types.WrapperDescriptorType)):
+        return _builtin(context, fn, args, kwargs)
+    method = getattr(type(fn), "__call__", None)
+    if isinstance(method, types.FunctionType):
+        return call(context, method, (fn, *args), kwargs)
+    if method is not None and hasattr(method, "eager"):
+        return call(context, method.eager, (fn, *args), kwargs)
+    raise merge.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
+
+
+def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of the library, on symbolic tensors and numbers."""
+    given = tuple([argument(context, a) for a in args])
+    named = {k: argument(context, v) for k, v in kwargs.items()}
+    return guarded(context, lambda: fn(*given, **named))
+
+
+def argument(context: Context, value: Any) -> Any:
+    """A value as the library takes it: lists as Python lists, unions as what they hold."""
+    if isinstance(value, (SymTensor, Number)) or isinstance(value, PLAIN):
+        return value
+    if isinstance(value, SymList):
+        return [argument(context, v) for v in context_items(context, value)]
+    if isinstance(value, tuple):
+        return tuple([argument(context, v) for v in value]) if not hasattr(value, "_fields") else value
+    if isinstance(value, slice):
+        return slice(argument(context, value.start), argument(context, value.stop), argument(context, value.step))
+    if isinstance(value, Union):
+        if value.inner is not None:
+            return merge.force(context, value, "a tensor or number is needed here, not an object")
+        raise UnsupportedCall(f"this argument is {type_word(value)}, decided at run time", context.span(),
+                              hint="write an `if` around the call")
+    if isinstance(value, Text):
+        return "".join(str(p) for p in value.parts)
+    return value
+
+
+def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if any(is_dynamic(a) for a in (*args, *kwargs.values())):
+        name = getattr(fn, "__qualname__", repr(fn))
+        raise UnsupportedCall(f"call of the built-in `{name}` with run-time values", context.span(),
+                              hint="mark the caller with `@jitgrad.ignore`, or use a tensor operation")
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, (list, dict, set)) or not _pure(fn):
+        raise UnsupportedCall(f"call of the built-in `{getattr(fn, '__qualname__', fn)}`", context.span(),
+                              hint="call it outside the script and pass the result")
+    return guarded(context, lambda: fn(*args, **kwargs))
+
+
+def _pure(fn: Any) -> bool:
+    if isinstance(getattr(fn, "__self__", None), PLAIN):
+        return True
+    return (getattr(fn, "__module__", None) or "") in ("math", "operator", "_operator", "builtins", "cmath")
+
+
+def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from jitgrad.eager.grad_mode import _Scope
+
+    if issubclass(cls, _Scope):
+        name = cls.__name__
+        if args and isinstance(args[0], (Function, types.FunctionType)):
+            raise UnsupportedCall(f"`{name}` as a decorator inside a script", context.span(), hint="use `with`")
+        enabled = bool(static(context, args[0], "the mode")) if args else name == "enable_grad"
+        return GradScope(enabled if name != "inference_mode" else not enabled if args else False)
+    if issubclass(cls, BaseException):
+        return ExceptionValue(cls, args)
+    if issubclass(cls, AnyTensor):
+        raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
+                              hint="use `torch.tensor`, `torch.zeros` and kin")
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return cls(*args, **kwargs)
+    if any(is_dynamic(a) for a in (*args, *kwargs.values())) or not cls.__module__.startswith(("jitgrad", "builtins")):
+        raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
+                              hint="make the object outside and pass it, or keep it in a closure")
+    if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
+        raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
+                              hint="make modules outside the script")
+    return guarded(context, lambda: cls(*args, **kwargs))
+
+
+class ExceptionValue:
+    """An exception that the script makes: class and arguments."""
+
+    __slots__ = ("args", "cls")
+
+    def __init__(self, cls: type[BaseException], args: tuple[Any, ...]):
+        self.cls, self.args = cls, args
+
+
+# --- inlining ------------------------------------------------------------------------------------------------------
+
+
+def python(context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Inline a Python function."""
+    source = source_of(fn)
+    context.functions[fn] = None
+    defaults = tuple(context.inputs.constant(d) for d in fn.__defaults__ or ())
+    kw_defaults = {k: context.inputs.constant(v) for k, v in (fn.__kwdefaults__ or {}).items()}
+    return _inline(context, source.node, source, fn, None, args, kwargs, defaults, kw_defaults)
+
+
+def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | None, args: tuple[Any, ...],
+            kwargs: dict[str, Any], defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend import statements
+    from jitgrad.script.frontend.syntax import check_source
+
+    if context.calls > DEPTH:
+        raise UnsupportedCall(f"the calls are more than {DEPTH} deep", context.span(),
+                              hint="recursion must end by something that is known while compiling")
+    if source.scope is None:
+        check_source(source)
+    bound = bind(context, node, source.name, args, kwargs, defaults, kw_defaults)
+    frame = Frame(context, source, fn, outer, context.span())
+    state = context.state
+    for name, value in bound.items():
+        state.values[(frame.id, name)] = value
+    before = context.frame, context.node, context.grad
+    context.frame = frame
+    context.calls += 1
+    try:
+        result = statements.run_function(context, frame, node)
+    finally:
+        context.frame, context.node, context.grad = before
+        context.calls -= 1
+    if not frame.scope.captured:
+        values = context.state.values
+        for name in frame.scope.local:
+            values.pop((frame.id, name), None)
+    return result
+
+
+def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
+         defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> dict[str, Any]:
+    """Parameter -> value, as Python binds a call. Raises TypeMismatch with Python's words."""
+    a = node.args
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    bound: dict[str, Any] = dict(zip(positional, args, strict=False))
+    if len(args) > len(positional):
+        if a.vararg is None:
+            raise TypeMismatch(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
+                               f"{len(args)} were given", context.span())
+    if a.vararg is not None:
+        bound[a.vararg.arg] = tuple(args[len(positional):])
+    only = {p.arg for p in a.posonlyargs}
+    keyword_only = [p.arg for p in a.kwonlyargs]
+    extra: dict[str, Any] = {}
+    for k, v in kwargs.items():
+        if k in only or (k not in positional and k not in keyword_only):
+            if a.kwarg is None:
+                raise TypeMismatch(f"{name}() got an unexpected keyword argument '{k}'", context.span())
+            extra[k] = v
+        elif k in bound:
+            raise TypeMismatch(f"{name}() got multiple values for argument '{k}'", context.span())
+        else:
+            bound[k] = v
+    for p, v in zip(positional[len(positional) - len(defaults):], defaults, strict=True):
+        bound.setdefault(p, v)
+    for p, v in kw_defaults.items():
+        bound.setdefault(p, v)
+    missing = [p for p in positional if p not in bound]
+    if missing:
+        listed = " and ".join(", ".join(f"'{m}'" for m in missing).rsplit(", ", 1))
+        raise TypeMismatch(f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) > 1)}: "
+                           f"{listed}", context.span())
+    missing = [p for p in keyword_only if p not in bound]
+    if missing:
+        raise TypeMismatch(f"{name}() missing {len(missing)} required keyword-only argument"
+                           f"{'s' * (len(missing) > 1)}: '{missing[0]}'", context.span())
+    if a.kwarg is not None:
+        made = SymDict()
+        context.state.values[made] = extra
+        bound[a.kwarg.arg] = made
+    return bound
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+def new_list(context: Context, items: list[Any]) -> SymList:
+    """A list made by the script."""
+    result = SymList()
+    context.state.values[result] = tuple(items)
+    return result
+
+
+def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
+    """The items of a list now."""
+    items: tuple[Any, ...] = merge.fetch(context, context.state, value)
+    return items
+
+
+def dict_of(context: Context, value: Any) -> dict[Any, Any]:
+    """The items of a dict now."""
+    if isinstance(value, SymDict):
+        items: dict[Any, Any] = merge.fetch(context, context.state, value)
+        return items
+    if isinstance(value, dict):
+        return value
+    raise UnsupportedCall(f"a dict is needed here, not {type_word(value)}", context.span())
+
+
+def items_of(context: Context, value: Any) -> list[Any]:
+    """The items of an iterable whose length is known. Raises NotStatic."""
+    items = static_items(context, value)
+    if items is None:
+        raise NotStatic(f"the length of {type_word(value)} is known only at run time", context.span(),
+                        hint="unpack a tuple, or loop with `for`")
+    return items
+
+
+def static_items(context: Context, value: Any) -> list[Any] | None:
+    """The items of an iterable; None where its length is known only at run time."""
+    from jitgrad.script.frontend.iteration import Iterable
+
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, SymList):
+        return list(context_items(context, value))
+    if isinstance(value, SymDict):
+        return list(dict_of(context, value))
+    if isinstance(value, Union):
+        raise UnsupportedCall(f"iteration over {type_word(value)}", context.span())
+    if isinstance(value, (str, bytes, range, dict)):
+        return list(value)
+    iterable = Iterable.of(context, value)
+    if iterable is None:
+        return None
+    n = iterable.length
+    return [iterable.item(context, k) for k in range(n)] if isinstance(n, int) else None
+
+
+def length(context: Context, value: Any) -> Any:
+    """`len(value)`."""
+    if isinstance(value, SymTensor):
+        if not value.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return value.shape[0]
+    if isinstance(value, SymList):
+        return len(context_items(context, value))
+    if isinstance(value, SymDict):
+        return len(dict_of(context, value))
+    if isinstance(value, Range):
+        from jitgrad.script.frontend.iteration import range_length
+
+        return range_length(context, value)
+    if isinstance(value, Union):
+        return merge.switch(context, value, lambda v: length(context, v))
+    method = getattr(type(value), "__len__", None)
+    if isinstance(method, types.FunctionType):
+        return call(context, method, (value,), {})
+    return guarded(context, lambda: len(value))
+
+
+def getitem(context: Context, obj: Any, index: Any) -> Any:
+    """`obj[index]`."""
+    from jitgrad.script.frontend.iteration import pick
+
+    if isinstance(obj, Union):
+        obj = merge.force(context, obj, "'object' is not subscriptable: it may be None instead")
+        if isinstance(obj, Union):
+            return merge.switch(context, obj, lambda v: getitem(context, v, index))
+    if isinstance(obj, SymTensor):
+        given = argument(context, index)
+        return guarded(context, lambda: obj[given])
+    if isinstance(obj, SymDict):
+        items = dict_of(context, obj)
+        key = static(context, index, "a dict key")
+        if key not in items:
+            raise merge.raise_now(context, KeyError, (str(key),))
+        return items[key]
+    if isinstance(obj, (tuple, SymList, range, Range)):
+        return pick(context, obj, index)
+    method = getattr(type(obj), "__getitem__", None)
+    if isinstance(method, types.FunctionType):
+        if isinstance(index, Number):
+            return pick(context, obj, index)
+        return call(context, method, (obj, index), {})
+    if is_dynamic(index):
+        raise UnsupportedCall(f"a run-time index into {type_word(obj)}", context.span())
+    return guarded(context, lambda: obj[index])
+
+
+def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
+    """`obj[index] = value`."""
+    if isinstance(obj, SymTensor):
+        given, source = argument(context, index), argument(context, value)
+        guarded(context, lambda: operator.setitem(obj, given, source))
+        return
+    if isinstance(obj, SymDict):
+        if obj.source is not None:
+            raise UnsupportedCall("assignment to an item of a dict that the script did not make", context.span(),
+                                  hint="return the value instead")
+        items = dict(dict_of(context, obj))
+        items[static(context, index, "a dict key")] = value
+        context.state.values[obj] = items
+        return
+    if isinstance(obj, SymList):
+        _own_list(context, obj)
+        items_ = list(context_items(context, obj))
+        place = static(context, index, "a list index")
+        guarded(context, lambda: operator.setitem(items_, place, value))
+        context.state.values[obj] = tuple(items_)
+        return
+    method = getattr(type(obj), "__setitem__", None)
+    if isinstance(method, types.FunctionType):
+        call(context, method, (obj, index, value), {})
+        return
+    raise merge.raise_now(context, TypeError, (f"'{type_name(obj)}' object does not support item assignment",))
+
+
+def _own_list(context: Context, value: SymList) -> None:
+    if value.source is not None:
+        raise UnsupportedCall("a change of a list that the script did not make", context.span(),
+                              hint="return the values instead")
+
+
+def container_method(context: Context, obj: Any, name: str) -> Method:
+    """A method of a list or dict, bound."""
+    from jitgrad.script.frontend import containers
+
+    method = containers.METHODS.get((type(obj), name))
+    if method is None:
+        raise UnsupportedCall(f"`{name}` of {type_word(obj)}", context.span())
+    return Method(name, lambda cx, args, kwargs: method(cx, obj, *args, **kwargs))
+
+
+def text_of(context: Context, text: Text) -> Any:
+    """A string where every part is known, else the Text."""
+    if any(not isinstance(p, str) and (is_dynamic(p[0]) or isinstance(p[0], Text)) for p in text.parts):
+        return text
+    convert = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
+    return guarded(context, lambda: "".join(
+        p if isinstance(p, str) else format(convert[p[1]](p[0]), p[2]) for p in text.parts))

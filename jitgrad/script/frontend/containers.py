@@ -1,0 +1,97 @@
+"""Methods of lists and dicts that a script knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend import calls
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.values import SymDict, SymList
+
+
+def _change(context: Context, target: SymList, items: list[Any]) -> None:
+    if target.source is not None:
+        raise UnsupportedCall("a change of a list that the script did not make", context.span(),
+                              hint="return the values instead")
+    context.state.values[target] = tuple(items)
+
+
+def append(context: Context, target: SymList, value: Any) -> None:
+    """`list.append`."""
+    _change(context, target, [*calls.items_of(context, target), value])
+
+
+def extend(context: Context, target: SymList, values: Any) -> None:
+    """`list.extend`."""
+    _change(context, target, [*calls.items_of(context, target), *calls.items_of(context, values)])
+
+
+def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
+    items = calls.items_of(context, target)
+    items.insert(calls.static(context, index, "a list index"), value)
+    _change(context, target, items)
+
+
+def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
+    items = calls.items_of(context, target)
+    place = calls.static(context, index, "a list index")
+    value = calls.guarded(context, lambda: items.pop(place))
+    _change(context, target, items)
+    return value
+
+
+def _reverse(context: Context, target: SymList) -> None:
+    _change(context, target, calls.items_of(context, target)[::-1])
+
+
+def _clear(context: Context, target: SymList) -> None:
+    _change(context, target, [])
+
+
+def _copy_list(context: Context, target: SymList) -> SymList:
+    return calls.new_list(context, calls.items_of(context, target))
+
+
+def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+    return calls.dict_of(context, target).get(calls.static(context, key, "a dict key"), default)
+
+
+def _keys(context: Context, target: SymDict) -> Any:
+    return tuple(calls.dict_of(context, target))
+
+
+def _values(context: Context, target: SymDict) -> Any:
+    return tuple(calls.dict_of(context, target).values())
+
+
+def _items(context: Context, target: SymDict) -> Any:
+    return tuple(calls.dict_of(context, target).items())
+
+
+def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
+    items = dict(calls.dict_of(context, target))
+    if other is not None:
+        items.update(calls.dict_of(context, other))
+    items.update(named)
+    if target.source is not None:
+        raise UnsupportedCall("a change of a dict that the script did not make", context.span(),
+                              hint="return the values instead")
+    context.state.values[target] = items
+
+
+def _copy_dict(context: Context, target: SymDict) -> SymDict:
+    made = SymDict()
+    context.state.values[made] = dict(calls.dict_of(context, target))
+    return made
+
+
+METHODS: dict[tuple[type, str], Callable[..., Any]] = {
+    (SymList, "append"): append, (SymList, "extend"): extend, (SymList, "insert"): _insert, (SymList, "pop"): _pop,
+    (SymList, "reverse"): _reverse, (SymList, "clear"): _clear, (SymList, "copy"): _copy_list,
+    (SymDict, "get"): _get, (SymDict, "keys"): _keys, (SymDict, "values"): _values, (SymDict, "items"): _items,
+    (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict,
+}
+
+__all__ = ["METHODS", "append", "extend"]

@@ -1,0 +1,225 @@
+"""What evaluation works on: the graph under construction, the state of the program, facts with scope.
+
+`Context` holds everything that a second evaluation of a loop body must not see traces of: the state (variables and
+heap) is one dict, copied by branches; caches and facts live as long as the block in which they were made.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dims import Size, Symbol
+from jitgrad.errors import Span
+from jitgrad.ops.opdef import NONDIFF
+from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, TensorType, Type
+from jitgrad.script.frontend.sizes import Sizes
+from jitgrad.script.ir import Block, Builder, Node, Value
+from jitgrad.script.irops import infer
+
+if TYPE_CHECKING:
+    from jitgrad.script.frontend.frames import Frame
+    from jitgrad.script.frontend.inputs import Inputs
+
+_NUMBERS = (IntType, FloatType, BoolType, NumberType)
+
+
+class Restart(Exception):
+    """Evaluation must start over with one more decision (a loop to unroll, an attribute that is written)."""
+
+    def __init__(self, decision: Any, text: str):
+        super().__init__(text)
+        self.decision, self.text = decision, text
+
+
+class State:
+    """Variables and heap: location -> value. A location is
+
+    (frame, name): a variable; a `Storage`: its current graph value; ("attr", id, name): an attribute or item that the
+    script wrote; (frame or loop, "return" / "break" / "continue" / "result"): a pending exit; "rng": the offset;
+    ("clean", storage): the graph value that was last committed.
+
+    `where` remembers the place of the last assignment, for messages.
+    """
+
+    __slots__ = ("dead", "values", "where")
+
+    def __init__(self, values: dict[Any, Any] | None = None, where: dict[Any, Span] | None = None):
+        self.values: dict[Any, Any] = values if values is not None else {}
+        self.where: dict[Any, Span] = where if where is not None else {}
+        self.dead = False  # control never gets here: an exception was raised on the way
+
+    def copy(self) -> State:
+        state = State(self.values.copy(), self.where.copy())
+        state.dead = self.dead
+        return state
+
+
+class GraphBuilder(Builder):
+    """A builder that knows which values may carry a gradient and keeps sizes canonical."""
+
+    def __init__(self, context: Context):
+        super().__init__()
+        self.context = context
+        self.history: set[int] = set()  # ids of values that may depend differentiably on an input
+
+    def emit(self, op: str, inputs: Sequence[Value] = (), *, blocks: Sequence[Block] = (), span: Span | None = None,
+             types: Sequence[Type] | None = None, names: Sequence[str] = (), binds: Sequence[Symbol] = (),
+             **attrs: Any) -> tuple[Value, ...]:
+        context = self.context
+        sizes = context.sizes
+        if types is None:
+            given = tuple([v.type for v in inputs])
+            if sizes.changed:
+                given = tuple([sizes.canonical_type(t) for t in given])
+            types = infer(op, given, attrs)
+        outputs = tuple([Value(t, names[i] if i < len(names) else "") for i, t in enumerate(types)])
+        self.block.nodes.append(Node(op, tuple(inputs), attrs, outputs, tuple(blocks), span or context.span(),
+                                     tuple(binds)))
+        history = self.history
+        if history and any(v.id in history for v in inputs) and _differentiable(op):
+            history.update(v.id for v in outputs if _floating(v.type))
+        return outputs
+
+
+def _differentiable(op: str) -> bool:
+    if op.startswith("opt."):
+        return True
+    from jitgrad.ops import OPS
+
+    row = OPS.get(op)
+    return row is not None and row.vjp is not NONDIFF
+
+
+def _floating(type_: Type) -> bool:
+    if isinstance(type_, OptionalType):
+        return _floating(type_.elem)
+    return isinstance(type_, TensorType) and type_.dtype.is_floating_point
+
+
+class Context:
+    """One evaluation of a scripted function.
+
+    Attributes:
+        state: variables and heap at the point that evaluation has reached.
+        decisions: what earlier, abandoned evaluations found out (see `Restart`).
+        grad: whether operations are recorded here (`no_grad` regions).
+        depth: how many run-time branches and loops enclose this point.
+        log: decisions in words, for `explain`.
+        bodies: how many loop bodies were evaluated.
+    """
+
+    def __init__(self, sizes: Sizes, decisions: set[Any], grad: bool):
+        self.sizes = sizes
+        self.decisions = decisions
+        self.builder = GraphBuilder(self)
+        self.state = State()
+        self.grad = grad
+        self.depth = 0
+        self.bodies = 0
+        self.log: list[str] = []
+        self.frame: Frame = None  # type: ignore[assignment]
+        self.node: ast.AST | None = None
+        self.inputs: Inputs = None  # type: ignore[assignment]
+        self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (merge.py)
+        self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
+        self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
+        self._scopes: list[dict[Any, Any]] = [{}]
+        self.calls = 0
+        self._frames = itertools.count()
+        self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
+        self.functions: dict[Any, None] = {}  # Python functions that were inlined
+        self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
+
+    # --- places ----------------------------------------------------------------------------------------------------
+
+    def span(self, node: ast.AST | None = None) -> Span | None:
+        """The place of `node`, by default of what is being evaluated."""
+        node = node or self.node
+        if node is None or self.frame is None:
+            return None
+        return self.frame.span(node)
+
+    # --- graph -----------------------------------------------------------------------------------------------------
+
+    def one(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """Emit a node with one output."""
+        (value,) = self.builder.emit(op, inputs, **attrs)
+        return value
+
+    def effect(self, op: str, *inputs: Value, **attrs: Any) -> tuple[Value, ...]:
+        """Emit a node that may leave the program or be observed: memory that was written is made current before."""
+        from jitgrad.script.frontend.heap import commit_dirty
+
+        commit_dirty(self)
+        return self.builder.emit(op, inputs, **attrs)
+
+    def constant(self, value: bool | int | float) -> Value:
+        """A number as a graph value, one per scope."""
+        key = ("const", type(value), repr(value))
+        found = self.recall(key)
+        if found is None:
+            found = self.remember(key, self.one("num.const", value=value))
+        result: Value = found
+        return result
+
+    @contextmanager
+    def block(self, block: Block) -> Iterator[Block]:
+        """Emit into `block`; what is cached inside is forgotten afterwards."""
+        self._scopes.append({})
+        self.depth += 1
+        try:
+            with self.builder.into(block):
+                yield block
+        finally:
+            self.depth -= 1
+            self._scopes.pop()
+
+    def recall(self, key: Any) -> Any:
+        """What was remembered under `key` in this block or one around it; None if nothing."""
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        return None
+
+    def remember(self, key: Any, value: Any) -> Any:
+        """Remember `value` in this block."""
+        self._scopes[-1][key] = value
+        return value
+
+    # --- frames ----------------------------------------------------------------------------------------------------
+
+    def new_id(self) -> int:
+        """A number for a frame or a loop."""
+        return next(self._frames)
+
+    def has_history(self, value: Value) -> bool:
+        """Whether a value may carry a gradient."""
+        return value.id in self.builder.history
+
+
+class _Active(threading.local):
+    stack: tuple[Context, ...] = ()
+
+
+_active = _Active()
+
+
+def current() -> Context:
+    """The innermost evaluation in progress in this thread."""
+    return _active.stack[-1]
+
+
+@contextmanager
+def activated(context: Context) -> Iterator[Context]:
+    """Make `context` current."""
+    before = _active.stack
+    _active.stack = (*before, context)
+    try:
+        yield context
+    finally:
+        _active.stack = before

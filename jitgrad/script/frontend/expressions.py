@@ -1,0 +1,462 @@
+"""Expressions: each node type has one function `(context, node) -> value`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
+from jitgrad.ops.backend import backend
+from jitgrad.script.frontend import calls, frames, merge, numbers
+from jitgrad.script.frontend import templates as tp
+from jitgrad.script.frontend.attributes import getattribute
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.values import (Function, Number, Range, SymDict, SymList, SymTensor, Union, is_dynamic,
+                                            type_word)
+
+BINARY: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift",
+    ast.RShift: "rshift", ast.MatMult: "matmul"}
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&",
+           "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "matmul": "@", "lt": "<", "le": "<=", "gt": ">",
+           "ge": ">=", "eq": "==", "ne": "!="}
+COMPARE: dict[type[ast.AST], str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt",
+                                     ast.GtE: "ge"}
+UNARY: dict[type[ast.AST], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
+
+
+def evaluate(context: Context, node: ast.expr) -> Any:
+    """The value of an expression."""
+    before, context.node = context.node, node
+    try:
+        handler = HANDLERS.get(type(node))
+        if handler is None:
+            raise UnsupportedSyntax(f"`{type(node).__name__}` expression", context.span())
+        return handler(context, node)
+    finally:
+        context.node = before
+
+
+def _constant(context: Context, node: ast.Constant) -> Any:
+    return node.value
+
+
+def _name(context: Context, node: ast.Name) -> Any:
+    return frames.load(context, context.frame, node.id)
+
+
+def _tuple(context: Context, node: ast.Tuple) -> Any:
+    return tuple(_elements(context, node.elts))
+
+
+def _elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
+    items: list[Any] = []
+    for e in nodes:
+        if isinstance(e, ast.Starred):
+            items += calls.items_of(context, evaluate(context, e.value))
+        else:
+            items.append(evaluate(context, e))
+    return items
+
+
+def _list(context: Context, node: ast.List) -> Any:
+    return calls.new_list(context, _elements(context, node.elts))
+
+
+def _dict(context: Context, node: ast.Dict) -> Any:
+    items: dict[Any, Any] = {}
+    for k, v in zip(node.keys, node.values, strict=True):
+        value = evaluate(context, v)
+        if k is None:
+            items.update(calls.dict_of(context, value))
+        else:
+            items[calls.static(context, evaluate(context, k), "a dict key")] = value
+    result = SymDict()
+    context.state.values[result] = items
+    return result
+
+
+def _attribute(context: Context, node: ast.Attribute) -> Any:
+    return getattribute(context, evaluate(context, node.value), node.attr)
+
+
+def _subscript(context: Context, node: ast.Subscript) -> Any:
+    return calls.getitem(context, evaluate(context, node.value), index_of(context, node.slice))
+
+
+def index_of(context: Context, node: ast.expr) -> Any:
+    """The value between square brackets."""
+    return evaluate(context, node)
+
+
+def _slice(context: Context, node: ast.Slice) -> Any:
+    return slice(*(None if p is None else evaluate(context, p) for p in (node.lower, node.upper, node.step)))
+
+
+def _binary(context: Context, node: ast.BinOp) -> Any:
+    left, right = evaluate(context, node.left), evaluate(context, node.right)
+    return binary(context, BINARY[type(node.op)], left, right)
+
+
+def binary(context: Context, op: str, a: Any, b: Any) -> Any:
+    """`a op b` on any values."""
+    if isinstance(a, Union) or isinstance(b, Union):
+        a, b = _forced(context, op, a, b)
+    if isinstance(a, SymTensor) or isinstance(b, SymTensor):
+        return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+    if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
+        return calls.guarded(context, lambda: numbers.binary(context, op, a, b))
+    if isinstance(a, SymList) and op in ("add", "mul"):
+        return _list_arithmetic(context, op, a, b)
+    if isinstance(a, tuple) and isinstance(b, (tuple, int)):
+        return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+    if is_dynamic(a) or is_dynamic(b) or not isinstance(a, calls.PLAIN) or not isinstance(b, calls.PLAIN):
+        for value, name in ((a, "__{}__"), (b, "__r{}__")):
+            method = getattr(type(value), name.format(op), None)
+            if method is not None and hasattr(method, "__code__") and not is_dynamic(value):
+                return calls.call(context, method, (value, b if value is a else a), {})
+        raise merge.raise_now(context, TypeError, (
+            f"unsupported operand type(s) for {SYMBOLS[op]}: '{calls.type_name(a)}' and '{calls.type_name(b)}'",))
+    return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+
+
+def _forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
+    what = f"unsupported operand type(s) for {SYMBOLS[op]}"
+    return merge.force(context, a, what), merge.force(context, b, what)
+
+
+def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
+    items = calls.items_of(context, a)
+    if op == "add" and isinstance(b, SymList):
+        return calls.new_list(context, items + calls.items_of(context, b))
+    if op == "mul" and isinstance(b, int):
+        return calls.new_list(context, items * b)
+    raise UnsupportedCall(f"a list {SYMBOLS[op]} {type_word(b)}", context.span())
+
+
+def _unary(context: Context, node: ast.UnaryOp) -> Any:
+    if isinstance(node.op, ast.Not):
+        return numbers.negate(context, truth(context, evaluate(context, node.operand)))
+    op = UNARY[type(node.op)]
+    value = merge.force(context, evaluate(context, node.operand), "bad operand type for unary operator")
+    if isinstance(value, SymTensor):
+        return calls.guarded(context, lambda: calls.DUNDER[op](value))
+    return calls.guarded(context, lambda: numbers.unary(context, op, value))
+
+
+def _compare(context: Context, node: ast.Compare) -> Any:
+    left = evaluate(context, node.left)
+    return _chain(context, left, list(zip(node.ops, node.comparators, strict=True)))
+
+
+def _chain(context: Context, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
+    op, node = rest[0]
+    right = evaluate(context, node)
+    first = compare(context, op, left, right)
+    if len(rest) == 1:
+        return first
+    test = truth(context, first)
+    if not isinstance(test, Number):
+        return _chain(context, right, rest[1:]) if test else first
+    return merge.branch(context, test, lambda: _chain(context, right, rest[1:]), lambda: first)
+
+
+def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
+    """One comparison."""
+    if isinstance(op, (ast.Is, ast.IsNot)):
+        result = _is(context, a, b)
+        return result if isinstance(op, ast.Is) else numbers.negate(context, result)
+    if isinstance(op, (ast.In, ast.NotIn)):
+        result = _in(context, a, b)
+        return result if isinstance(op, ast.In) else numbers.negate(context, result)
+    name = COMPARE[type(op)]
+    if name in ("eq", "ne") and (isinstance(a, Union) or isinstance(b, Union)):
+        return _compare_unions(context, name, a, b)
+    a, b = _forced(context, name, a, b)
+    if isinstance(a, SymTensor) or isinstance(b, SymTensor):
+        if a is None or b is None:
+            return name == "ne"
+        return calls.guarded(context, lambda: calls.DUNDER[name](a, b))
+    if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
+        return numbers.compare(context, name, a, b)
+    if isinstance(a, tuple) and isinstance(b, tuple) and name in ("eq", "ne") and (is_dynamic(a) or is_dynamic(b)):
+        return _compare_tuples(context, name, a, b)
+    if is_dynamic(a) or is_dynamic(b):
+        if name in ("eq", "ne"):
+            return name == "ne"
+        raise UnsupportedCall(f"comparison of {type_word(a)} with {type_word(b)}", context.span())
+    return calls.guarded(context, lambda: calls.DUNDER[name](a, b))
+
+
+def _compare_unions(context: Context, name: str, a: Any, b: Any) -> Any:
+    if isinstance(a, Union):
+        result = merge.switch(context, a, lambda x: compare(context, ast.Eq(), x, b))
+    else:
+        result = merge.switch(context, b, lambda x: compare(context, ast.Eq(), a, x))
+    return result if name == "eq" else numbers.negate(context, result)
+
+
+def _compare_tuples(context: Context, name: str, a: tuple[Any, ...], b: tuple[Any, ...]) -> Any:
+    result: Any = len(a) == len(b)
+    if result:
+        for x, y in zip(a, b, strict=True):
+            result = numbers.both(context, result, truth(context, compare(context, ast.Eq(), x, y)))
+    return result if name == "eq" else numbers.negate(context, result)
+
+
+def _is(context: Context, a: Any, b: Any) -> Any:
+    for value, other in ((a, b), (b, a)):
+        if isinstance(value, Union):
+            if is_dynamic(other):
+                raise NotStatic("`is` between values that are known only at run time", context.span())
+            test = tp.is_static(context, value, other)
+            if isinstance(test, Number):
+                test.maybe = (value, other)
+            return test
+    if isinstance(a, SymTensor) and isinstance(b, SymTensor):
+        return merge.heap.same_reference(a, b)
+    if isinstance(a, bool) and isinstance(b, Number) and b.number_type is bool:
+        a, b = b, a
+    if isinstance(a, Number) and a.number_type is bool and isinstance(b, bool):
+        return a if b else numbers.negate(context, a)
+    return a is b
+
+
+def _in(context: Context, item: Any, container: Any) -> Any:
+    if isinstance(container, SymDict):
+        return calls.static(context, item, "a dict key") in calls.dict_of(context, container)
+    if isinstance(container, (str, bytes, range)) or not (isinstance(container, (tuple, SymList))):
+        if not is_dynamic(item) and not is_dynamic(container):
+            if hasattr(type(container), "__contains__") and hasattr(type(container).__contains__, "__code__"):
+                return calls.call(context, type(container).__contains__, (container, item), {})
+            return calls.guarded(context, lambda: item in container)
+        raise UnsupportedCall(f"`in` with {type_word(container)}", context.span())
+    result: Any = False
+    for x in calls.items_of(context, container):
+        result = numbers.either(context, result, truth(context, compare(context, ast.Eq(), item, x)))
+    return result
+
+
+def truth(context: Context, value: Any) -> Any:
+    """`bool(value)`: a Python bool or a run-time one."""
+    if isinstance(value, Number):
+        return numbers.truth(context, value)
+    if isinstance(value, SymTensor):
+        return calls.guarded(context, lambda: _tensor_truth(context, value))
+    if isinstance(value, Union):
+        return merge.switch(context, value, lambda v: truth(context, v))
+    if isinstance(value, SymList):
+        return bool(calls.items_of(context, value))
+    if isinstance(value, SymDict):
+        return bool(calls.dict_of(context, value))
+    if isinstance(value, Range):
+        return truth(context, calls.length(context, value))
+    if isinstance(value, tuple) or isinstance(value, calls.PLAIN):
+        return bool(value)
+    for name in ("__bool__", "__len__"):
+        method = getattr(type(value), name, None)
+        if method is not None and hasattr(method, "__code__"):
+            return truth(context, calls.call(context, method, (value,), {}))
+    return bool(value)
+
+
+def _tensor_truth(context: Context, value: SymTensor) -> Any:
+    from jitgrad import dims
+
+    type_ = value.type_
+    n = dims.product(type_.dims)
+    words = "Boolean value of Tensor with more than one value is ambiguous"
+    if isinstance(n, int):
+        if n != 1:
+            raise RuntimeError(words if n else "Boolean value of Tensor with no values is ambiguous")
+    else:
+        backend().checker.equal(n, 1, lambda: words)  # type: ignore[attr-defined]
+    return numbers.truth(context, backend().item(value))
+
+
+def _bool_op(context: Context, node: ast.BoolOp) -> Any:
+    return _operands(context, node.values, isinstance(node.op, ast.And))
+
+
+def _operands(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any:
+    value = evaluate(context, nodes[0])
+    if len(nodes) == 1:
+        return value
+    test = truth(context, value)
+    if not isinstance(test, Number):
+        return _operands(context, nodes[1:], conjunction) if bool(test) == conjunction else value
+    boolean = isinstance(value, Number) and value.number_type is bool
+
+    def rest() -> Any:
+        narrow(context, nodes[0], test, conjunction)
+        return _operands(context, nodes[1:], conjunction)
+
+    def keep() -> Any:
+        return (not conjunction) if boolean else value
+
+    return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
+
+
+def _conditional(context: Context, node: ast.IfExp) -> Any:
+    test = truth(context, evaluate(context, node.test))
+    if not isinstance(test, Number):
+        return evaluate(context, node.body if test else node.orelse)
+
+    def side(expression: ast.expr, outcome: bool) -> Callable[[], Any]:
+        def run() -> Any:
+            narrow(context, node.test, test, outcome)
+            return evaluate(context, expression)
+        return run
+
+    return merge.branch(context, test, side(node.body, True), side(node.orelse, False))
+
+
+def narrow(context: Context, test: ast.expr, value: Any, outcome: bool) -> None:
+    """Use what a condition says: after `x is not None` a name that may be None holds its value."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        narrow(context, test.operand, value, not outcome)
+        return
+    if isinstance(test, ast.BoolOp):
+        if isinstance(test.op, ast.And) == outcome:
+            for part in test.values:
+                narrow(context, part, value, outcome)
+        return
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)
+            and isinstance(test.ops[0], (ast.Is, ast.IsNot)) and isinstance(test.comparators[0], ast.Constant)
+            and test.comparators[0].value is None):
+        return
+    key = (context.frame.id, test.left.id)
+    union = context.state.values.get(key)
+    if isinstance(union, Union):
+        is_none = isinstance(test.ops[0], ast.Is) == outcome
+        context.state.values[key] = None if is_none else tp.without(context, union, None)
+
+
+def _named(context: Context, node: ast.NamedExpr) -> Any:
+    from jitgrad.script.frontend.statements import assign_name
+
+    value = evaluate(context, node.value)
+    assign_name(context, node.target.id, value, node)
+    return value
+
+
+def _lambda(context: Context, node: ast.Lambda) -> Any:
+    return make_function(context, node)
+
+
+def make_function(context: Context, node: ast.Lambda | ast.FunctionDef) -> Function:
+    """A function object defined in the script."""
+    defaults = tuple(evaluate(context, d) for d in node.args.defaults)
+    kw = {a.arg: evaluate(context, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+          if d is not None}
+    cache = context.nested
+    source = cache.get(node)
+    if source is None:
+        source = cache[node] = context.frame.source.nested(node)
+    return Function(node, source, context.frame, defaults, kw)
+
+
+def _call(context: Context, node: ast.Call) -> Any:
+    fn = evaluate(context, node.func)
+    args = _elements(context, node.args)
+    kwargs: dict[str, Any] = {}
+    for k in node.keywords:
+        value = evaluate(context, k.value)
+        if k.arg is None:
+            kwargs.update(calls.dict_of(context, value))
+        else:
+            kwargs[k.arg] = value
+    return calls.call(context, fn, tuple(args), kwargs)
+
+
+def _joined(context: Context, node: ast.JoinedStr) -> Any:
+    return calls.text_of(context, template_of(context, node))
+
+
+def template_of(context: Context, node: ast.JoinedStr) -> calls.Text:
+    """An f-string as parts: strings and (value, conversion, format)."""
+    parts: list[Any] = []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            parts.append(part.value)
+            continue
+        assert isinstance(part, ast.FormattedValue)
+        value = evaluate(context, part.value)
+        spec = ""
+        if part.format_spec is not None:
+            assert isinstance(part.format_spec, ast.JoinedStr)
+            spec_value = calls.text_of(context, template_of(context, part.format_spec))
+            spec = calls.static(context, spec_value, "a format specification")
+        conversion = "" if part.conversion == -1 else chr(part.conversion)
+        if isinstance(value, calls.Text) and not conversion and not spec:
+            parts += value.parts
+        else:
+            parts.append((value, conversion, spec))
+    return calls.Text(parts)
+
+
+def _comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    items: list[Any] = []
+    _generate(context, node.generators, lambda: items.append(evaluate(context, node.elt)))
+    return calls.new_list(context, items)
+
+
+def _dict_comprehension(context: Context, node: ast.DictComp) -> Any:
+    items: dict[Any, Any] = {}
+
+    def add() -> None:
+        key = calls.static(context, evaluate(context, node.key), "a dict key")
+        items[key] = evaluate(context, node.value)
+
+    _generate(context, node.generators, add)
+    result = SymDict()
+    context.state.values[result] = items
+    return result
+
+
+def _generate(context: Context, generators: list[ast.comprehension], yield_: Callable[[], Any]) -> None:
+    from jitgrad.script.frontend.statements import assign
+
+    frame = context.frame
+    generator = generators[0]
+    source = evaluate(context, generator.iter)
+    items = calls.static_items(context, source)
+    if items is None:
+        raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
+                              hint="write a `for` loop, or use tensor operations")
+    before = dict(frame.names)
+    scope = context.new_id()
+    for n in ast.walk(generator.target):
+        if isinstance(n, ast.Name):
+            frame.names[n.id] = f"{n.id}.{scope}"
+    try:
+        for item in items:
+            assign(context, generator.target, item)
+            for test in generator.ifs:
+                value = truth(context, evaluate(context, test))
+                if isinstance(value, Number):
+                    raise NotStatic("the length of this list is known only at run time", context.span(test),
+                                    hint="use `torch.where` or a mask")
+                if not value:
+                    break
+            else:
+                if len(generators) > 1:
+                    _generate(context, generators[1:], yield_)
+                else:
+                    yield_()
+    finally:
+        frame.names = before
+
+
+HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
+    ast.Constant: _constant, ast.Name: _name, ast.Tuple: _tuple, ast.List: _list, ast.Dict: _dict,
+    ast.Attribute: _attribute, ast.Subscript: _subscript, ast.Slice: _slice, ast.BinOp: _binary, ast.UnaryOp: _unary,
+    ast.Compare: _compare, ast.BoolOp: _bool_op, ast.IfExp: _conditional, ast.NamedExpr: _named, ast.Lambda: _lambda,
+    ast.Call: _call, ast.JoinedStr: _joined, ast.ListComp: _comprehension, ast.GeneratorExp: _comprehension,
+    ast.DictComp: _dict_comprehension,
+}
+
+__all__ = ["HANDLERS", "binary", "compare", "evaluate", "make_function", "narrow", "template_of",
+           "truth"]

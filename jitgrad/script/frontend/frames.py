@@ -1,0 +1,101 @@
+"""Frames of inlined calls: where their names live and where their code stands."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import Span, UnresolvedName
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.liveness import Scope, scope_of
+from jitgrad.script.frontend.source import Source
+from jitgrad.script.frontend.values import UNBOUND, Union
+from jitgrad.script.signature import Cell, Global
+
+
+class Frame:
+    """One activation of a function.
+
+    Attributes:
+        id: part of the location of its variables.
+        source: its code.
+        function: the real Python function, or None for one defined in the script.
+        outer: the frame that a function defined in the script closes over.
+        caller: where it was called from.
+        names: name -> variable of an enclosing comprehension (comprehensions have names of their own).
+        loops: the loops that are being evaluated, innermost last.
+    """
+
+    __slots__ = ("caller", "function", "id", "loops", "names", "outer", "scope", "source", "spans")
+
+    def __init__(self, context: Context, source: Source, function: Callable[..., Any] | None, outer: Frame | None,
+                 caller: Span | None):
+        self.id = context.new_id()
+        self.source, self.function, self.outer, self.caller = source, function, outer, caller
+        self.scope: Scope = scope_of(source)
+        self.names: dict[str, str] = {}
+        self.loops: list[Any] = []
+        self.spans: dict[int, Span] = {}
+
+    def span(self, node: ast.AST) -> Span | None:
+        """The place of a node of this frame's code, with the chain of callers."""
+        found = self.spans.get(id(node))
+        if found is None:
+            if not hasattr(node, "lineno"):
+                return self.caller
+            found = self.spans[id(node)] = self.source.span(node, self.caller)
+        return found
+
+
+def load(context: Context, frame: Frame, name: str) -> Any:
+    """The value of a name as Python resolves it. Raises UnresolvedName where nothing binds it."""
+    known = frame.names.get(name)
+    if known is not None:
+        return context.state.values[(frame.id, known)]
+    if name in frame.scope.local:
+        return _load_local(context, frame, name)
+    outer = frame.outer
+    while outer is not None:
+        if name in outer.names:
+            return context.state.values[(outer.id, outer.names[name])]
+        if name in outer.scope.local:
+            return _load_local(context, outer, name, free=True)
+        frame, outer = outer, outer.outer
+    function = frame.function
+    if function is not None:
+        code = function.__code__  # type: ignore[attr-defined]
+        if name in code.co_freevars:
+            index = code.co_freevars.index(name)
+            try:
+                value = function.__closure__[index].cell_contents  # type: ignore[attr-defined]
+            except ValueError:
+                raise UnresolvedName(f"`{name}` is not assigned in the enclosing function", context.span()) from None
+            return context.inputs.read(value, Cell(function, index), ("cell", id(function.__closure__[index])))  # type: ignore[attr-defined]
+        namespace = function.__globals__  # type: ignore[attr-defined]
+        if name in namespace:
+            return context.inputs.read_global(namespace[name], Global(function, name))
+    if hasattr(builtins, name):
+        return getattr(builtins, name)
+    raise UnresolvedName(f"`{name}`", context.span(), hint=_similar(name, frame, function))
+
+
+def _load_local(context: Context, frame: Frame, name: str, free: bool = False) -> Any:
+    value = context.state.values.get((frame.id, name), UNBOUND)
+    if value is UNBOUND or isinstance(value, Union) and UNBOUND in value.statics:
+        from jitgrad.script.frontend.merge import bound
+
+        text = (f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+                if free else f"cannot access local variable '{name}' where it is not associated with a value")
+        value = bound(context, value, NameError if free else UnboundLocalError, text)
+        context.state.values[(frame.id, name)] = value
+    return value
+
+
+def _similar(name: str, frame: Frame, function: Any) -> str:
+    import difflib
+
+    names = set(frame.scope.local) | set(getattr(function, "__globals__", ())) | set(dir(builtins))
+    close = difflib.get_close_matches(name, sorted(names), 1)
+    return f"did you mean `{close[0]}`?" if close else ""

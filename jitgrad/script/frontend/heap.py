@@ -1,0 +1,145 @@
+"""Tensors as references: reading applies the view path, writing rebuilds the storage, commits reach the caller's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.values import Path, Storage, SymTensor
+from jitgrad.script.ir import Value
+
+#: rows whose result shares memory with their operand
+VIEWS = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "diagonal", "detach"})
+#: after these, a reshape may have to copy
+_STRIDED = frozenset({"permute", "expand", "slice", "diagonal", "select"})
+
+_CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
+
+
+def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
+    """A tensor with memory of its own that holds `value`."""
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    storage = Storage(type_, alias=alias)
+    context.state.values[storage] = value
+    return SymTensor(storage, (), type_)
+
+
+def read(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value."""
+    value = current_value(context, tensor.storage)
+    for op, attrs in tensor.path:
+        value = apply_view(context, value, op, attrs)
+    if not context.grad and context.has_history(value):
+        return apply_view(context, value, "detach", {})
+    return value
+
+
+def current_value(context: Context, storage: Storage) -> Value:
+    """What a storage holds now."""
+    value = context.state.values.get(storage)
+    if value is None:  # an input first met in a branch or loop that ended
+        value = context.state.values[storage] = context.inputs.values[storage.input]
+    result: Value = value
+    return result
+
+
+def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:
+    """One view op on a value, emitted once per scope."""
+    key = (value, op, tuple(sorted(attrs.items())))
+    found = context.recall(key)
+    if found is None:
+        found = context.remember(key, context.one(op, value, **attrs))
+    result: Value = found
+    return result
+
+
+def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
+    """A tensor that shares memory with `tensor`."""
+    copied = tensor.copied or (op == "reshape" and any(o in _STRIDED for o, _ in tensor.path))
+    return SymTensor(tensor.storage, (*tensor.path, (op, attrs)), type_, copied)
+
+
+def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Storage] = frozenset()) -> None:
+    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it.
+
+    `busy`: storages that were written on the way here, through links of merged references.
+    """
+    storage = tensor.storage
+    if storage.alias:
+        raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
+                              context.span(), hint=_CLONE)
+    if tensor.copied:
+        raise UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy", context.span(),
+                              hint=_CLONE)
+    if context.grad and storage.requires_grad:
+        raise_leaf(context, bool(tensor.path))
+    base = current_value(context, storage)
+    bases = [base]
+    for op, attrs in tensor.path:
+        bases.append(apply_view(context, bases[-1], op, attrs))
+    for (op, attrs), x in zip(reversed(tensor.path), reversed(bases[:-1]), strict=True):
+        value = _put(context, x, op, attrs, value)
+    context.state.values[storage] = value
+    if storage.input >= 0:
+        context.inputs.note_written(storage)
+    if context.links:
+        from jitgrad.script.frontend.merge import propagate
+
+        propagate(context, storage, busy)
+
+
+def raise_leaf(context: Context, view_of: bool) -> None:
+    """torch's refusal of an in-place write to a leaf that asks for a gradient."""
+    raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation." if view_of
+                       else "a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _put(context: Context, x: Value, op: str, attrs: Mapping[str, Any], value: Value) -> Value:
+    """`x` with what view `op` shows of it replaced by `value`."""
+    assert isinstance(x.type, TensorType)
+    if op in ("reshape", "expand"):
+        if op == "expand":
+            raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a "
+                               "single memory location. Please clone() the tensor before performing the operation.")
+        return context.one("reshape", value, shape=x.type.dims)
+    if op == "permute":
+        axes = attrs["axes"]
+        return context.one("permute", value, axes=tuple(axes.index(i) for i in range(len(axes))))
+    if op == "unsqueeze":
+        return context.one("squeeze", value, axis=attrs["axis"])
+    if op == "squeeze":
+        return context.one("unsqueeze", value, axis=attrs["axis"])
+    if op == "detach":
+        return value
+    return context.one(f"{op}_scatter", x, value, **attrs)
+
+
+def same_reference(a: SymTensor, b: SymTensor) -> bool:
+    """Whether two tensors are the same memory seen in the same way."""
+    return a.storage is b.storage and _paths_equal(a.path, b.path)
+
+
+def _paths_equal(a: Path, b: Path) -> bool:
+    return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))
+
+
+# --- commits -------------------------------------------------------------------------------------------------------
+
+
+def commit_dirty(context: Context) -> None:
+    """Emit a commit for every outer storage or slot whose memory is not current."""
+    state = context.state
+    for key in context.inputs.written:
+        value = state.values.get(key)
+        if value is None:
+            continue
+        clean = ("clean", key)
+        current = context.inputs.commit_value(key, value)
+        if current is None or state.values.get(clean) is current:
+            continue
+        context.builder.emit("commit", (current,), target=context.inputs.target(key))
+        state.values[clean] = current

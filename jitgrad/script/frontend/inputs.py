@@ -1,0 +1,329 @@
+"""The world around the script: real objects become graph inputs (tensors, floats) or guarded constants.
+
+Every object is known by its source, the path on which the next call finds it again. Tensors and floats are inputs;
+ints, bools, strings and the rest are static under a guard; containers are read item by item. Objects of this library
+and of the standard library are taken to be constant.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.script import signature as sig
+from jitgrad.script.frontend.context import Context, Restart
+from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor
+from jitgrad.script.ir import Value
+
+_PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
+_TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
+            "warnings")
+_KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
+
+
+def trusted(module_name: str | None) -> bool:
+    """Whether the objects of a module are taken to be constant."""
+    return module_name is not None and module_name.split(".")[0] in _TRUSTED
+
+
+class Inputs:
+    """Graph inputs, guards, and the slots of memory that the script writes.
+
+    Attributes:
+        values: the graph's inputs.
+        sources: where each comes from.
+        guards: what was assumed of objects read on the way.
+        written: storages and slots that the script writes, in order of their first write.
+        stores: slot -> source, for attributes that are rebound to something that is no number.
+    """
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.values: list[Value] = []
+        self.sources: list[sig.Source] = []
+        self.guards: dict[tuple[Any, ...], sig.Guard] = {}
+        self.written: dict[Any, None] = {}
+        self.stores: dict[Any, sig.Source] = {}
+        self.objects: dict[int, tuple[Any, sig.Source | None]] = {}  # id -> object (kept alive) and where it is
+        self.tensors: dict[int, Any] = {}  # graph input -> the tensor of the first call
+        self._found: dict[sig.Source, Any] = {}
+        self._containers: dict[int, Any] = {}
+        self._slots: dict[Any, int] = {}
+        self._static_reads: set[Any] = set()
+        self._initial: dict[Any, Any] = {}
+        self._constants = 0
+        self.constants: list[tuple[int, Any, Any]] = []
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def argument(self, value: Any, source: sig.Source, name: str) -> Any:
+        """An argument: its types and structure are the caller's key, so that numbers are inputs and need no guard."""
+        kind = type(value)
+        if isinstance(value, AnyTensor):
+            return self.tensor(value, source, name, guarded=True)
+        if kind in _KINDS:
+            return self._number(value, source, name)
+        if kind in (tuple, list):
+            return self._sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return self._sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
+        if kind is dict:
+            return self._dict(value, source, lambda v, s, k: self.argument(v, s, f"{name}_{k}"))
+        if value is None or isinstance(value, (*_PLAIN, dtypes.dtype)):
+            return value
+        self.objects.setdefault(id(value), (value, source))
+        return value
+
+    def read(self, value: Any, source: sig.Source, key: Any = None) -> Any:
+        """The object found at `source` while compiling, as the script sees it."""
+        if source in self._found:
+            return self._found[source]
+        result = self._found[source] = self._read(value, source, key)
+        return result
+
+    def read_global(self, value: Any, source: sig.Global) -> Any:
+        """A global variable; those of trusted modules are constants."""
+        if trusted(source.function.__module__):
+            return self.constant(value)
+        return self.read(value, source, ("global", id(source.function.__globals__), source.name))
+
+    def constant(self, value: Any) -> Any:
+        """An object that never changes; a tensor becomes an input all the same."""
+        if isinstance(value, AnyTensor):
+            found = self._containers.get(id(value))
+            if found is None:
+                self._constants += 1
+                found = self._containers[id(value)] = self.tensor(value, sig.Constant(value, self._constants), "",
+                                                                  guarded=True)
+            return found
+        return value
+
+    def _read(self, value: Any, source: sig.Source, key: Any) -> Any:
+        kind = type(value)
+        if isinstance(value, AnyTensor):
+            return self.tensor(value, source, _name(source), guarded=False)
+        if kind is float or (kind in _KINDS and key in self.context.decisions):
+            self.guard(source, "type", kind)
+            return self._number(value, source, _name(source))
+        if isinstance(value, _PLAIN):
+            self._static_reads.add(key)
+            self.guard(source, "equal", value)
+            return value
+        if isinstance(value, dtypes.dtype) or (isinstance(value, type) and not trusted(value.__module__)):
+            self.guard(source, "is", value)
+        elif kind is list or isinstance(value, tuple):
+            self.guard(source, "type", kind)
+            self.guard(source, "len", len(value))
+            return self._sequence(value, source, lambda v, s, i: self.read(v, s))
+        elif isinstance(value, dict):
+            self.guard(source, "type", kind)
+            self.guard(source, "keys", tuple(value))
+            return self._dict(value, source, lambda v, s, k: self.read(v, s))
+        elif isinstance(value, types.MethodType):
+            self.guard(source, "type", kind)
+            self.read(value.__self__, sig.Attr(source, "__self__"))
+        elif not (isinstance(value, types.ModuleType) and trusted(value.__name__)):
+            self.guard(source, "is", value)
+        self.objects.setdefault(id(value), (value, source))
+        return value
+
+    def _sequence(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any]) -> Any:
+        if isinstance(value, tuple):
+            items = [item(v, sig.Item(source, i), i) for i, v in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        found = self._containers.get(id(value))
+        if found is None:
+            found = self._containers[id(value)] = SymList(source)
+            self.objects[id(value)] = (value, source)
+            self._initial[found] = tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
+        return found
+
+    def _dict(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, Any], Any]) -> Any:
+        found = self._containers.get(id(value))
+        if found is None:
+            found = self._containers[id(value)] = SymDict(source)
+            self.objects[id(value)] = (value, source)
+            self._initial[found] = {k: item(v, sig.Item(source, k), k) for k, v in value.items()}
+        return found
+
+    def initial(self, key: Any) -> Any:
+        """What a storage or container that the script did not make holds at entry."""
+        if isinstance(key, Storage):
+            return self.values[key.input]
+        return self._initial[key]
+
+    def initial_attribute(self, key: Any) -> Any:
+        """What an attribute holds at entry, as the script sees it."""
+        obj, _ = self.objects[key[1]]
+        source = self.source(obj)
+        assert source is not None
+        return self.read(getattr(obj, key[2]), sig.Attr(source, key[2]), key)
+
+    def original(self, container: Any) -> Any:
+        """The real list or dict that a container stands for."""
+        return next(obj for obj, _ in self.objects.values() if self._containers.get(id(obj)) is container)
+
+    def guard(self, source: sig.Source, kind: str, value: Any) -> None:
+        """Assume something of the object at `source`, once."""
+        key = (source, kind, id(value) if kind == "is" else repr(value))
+        if key not in self.guards:
+            self.guards[key] = sig.Guard(source, kind, value)
+
+    # --- inputs ----------------------------------------------------------------------------------------------------
+
+    def add(self, type_: Type, source: sig.Source, name: str) -> Value:
+        """A new graph input."""
+        value = Value(type_, name)
+        self.values.append(value)
+        self.sources.append(source)
+        return value
+
+    def tensor(self, tensor: Any, source: sig.Source, name: str, guarded: bool) -> SymTensor:
+        """The tensor at `source`, an input."""
+        found = self._found.get(source)
+        if found is None:
+            context = self.context
+            shape = tuple(tensor.shape)
+            type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
+            index = len(self.values)
+            value = self.add(type_, source, name)
+            self.tensors[index] = tensor
+            needs = bool(tensor.requires_grad)
+            if not guarded:
+                key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs)
+                self.guard(source, "tensor", key)
+            if needs:
+                context.builder.history.add(value.id)
+            storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
+            found = self._found[source] = SymTensor(storage, (), type_)
+        result: SymTensor = found
+        return result
+
+    def _number(self, value: Any, source: sig.Source, name: str) -> Number:
+        found = self._found.get(source)
+        if isinstance(found, Number):
+            return found
+        number = Number(self.context, self.add(_KINDS[type(value)], source, name), type(value))
+        self._found[source] = number
+        return number
+
+    def random_state(self, part: str) -> Number:
+        """The generator's seed or offset."""
+        return self._number(0, sig.RngState(part), f"rng_{part}")
+
+    # --- attributes ------------------------------------------------------------------------------------------------
+
+    def attribute(self, obj: Any, name: str) -> Any:
+        """`obj.name` for a real object, by path; properties and methods are not looked at. Raises UnresolvedAttribute."""
+        slot = ("attr", id(obj), name)
+        values = self.context.state.values
+        if slot in values:
+            return values[slot]
+        try:
+            value = getattr(obj, name)
+        except AttributeError as error:
+            raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", self.context.span()) from error
+        source = self.source(obj)
+        if source is None:
+            return self.constant(value)
+        return self.read(value, sig.Attr(source, name), slot)
+
+    def source(self, obj: Any) -> sig.Source | None:
+        """Where a real object was found; None for a constant."""
+        if isinstance(obj, types.ModuleType) and trusted(obj.__name__):
+            return None
+        if isinstance(obj, type) and trusted(obj.__module__):
+            return None
+        found = self.objects.get(id(obj))
+        return found[1] if found is not None else None
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def note_written(self, storage: Storage) -> None:
+        """A tensor input is written: no other input may be the same memory."""
+        context, index = self.context, storage.input
+        if storage in self.written:
+            return
+        array = _array(self.tensors[index])
+        for other, tensor in self.tensors.items():
+            if other != index and np.shares_memory(array, _array(tensor)):
+                raise UnsupportedCall("this in-place write goes to memory that two tensors share", context.span(),
+                                      hint="pass a `.clone()` of one of them")
+        self.written[storage] = None
+
+    def write_attribute(self, obj: Any, name: str, value: Any) -> None:
+        """`obj.name = value`."""
+        context = self.context
+        source = self.source(obj)
+        if source is None:
+            raise UnsupportedCall(f"assignment to `{name}` of a `{type(obj).__name__}` that the script cannot reach again",
+                                  context.span(), hint="assign attributes only of arguments, globals and closures")
+        slot, path = ("attr", id(obj), name), sig.Attr(source, name)
+        self._write_slot(slot, path, value, getattr(obj, name, None))
+
+    def _write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
+        context = self.context
+        kind = value.number_type if isinstance(value, Number) else type(value)
+        if kind in _KINDS and type(before) in _KINDS:
+            if slot in self._static_reads:
+                raise Restart(slot, f"`{_name(path)}` is written, so it is read at run time")
+            if slot not in self._slots:
+                if type(before) is not kind:
+                    raise UnsupportedCall(f"`{_name(path)}` was a {type(before).__name__} and becomes a {kind.__name__}",
+                                          context.span(), hint="keep one type of number in an attribute")
+                context.decisions.add(slot)
+                self.guard(path, "type", kind)
+                self._number(before, path, _name(path))
+                self._slots[slot] = self.sources.index(path)
+            self.written[slot] = None
+        else:
+            self.stores[slot] = path
+        context.state.values[slot] = value
+
+    def write_random_offset(self, value: Number) -> None:
+        """The generator advanced."""
+        slot = ("rng",)
+        if slot not in self._slots:
+            self.random_state("offset")
+            self._slots[slot] = self.sources.index(sig.RngState("offset"))
+        self.written[slot] = None
+        self.context.state.values[slot] = value
+
+    def commit_value(self, key: Any, value: Any) -> Value | None:
+        """What a commit of a storage or slot writes; None where its memory holds that already."""
+        from jitgrad.script.frontend.numbers import value_of
+
+        index = self.target(key)
+        if isinstance(value, Value):
+            return None if value is self.values[index] and ("clean", key) not in self.context.state.values else value
+        return value_of(self.context, value)
+
+    def target(self, key: Any) -> int:
+        """The graph input that is the memory of a storage or slot."""
+        return key.input if isinstance(key, Storage) else self._slots[key]
+
+    def commits(self) -> dict[int, sig.Source]:
+        """Slots of numbers: graph input -> where to store it."""
+        return {self._slots[k]: self.sources[self._slots[k]] for k in self.written if not isinstance(k, Storage)}
+
+
+def _array(tensor: Any) -> Any:
+    return tensor._data
+
+
+def _name(source: sig.Source) -> str:
+    match source:
+        case sig.Attr(_, name) | sig.Global(_, name) | sig.Arg(name):
+            return name
+        case sig.Item(base, key):
+            return f"{_name(base)}_{key}"
+        case sig.Cell(function, index):
+            return str(function.__code__.co_freevars[index])
+    return ""

@@ -1,0 +1,217 @@
+"""What a `for` goes over: a length (known or not) and the item at a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.errors import TypeMismatch
+from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend.context import Context, Restart
+from jitgrad.script.frontend.values import Number, Range, SymDict, SymList, SymTensor, Union, type_word
+
+UNROLL_LIMIT = 64
+
+
+class Iterable:
+    """An iterable of a script.
+
+    Attributes:
+        length: int, or a Number where only the run knows.
+        item: `(context, k) -> value`, k an int or a Number in [0, length).
+        unrolled: the items are separate objects (a tuple, a list, modules), so that each gets a body of its own.
+    """
+
+    __slots__ = ("item", "length", "unrolled")
+
+    def __init__(self, length: Any, item: Callable[[Context, Any], Any], unrolled: bool):
+        self.length, self.item, self.unrolled = length, item, unrolled
+
+    @staticmethod
+    def of(context: Context, value: Any) -> Iterable | None:
+        """The iterable that `value` is; TypeMismatch for something that is none."""
+        if isinstance(value, Iterable):
+            return value
+        if isinstance(value, (range, Range)):
+            return _range(context, value)
+        if isinstance(value, SymTensor):
+            if not value.ndim:
+                raise TypeMismatch("iteration over a 0-d tensor", context.span())
+            return Iterable(value.shape[0], lambda cx, k: calls.getitem(cx, value, k), False)
+        if isinstance(value, (tuple, SymList, SymDict, str, bytes, dict)):
+            return sequence(calls.items_of(context, value))
+        if isinstance(value, (Number, Union)) or value is None:
+            raise TypeMismatch(f"iteration over {type_word(value)}", context.span())
+        return _of_object(context, value)
+
+
+def sequence(items: Sequence[Any]) -> Iterable:
+    """An iterable of separate objects."""
+    return Iterable(len(items), lambda cx, k: items[k], True)
+
+
+def _of_object(context: Context, value: Any) -> Iterable:
+    """A user's or our object: modules in a ModuleList, anything with `__len__` and `__getitem__`, plain iterators."""
+    if type(value).__name__ in ("dict_values", "dict_keys", "dict_items"):
+        return sequence(list(value))
+    cls = type(value)
+    if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys"):
+        n = calls.static(context, calls.length(context, value), "a length")
+        return sequence([calls.getitem(context, value, k) for k in range(n)])
+    if hasattr(cls, "__iter__"):
+        inner = getattr(cls.__iter__, "__code__", None)
+        if inner is not None:
+            return Iterable.of(context, calls.call(context, cls.__iter__, (value,), {}))  # type: ignore[return-value]
+    raise TypeMismatch(f"`{cls.__name__}` cannot be iterated in a script", context.span(),
+                       hint="loop over a range, a tuple, a list, a ModuleList or a tensor")
+
+
+def range_length(context: Context, r: Range) -> Any:
+    """`len(range(start, stop, step))`."""
+    start, stop, step = r.start, r.stop, r.step
+    if isinstance(step, Number):
+        raise TypeMismatch("a `range` whose step is known only at run time", context.span(),
+                           hint="use a literal step, or a `while` loop")
+    if step == 0:
+        raise ValueError("range() arg 3 must not be zero")
+    span = numbers.binary(context, "sub", stop, start) if start != 0 or isinstance(start, Number) else stop
+    if step < 0:
+        span = numbers.unary(context, "neg", span)
+    if abs(step) != 1:
+        span = numbers.binary(context, "add", span, abs(step) - 1)
+        span = numbers.binary(context, "floordiv", span, abs(step))
+    if isinstance(span, Number) and not (span.low is not None and span.low >= 0):
+        return numbers.minimum(context, 0, span, largest=True)
+    return max(span, 0) if isinstance(span, int) else span
+
+
+def _range(context: Context, r: range | Range) -> Iterable:
+    length = len(r) if isinstance(r, range) else range_length(context, r)
+    start, step = r.start, r.step
+
+    def item(cx: Context, k: Any) -> Any:
+        if not isinstance(k, Number) and not isinstance(start, Number):
+            return start + k * step
+        if step == 1 and not isinstance(start, Number) and start == 0:
+            return k
+        value = numbers.value_of(cx, k)
+        if step != 1:
+            value = cx.one("num.mul", value, cx.constant(step))
+        result = numbers.wrap(cx, cx.one("num.add", numbers.value_of(cx, start), value))
+        low, high = numbers.low_of(start), numbers.size_of(r.stop)
+        if step > 0:
+            result.low, result.high = low, high
+        elif isinstance(start, int) and isinstance(r.stop, int):
+            result.low = r.stop + 1
+        return result
+
+    return Iterable(length, item, False)
+
+
+def enumerated(context: Context, inner: Iterable, start: Any) -> Iterable:
+    """`enumerate`."""
+    def item(cx: Context, k: Any) -> Any:
+        count = k if start == 0 else numbers.binary(cx, "add", k, start)
+        return (count, inner.item(cx, k))
+
+    return Iterable(inner.length, item, inner.unrolled)
+
+
+def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
+    """`zip`: as long as the shortest."""
+    length: Any = parts[0].length if parts else 0
+    for p in parts[1:]:
+        if strict:
+            equal = numbers.compare(context, "eq", length, p.length)
+            if equal is False:
+                raise ValueError("zip() argument 2 is longer or shorter than argument 1")
+            if isinstance(equal, Number):
+                context.effect("check", equal.value, error=ValueError,
+                               template=("zip() argument 2 is longer or shorter than argument 1",))
+        else:
+            length = numbers.minimum(context, length, p.length)
+    if isinstance(length, Number) and any(p.unrolled for p in parts):
+        known = [p.length for p in parts if isinstance(p.length, int)]
+        length = _as_hint(length, min(known))
+    return Iterable(length, lambda cx, k: tuple(p.item(cx, k) for p in parts), any(p.unrolled for p in parts))
+
+
+def _as_hint(length: Number, limit: int) -> int:
+    """A run-time length that must be known because it meets separate objects: the first call's, guarded."""
+    from jitgrad.script.frontend.values import guarded_int
+
+    return min(guarded_int(length), limit)
+
+
+def reversed_(context: Context, inner: Iterable) -> Iterable:
+    """`reversed`."""
+    def item(cx: Context, k: Any) -> Any:
+        if isinstance(k, int) and isinstance(inner.length, int):
+            return inner.item(cx, inner.length - 1 - k)
+        last = numbers.binary(cx, "sub", inner.length, 1)
+        value = numbers.wrap(cx, cx.one("num.sub", numbers.value_of(cx, last), numbers.value_of(cx, k)))
+        value.low, value.high = 0, numbers.size_of(inner.length)
+        return inner.item(cx, value)
+
+    return Iterable(inner.length, item, inner.unrolled)
+
+
+# --- indexing what is no tensor ------------------------------------------------------------------------------------
+
+
+def pick(context: Context, obj: Any, index: Any) -> Any:
+    """An item of a tuple, list, range or module list; a run-time index switches over the items."""
+    if isinstance(obj, Range):
+        iterable = Iterable.of(context, obj)
+        assert iterable is not None
+        if isinstance(index, int) and index >= 0:
+            return iterable.item(context, index)
+        raise TypeMismatch("an index from the end into a run-time `range`", context.span())
+    if isinstance(index, SymTensor):
+        from jitgrad.ops.backend import backend
+
+        index = calls.guarded(context, lambda: backend().item(index))
+    if not isinstance(index, Number):
+        if isinstance(index, slice):
+            index = slice(*(None if p is None else calls.static(context, p, "a slice of a list or tuple")
+                            for p in (index.start, index.stop, index.step)))
+        items = obj if isinstance(obj, (tuple, range)) else calls.items_of(context, obj)
+        found = calls.guarded(context, lambda: items[index])
+        return calls.new_list(context, found) if isinstance(obj, SymList) and isinstance(index, slice) else found
+    counter = next((c for c in context.counters if c[0] is index), None)
+    if counter is not None:
+        raise Restart(("unroll", counter[1]), f"unrolled the loop at {counter[1]}: its counter is an index into "
+                                              "separate objects")
+    parts = calls.items_of(context, obj) if not hasattr(type(obj), "_modules") else []
+    iterable = Iterable.of(context, obj)
+    assert iterable is not None
+    items = parts or [iterable.item(context, k) for k in range(iterable.length)]
+    return _switch(context, items, index, calls.type_name(obj))
+
+
+def _switch(context: Context, items: Sequence[Any], index: Number, name: str) -> Any:
+    if len(items) > UNROLL_LIMIT:
+        raise TypeMismatch(f"a run-time index into {len(items)} separate objects", context.span(),
+                           hint="stack them in a tensor")
+    n = len(items)
+    ok = numbers.both(context, numbers.compare(context, "ge", index, -n), numbers.compare(context, "lt", index, n))
+    text = f"{name} index out of range" if name in ("tuple", "list", "range") else "index out of range"
+    if ok is False:
+        raise merge.raise_now(context, IndexError, (text,))
+    if isinstance(ok, Number):
+        context.effect("check", ok.value, error=IndexError, template=(text,))
+    negative = numbers.compare(context, "lt", index, 0)
+    place = numbers.select(context, negative, numbers.wrap(
+        context, context.one("num.add", index.value, context.constant(n))), index) if negative is not False else index
+
+    def run(k: int) -> Any:
+        if k == n - 1:
+            return items[k]
+        condition = numbers.wrap(context, context.one("num.eq", place.value, context.constant(k)))
+        return merge.branch(context, condition, lambda: items[k], lambda: run(k + 1))
+
+    from jitgrad.script.frontend.values import is_dynamic
+
+    if not any(is_dynamic(i) for i in items):
+        return Union(tuple(items), None, place.value, ()) if len({id(i) for i in items}) == n else run(0)
+    return run(0)

@@ -1,0 +1,313 @@
+"""Run-time loops: what the body changes is carried; the head's types are found by a bounded fixpoint.
+
+The body is evaluated with the head's variables as parameters until its end fits its head (numbers that the body
+assigns start as run-time numbers; sizes that change become symbols of the block). An evaluation that did not fit is
+thrown away: it has touched only the graph block and the state's copy. A loop remembers the head it ended with, so that
+a nest of n loops evaluates its innermost body n + 1 times, not 2^n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.dims import Dim, Symbol, dim
+from jitgrad.errors import ScriptError, TypeMismatch
+from jitgrad.ops.types import BOOL, INT, map_dims
+from jitgrad.script.frontend import merge, numbers
+from jitgrad.script.frontend import templates as tp
+from jitgrad.script.frontend.context import Context, State
+from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymTensor, type_word
+from jitgrad.script.ir import Block, Value
+
+PASSES = 8
+
+
+class Peel(Exception):
+    """A number or None meets a tensor at the loop's head: the first iteration must be apart."""
+
+
+class Head:
+    """What a loop carries: location -> template, in order."""
+
+    def __init__(self, context: Context, entry: State, key: Any):
+        self.context, self.entry, self.key = context, entry, key
+        self.templates: dict[Any, tp.Template] = {}
+        self.widen = tp.Widener(context, Symbol().number)
+        self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
+
+    def start(self, names: frozenset[str], assigned: frozenset[str]) -> None:
+        """Carry the assigned names that are read later; begin with what this loop ended with before."""
+        context, frame = self.context, self.context.frame.id
+        for name in sorted(assigned):
+            if name in names:
+                value = self.entry.values.get((frame, name), UNBOUND)
+                self.templates[(frame, name)] = merge.template(context, (frame, name), value, general=True)
+        for key, remembered in context.heads.get(self.key, {}).items():
+            place = (frame, key) if isinstance(key, str) else key
+            if isinstance(place, Storage) and place not in self.entry.values and place.input < 0:
+                continue
+            mine = self.templates.get(place)
+            if mine is None:
+                mine = merge.template(context, place, merge.fetch(context, self.entry, place), general=True)
+            self.templates[place] = self._recall(mine, remembered)
+            if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
+                self.exits.add(place)
+
+    def _recall(self, mine: tp.Template, remembered: tp.Template) -> tp.Template:
+        """The entry's template, generalised as before."""
+        if isinstance(mine, tp.Tensor) and isinstance(remembered, tp.Tensor) and len(mine.dims) == len(remembered.dims):
+            dims = tuple(self.widen.new(r.symbol.not_one) if isinstance(r, Dim) and r.symbol is not None
+                         and r.symbol.name.startswith("~") else m
+                         for m, r in zip(mine.dims, remembered.dims, strict=True))
+            return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias)
+        if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
+            return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
+        if isinstance(remembered, (tp.Num, tp.Either)):
+            return remembered
+        return mine
+
+    def remember(self) -> None:
+        """Keep the templates for the next evaluation of this loop."""
+        frame, fresh = self.context.frame.id, self.widen.fresh
+        marks = {s: dim(Symbol("~", not_one=s.not_one)) for s in fresh}
+
+        def mark(t: tp.Template) -> tp.Template:
+            if isinstance(t, tp.Tensor):
+                return tp.Tensor(t.dtype, tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
+                                                for d in t.dims), t.history, t.alias)
+            if isinstance(t, tp.Either) and t.inner is not None and not isinstance(t.inner, tp.Num):
+                return t if not fresh else tp.Static(None)
+            return t
+
+        kept = {}
+        for key, t in self.templates.items():
+            name = key[1] if isinstance(key, tuple) and key[0] == frame and isinstance(key[1], str) and key[1] not in (
+                "return", "break") else key
+            if isinstance(name, tuple) and not isinstance(key, Storage):
+                continue
+            kept[name] = mark(t)
+        self.context.heads[self.key] = kept
+
+    def enter(self, state: State) -> tuple[Value, ...]:
+        """Parameters for the carried locations, and their content in `state`."""
+        context = self.context
+        params: list[Value] = []
+        for key, t in self.templates.items():
+            name = key[1] if isinstance(key, tuple) and isinstance(key[1], str) else ""
+            values = [Value(x, name if i == 0 else "") for i, x in enumerate(tp.types(t))]
+            merge.mark_history(context, values, tp.histories(t))
+            params += values
+            if key in self.exits:
+                state.values.pop(key, None)
+            else:
+                like = merge.fetch(context, self.entry, key)
+                state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
+        return tuple(params)
+
+    def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
+        """Fit the templates to what the body did; whether they changed."""
+        context = self.context
+        changed = False
+        frame = context.frame.id
+        for key, value in end.values.items():
+            if head.values.get(key, UNBOUND) is value or key in self.templates:
+                continue
+            if isinstance(key, tuple) and key[0] == "clean":
+                continue
+            variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
+            if variable and key[0] != frame:
+                continue  # a frame of a call that ended
+            if variable and isinstance(key[1], str) and key[1] not in ("return", "break", "continue") and (
+                    key[1] not in names):
+                continue
+            if key not in self.entry.values and not self._known_outside(key):
+                continue
+            before = merge.fetch(context, self.entry, key)
+            if before is value or isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
+                    merge.heap.same_reference(before, value)):
+                continue
+            if variable and key[1] in ("return", "break", ("result",)):
+                self.exits.add(key)
+            self.templates[key] = self._join(key, merge.template(context, key, before, general=True), before, value,
+                                             end)
+            changed = True
+        for key, t in list(self.templates.items()):
+            value = merge.fetch(context, end, key)
+            if value is head.values.get(key) and key not in self.exits:
+                continue
+            joined = self._join(key, t, merge.fetch(context, self.entry, key), value, end)
+            if joined != t:
+                self.templates[key] = joined
+                changed = True
+        return changed
+
+    def _known_outside(self, key: Any) -> bool:
+        if isinstance(key, Storage):
+            return key.input >= 0
+        if isinstance(key, tuple):
+            return True
+        return getattr(key, "source", None) is not None
+
+    def _join(self, key: Any, t: tp.Template, before: Any, value: Any, end: State) -> tp.Template:
+        context = self.context
+        new = merge.template(context, key, value)
+        if isinstance(t, tp.Num) and isinstance(new, tp.Tensor):
+            if not new.dims:
+                return new  # a weak 0-dim tensor from the start
+            raise Peel
+        if isinstance(t, tp.Tensor) and isinstance(new, (tp.Num, tp.Static)) and (
+                isinstance(new, tp.Num) or type(new.value) in (int, float, bool)) and not t.dims:
+            return t
+        try:
+            joined = tp.join(context, t, new, self.widen)
+        except tp.Clash as clash:
+            raise self._clash(key, before, value, end, str(clash)) from None
+        if isinstance(joined, tp.Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
+                not joined.alias) and not merge.heap.same_reference(before, value) and _shared(context, self.entry, key,
+                                                                                              before):
+            joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
+                               "before the first iteration it is a tensor that something else refers to")
+        return joined
+
+    def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
+        name = f"`{key[1]}`" if isinstance(key, tuple) and isinstance(key[1], str) else "a value"
+        notes = []
+        for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
+            if place is not None:
+                notes.append(f"note: {type_word(v)} at {place}")
+        return TypeMismatch(f"{name} changes its type in this loop: {why}", self.context.span(), notes=tuple(notes),
+                            hint="give it the same type before the loop and at the end of its body")
+
+    def lower(self, state: State) -> list[Value]:
+        """The carried locations' content as graph values."""
+        context = self.context
+        context.state = state
+        result: list[Value] = []
+        for key, t in self.templates.items():
+            result += merge.lower_location(context, key, t, merge.fetch(context, state, key))
+        return result
+
+    def leave(self, outputs: list[Value], fresh: dict[Symbol, Symbol]) -> State:
+        """The state after the loop."""
+        context = self.context
+        state = self.entry.copy()
+        context.state = state
+        leaves = iter(outputs)
+        for key, t in self.templates.items():
+            renamed = _rename(t, fresh)
+            value = merge.rebuild_location(context, key, renamed, leaves, merge.fetch(context, self.entry, key))
+            state.values[key] = value
+        for key in list(state.values):
+            if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
+                del state.values[key]
+        return state
+
+
+def _rename(t: tp.Template, fresh: dict[Symbol, Symbol]) -> tp.Template:
+    """A template with the block's symbols replaced by those that the loop's node binds."""
+    if isinstance(t, tp.Tensor):
+        return tp.Tensor(t.dtype, tuple(_renamed(d, fresh) for d in t.dims), t.history, t.alias)
+    if isinstance(t, tp.Items):
+        return tp.Items(t.type, tuple(_rename(i, fresh) for i in t.items))
+    if isinstance(t, tp.Either) and t.inner is not None:
+        return tp.Either(t.statics, _rename(t.inner, fresh))
+    return t
+
+
+def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
+    from jitgrad.dims import substitute
+
+    return substitute(d, {old: dim(new) for old, new in fresh.items()})
+
+
+def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
+    """Whether anything but `key` refers to the tensor's storage before the loop."""
+    if tensor.storage.input >= 0 or tensor.storage in context.links:
+        return True
+    return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
+
+
+def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozenset[str],
+        body: Callable[[Number | None], Any], trips: Any, first: Any) -> None:
+    """Emit a loop.
+
+    Args:
+        key: identifies the loop across evaluations.
+        names: names read at its head or after it.
+        assigned: names that its body binds.
+        body: evaluates one iteration given the counter (for a `scan`) or None; for a `while` returns whether to go on.
+        trips: number of iterations (a Number or int) of a `scan`; None for a `while`.
+        first: for a `while`, whether to enter.
+    """
+    entry = context.state
+    head = Head(context, entry, key)
+    head.start(names, assigned)
+    frame, node, grad = context.frame, context.node, context.grad
+    for count in range(PASSES):
+        block = Block()
+        state = entry.copy()
+        for name in assigned - names:
+            state.values.pop((frame.id, name), None)
+        for k in [k for k in state.values if isinstance(k, tuple) and k[0] == "clean"]:
+            del state.values[k]
+        context.state = state
+        with context.block(block):
+            params = head.enter(state)
+            begin = State(state.values.copy())
+            counter = None
+            lead: tuple[Value, ...] = ()
+            if trips is not None:
+                lead = (Value(INT, "k"),)
+                counter = Number(context, lead[0])
+                counter.low, counter.high = 0, numbers.size_of(trips)
+            context.bodies += 1
+            dead = False
+            go_on: Any = False
+            try:
+                go_on = body(counter)
+            except merge.Raised:
+                dead = True
+                context.frame, context.node, context.grad = frame, node, grad
+            end = begin if dead else context.state
+            if not dead and head.grow(begin, end, names):
+                if count >= PASSES - 2:
+                    raise ScriptError("the types of this loop's variables do not settle", context.span(),
+                                      hint="give its variables their final types before the loop")
+                continue
+            results = head.lower(end)
+            if trips is None:
+                results = [numbers.value_of(context, go_on if isinstance(go_on, Number) else bool(go_on)), *results]
+            block.params = lead + params
+            block.results = tuple(results)
+            block.binds = merge.bound_by([p.type for p in params], head.widen.fresh)
+            break
+    head.remember()
+    context.state = entry
+    carries = head.lower(entry)
+    _emit(context, head, block, carries, trips, first)
+
+
+def _emit(context: Context, head: Head, block: Block, carries: list[Value], trips: Any, first: Any) -> None:
+    fresh = {s: Symbol(not_one=s.not_one) for s in block.binds}
+    mapping = {old: dim(new) for old, new in fresh.items()}
+
+    def rename(d: Any) -> Any:
+        from jitgrad.dims import substitute
+
+        return substitute(d, mapping)
+
+    carried = [x for t in head.templates.values() for x in tp.types(t)]
+    types = [map_dims(t, rename) for t in carried]
+    history = [x for t in head.templates.values() for x in tp.histories(t)]
+    binds = tuple(fresh.values())
+    if trips is None:
+        condition = numbers.value_of(context, first)
+        assert condition.type == BOOL
+        outputs = context.builder.emit("while", (condition, *carries), blocks=(block,), types=(INT, *types),
+                                       binds=binds)[1:]
+    else:
+        outputs = context.builder.emit("scan", (numbers.value_of(context, trips), *carries), blocks=(block,),
+                                       types=types, binds=binds, n_carries=len(carries), reverse=False)
+    merge.mark_history(context, outputs, history)
+    context.state = head.leave(list(outputs), fresh)

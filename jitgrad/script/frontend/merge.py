@@ -1,0 +1,356 @@
+"""Run-time branches: both sides are evaluated, what differs and is live afterwards is merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.dims import Symbol, symbols
+from jitgrad.errors import Span, TypeMismatch
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend import heap, numbers
+from jitgrad.script.frontend import templates as tp
+from jitgrad.script.frontend.context import Context, State
+from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Union
+from jitgrad.script.ir import Block, Node, Value, sizes_of
+from jitgrad.script.irops import Effect, effect
+
+RESULT = "result of the expression"
+
+
+class Raised(Exception):
+    """Control does not go on from here: an exception is raised at run time."""
+
+
+def raise_now(context: Context, error: type[BaseException], template: tuple[Any, ...] | None,
+              values: Sequence[Value] = ()) -> Raised:
+    """Emit the raise of `error`; the caller raises what this returns."""
+    false = context.one("num.const", value=False)
+    context.effect("check", false, *values, error=error, template=template)
+    return Raised()
+
+
+class _Side:
+    """One evaluated side of a branch."""
+
+    __slots__ = ("block", "dead", "result", "state")
+
+    def __init__(self, context: Context, entry: State, run: Callable[[], Any]):
+        self.block, self.state = Block(), entry.copy()
+        self.dead = False
+        self.result: Any = None
+        context.state = self.state
+        with context.block(self.block):
+            try:
+                self.result = run()
+            except Raised:
+                self.dead = True
+        self.state = context.state
+
+
+def branch(context: Context, condition: Number, then: Callable[[], Any], other: Callable[[], Any],
+           live: frozenset[str] | None = None) -> Any:
+    """Evaluate both sides under a run-time condition and merge; the merged result of the two callables.
+
+    `live`: names of the current frame that are read later; None: all of them.
+    """
+    if condition.denies is not None:
+        condition, then, other = numbers.wrap(context, condition.denies), other, then
+    entry, mark = context.state, Symbol().number
+    frame, node, grad = context.frame, context.node, context.grad
+    sides = []
+    for run in (then, other):
+        sides.append(_Side(context, entry, run))
+        context.frame, context.node, context.grad = frame, node, grad
+    if sides[0].dead or sides[1].dead:
+        return _dead(context, condition, sides)
+    return _merge(context, condition.value, entry, sides, live, mark)
+
+
+def _dead(context: Context, condition: Number, sides: list[_Side]) -> Any:
+    """One side raises: it stays in the branch, the other goes on in the block around it."""
+    if sides[0].dead and sides[1].dead:
+        context.builder.emit("if", (condition.value,), blocks=(sides[0].block, sides[1].block), types=())
+        raise Raised
+    dead, alive = (sides[0], sides[1]) if sides[0].dead else (sides[1], sides[0])
+    parent = context.builder.block
+    if not _as_check(context, condition, dead, when=sides[0].dead):
+        blocks = (dead.block, Block()) if dead is sides[0] else (Block(), dead.block)
+        context.builder.emit("if", (condition.value,), blocks=blocks, types=())
+    parent.nodes.extend(alive.block.nodes)
+    context.state = alive.state
+    return alive.result
+
+
+def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> bool:
+    """A side that only raises is a check of the condition."""
+    *before, last = dead.block.nodes
+    if last.op != "check" or not isinstance(last.inputs[0], Value):
+        return False
+    if any(effect(n.op, n.attrs) is not Effect.NONE or n.blocks or n.op in ("opt.get", "seq.get") for n in before):
+        return False
+    context.builder.block.nodes.extend(before)
+    wanted = numbers.negate(context, condition) if when else condition
+    context.builder.block.nodes.append(Node("check", (wanted.value, *last.inputs[1:]), last.attrs, (), (), last.span))
+    return True
+
+
+def fetch(context: Context, state: State, key: Any) -> Any:
+    """The content of a location in `state`, or what it holds before anything is assigned."""
+    values = state.values
+    if key in values:
+        return values[key]
+    if isinstance(key, (Storage, SymList, SymDict)):
+        return context.inputs.initial(key)
+    if key == ("rng",):
+        return context.inputs.random_state("offset")
+    if key[0] == "attr":
+        return context.inputs.initial_attribute(key)
+    if key[1] in ("return", "break", "continue"):
+        return False
+    return UNBOUND
+
+
+def _merge(context: Context, condition: Value, entry: State, sides: list[_Side], live: frozenset[str] | None,
+           mark: int) -> Any:
+    first, second = sides[0].state, sides[1].state
+    widen = tp.Widener(context, mark)
+    merged = State(first.values.copy(), {**first.where, **second.where})
+    plan: list[tuple[Any, Any, tp.Template, tuple[Any, Any]]] = []
+    references: dict[tuple[Any, ...], Any] = {}
+    for key in [*first.values, *(k for k in second.values if k not in first.values)]:
+        a, b = first.values.get(key, UNBOUND), second.values.get(key, UNBOUND)
+        if a is b:
+            continue
+        if key[0] == "clean" if isinstance(key, tuple) else False:
+            merged.values.pop(key, None)
+            continue
+        if _is_variable(key) and not _needed(context, key, live):
+            merged.values.pop(key, None)
+            continue
+        a, b = fetch(context, first, key), fetch(context, second, key)
+        if a is b:
+            merged.values[key] = a
+            continue
+        if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
+            merged.values[key] = a
+            continue
+        if a is True and b is False or a is False and b is True:
+            number = numbers.wrap(context, condition)
+            merged.values[key] = number if a else numbers.negate(context, number)
+            continue
+        if isinstance(a, SymTensor) and isinstance(b, SymTensor):
+            pair = (a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path)))
+            if pair in references:
+                references[pair].append(key)
+                continue
+            references[pair] = [key]
+        plan.append((key, references, _joined(context, key, a, b, widen, first, second), (a, b)))
+    result, result_template = None, None
+    if sides[0].result is not sides[1].result:
+        pair_ = (sides[0].result, sides[1].result)
+        result_template = _joined(context, RESULT, *pair_, widen, first, second)
+        plan.append((RESULT, references, result_template, pair_))
+    else:
+        result = sides[0].result
+    outputs = _emit(context, condition, sides, plan, widen)
+    context.state = merged
+    leaves = iter(outputs)
+    for key, _, template, (a, b) in plan:
+        value = rebuild_location(context, key, template, leaves, a)
+        if isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor):
+            _link(context, entry, condition, value, a, b)
+        if key is RESULT:
+            result = value
+            continue
+        merged.values[key] = value
+        if isinstance(a, SymTensor) and isinstance(b, SymTensor):
+            pair = (a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path)))
+            for other in references.get(pair, ())[1:]:
+                merged.values[other] = value
+    return result
+
+
+def _emit(context: Context, condition: Value, sides: list[_Side], plan: list[Any],
+          widen: tp.Widener) -> tuple[Value, ...]:
+    lowered: list[list[Value]] = []
+    before = context.state
+    for index, side in enumerate(sides):
+        context.state = side.state
+        with context.block(side.block):
+            lowered.append([v for key, _, t, pair in plan for v in lower_location(context, key, t, pair[index])])
+        side.block.results = tuple(lowered[-1])
+    context.state = before
+    types = [x for key, _, t, _ in plan for x in tp.types(t)]
+    history = [x for key, _, t, _ in plan for x in tp.histories(t)]
+    binds = bound_by(types, widen.fresh)
+    outputs = context.builder.emit("if", (condition,), blocks=(sides[0].block, sides[1].block), types=types,
+                                   binds=binds)
+    mark_history(context, outputs, [h or any(v.id in context.builder.history for v in vs)
+                                    for h, vs in zip(history, zip(*lowered, strict=True), strict=True)])
+    return outputs
+
+
+def bound_by(types: Sequence[Any], fresh: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    """Those of `fresh` that stand in the types, in order."""
+    used = set().union(*(symbols(d) for t in types for d in sizes_of(t))) if types else set()
+    return tuple(s for s in fresh if s in used)
+
+
+def mark_history(context: Context, values: Sequence[Value], flags: Sequence[bool]) -> None:
+    """Say which values may carry a gradient."""
+    context.builder.history.update(v.id for v, h in zip(values, flags, strict=True) if h)
+
+
+# --- locations that are not plain variables ------------------------------------------------------------------------
+
+
+def _is_variable(key: Any) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int) and key[1] not in (
+        "return", "break", "continue", ("result",))
+
+
+def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
+    frame, name = key
+    if frame != context.frame.id:
+        return True
+    return live is None or name in live
+
+
+def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first: State, second: State) -> tp.Template:
+    try:
+        return tp.join(context, template(context, key, a), template(context, key, b), widen)
+    except tp.Clash as clash:
+        raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
+
+
+def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None, place_b: Span | None,
+                why: str) -> TypeMismatch:
+    """The refusal of a variable whose two values no variable can hold."""
+    from jitgrad.script.frontend.values import type_word
+
+    what = f"`{key[1]}`" if _is_variable(key) else "the result" if key is RESULT else (
+        "the returned value" if isinstance(key, tuple) and key[1:] == (("result",),) else "a value")
+    notes = []
+    for value, place in ((a, place_a), (b, place_b)):
+        if place is not None:
+            notes.append(f"note: {type_word(value)} at {place}")
+    return TypeMismatch(f"{what} is {why} after this branch", context.span(), notes=tuple(notes),
+                        hint="give both the same type, or assign different names")
+
+
+def template(context: Context, key: Any, value: Any, general: bool = False) -> tp.Template:
+    """The template of what a location holds."""
+    if isinstance(value, Value):
+        assert isinstance(value.type, TensorType)
+        return tp.Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims),
+                         context.has_history(value))
+    if isinstance(key, SymDict):
+        return tp.Items(tuple, tuple(tp.template_of(context, v, general) for v in value.values()))
+    return tp.template_of(context, value, general)
+
+
+def lower_location(context: Context, key: Any, t: tp.Template, value: Any) -> list[Value]:
+    """What a location holds as graph values."""
+    if isinstance(key, Storage):
+        return [value]
+    if isinstance(key, SymDict):
+        value = tuple(value.values())
+    return tp.lower(context, t, value)
+
+
+def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, like: Any) -> Any:
+    """The content of a location from graph values; `like` is one side's content."""
+    if isinstance(key, Storage):
+        return next(leaves)
+    value = tp.rebuild(context, t, leaves)
+    if isinstance(key, SymDict):
+        return dict(zip(like, value, strict=True))
+    return value
+
+
+# --- references ----------------------------------------------------------------------------------------------------
+
+
+def _link(context: Context, entry: State, condition: Value, merged: SymTensor, a: SymTensor, b: SymTensor) -> None:
+    """A merged tensor is one of two memories: writes go to the one that it is, and writes to that one show."""
+    links = []
+    for side, polarity in ((a, True), (b, False)):
+        if side.storage in entry.values or side.storage.input >= 0:
+            links.append((condition, polarity, side))
+        elif side.storage.alias:
+            merged.storage.alias = side.storage.alias
+    if links:
+        context.links[merged.storage] = links
+
+
+def propagate(context: Context, written: Storage, busy: frozenset[Storage]) -> None:
+    """After a write to a storage: let every storage that may be the same memory show it."""
+    busy = busy | {written}
+    tensor = SymTensor(written, (), written.type)
+    for condition, polarity, reference in context.links.get(written, ()):
+        if reference.storage not in busy:
+            _copy_if(context, condition, polarity, reference, tensor, busy)
+    for storage, links in list(context.links.items()):
+        if storage in busy or storage not in context.state.values:
+            continue
+        for condition, polarity, reference in links:
+            if reference.storage is written:
+                _copy_if(context, condition, polarity, SymTensor(storage, (), storage.type), reference, busy)
+
+
+def _copy_if(context: Context, condition: Value, polarity: bool, target: SymTensor, source: SymTensor,
+             busy: frozenset[Storage]) -> None:
+    def copy() -> None:
+        heap.write(context, target, heap.read(context, source), busy)
+
+    def skip() -> None:
+        return None
+
+    number = numbers.wrap(context, condition)
+    branch(context, number, copy if polarity else skip, skip if polarity else copy)
+
+
+# --- unions --------------------------------------------------------------------------------------------------------
+
+
+def bound(context: Context, value: Any, error: type[Exception], text: str) -> Any:
+    """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
+    if value is UNBOUND:
+        raise raise_now(context, error, (text,))
+    missing = tp.is_static(context, value, UNBOUND)
+    context.effect("check", numbers.negate(context, missing).value, error=error, template=(text,))
+    return tp.without(context, value, UNBOUND)
+
+
+def force(context: Context, value: Any, what: str) -> Any:
+    """The run-time value of a union that an operation needs; TypeError at run time where it is None."""
+    if not isinstance(value, Union) or value.inner is None:
+        return value
+    absent = tp.is_static(context, value, value.statics[0])
+    for s in value.statics[1:]:
+        absent = numbers.either(context, absent, tp.is_static(context, value, s))
+    name = type(value.statics[0]).__name__
+    context.effect("check", numbers.negate(context, absent).value, error=TypeError,
+                   template=(f"{what} of '{name}'",))
+    return tp.payload(context, value)
+
+
+def switch(context: Context, value: Union, operation: Callable[[Any], Any]) -> Any:
+    """`operation` of whichever alternative a union is."""
+    alternatives: list[Any] = list(value.statics)
+
+    def run(index: int) -> Any:
+        if index == len(alternatives):
+            return operation(tp.payload(context, value))
+        last = index == len(alternatives) - 1 and value.inner is None
+        if last:
+            return operation(alternatives[index])
+        condition = tp.is_static(context, value, alternatives[index])
+        return branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1))
+
+    return run(0)
+
+
+__all__ = ["RESULT", "Raised", "bound", "bound_by", "branch", "clash_error", "fetch", "force",
+           "lower_location", "mark_history", "propagate", "raise_now", "rebuild_location", "switch", "template"]

@@ -1,0 +1,104 @@
+"""What the script returns, as a recipe over graph outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.dims import Symbol, dim
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script import signature as sig
+from jitgrad.script.frontend import calls, heap
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.values import (Function, Method, Number, SymDict, SymList, SymTensor, Union, is_dynamic,
+                                            type_word)
+from jitgrad.script.ir import Value, attr_symbols
+
+
+class Results:
+    """Collects graph outputs while a result tree is made."""
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.outputs: list[Value] = []
+        self._index: dict[Value, int] = {}
+        self._tensors: dict[Any, Value] = {}
+        self._identities: dict[Any, int] = {}
+
+    def output(self, value: Value) -> int:
+        """The number of the graph output that is `value`."""
+        index = self._index.get(value)
+        if index is None:
+            index = self._index[value] = len(self.outputs)
+            self.outputs.append(value)
+        return index
+
+    def tree(self, value: Any) -> sig.Result:
+        """The recipe for one value."""
+        if isinstance(value, SymTensor):
+            return self._tensor(value)
+        if isinstance(value, Number):
+            return sig.Output(self.output(value.value))
+        if isinstance(value, Union):
+            return self._union(value)
+        if isinstance(value, tuple):
+            return sig.Container(type(value), None, tuple(self.tree(v) for v in value))
+        if isinstance(value, SymList):
+            if value.source is not None:
+                return sig.Static(self.context.inputs.original(value))
+            items = tuple(self.tree(v) for v in calls.items_of(self.context, value))
+            return sig.Container(list, None, items, self._identity(value))
+        if isinstance(value, SymDict):
+            if value.source is not None:
+                return sig.Static(self.context.inputs.original(value))
+            found = calls.dict_of(self.context, value)
+            return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
+        if isinstance(value, (Function, Method, calls.Text)) or is_dynamic(value):
+            raise UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
+                                  hint="return tensors, numbers, and tuples, lists and dicts of them")
+        return sig.Static(value)
+
+    def _identity(self, value: Any) -> int:
+        return self._identities.setdefault(value, len(self._identities))
+
+    def _tensor(self, value: SymTensor) -> sig.Result:
+        context = self.context
+        storage = value.storage
+        if storage.input >= 0 and not value.copied:
+            if not value.path:
+                return sig.Same(storage.input)
+            return self._view(value)
+        if storage in context.links or storage.alias:
+            return sig.Output(self.output(self._fresh(value)))
+        return sig.Output(self.output(self._fresh(value)))
+
+    def _fresh(self, value: SymTensor) -> Value:
+        key = (value.storage, tuple(map(str, value.path)))
+        found = self._tensors.get(key)
+        if found is None:
+            found = heap.read(self.context, value)
+            if any(found is v for v in self.context.inputs.values) or found in self._index:
+                found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]
+            self._tensors[key] = found
+        return found
+
+    def _view(self, value: SymTensor) -> sig.Result:
+        context = self.context
+        used: set[Symbol] = set()
+        path = []
+        for op, attrs in value.path:
+            known = {k: context.sizes.canonical(a) if not isinstance(a, tuple) else tuple(
+                context.sizes.canonical(x) if not isinstance(x, tuple) else x for x in a) for k, a in attrs.items()}
+            path.append((op, known))
+            for a in known.values():
+                used |= attr_symbols(a)
+        sizes = {s: self.output(context.one("dim.value", dim=dim(s))) for s in sorted(used, key=lambda s: s.number)}
+        return sig.ViewOf(value.storage.input, tuple(path), sizes)
+
+    def _union(self, value: Union) -> sig.Result:
+        if value.statics == (None,) and value.inner is not None and len(value.leaves) == 1 and value.tag is None:
+            return sig.Output(self.output(value.leaves[0]))
+        raise UnsupportedCall(f"a script cannot return {type_word(value)}, decided at run time", self.context.span(),
+                              hint="return a tensor or number on every path, or None and one of these")
+
+
+__all__ = ["Results"]

@@ -1,0 +1,106 @@
+"""The source of a Python function: its AST with exact positions, parsed once per code object."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+from jitgrad.errors import SourceUnavailable, Span
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+class Source:
+    """A function's AST and what of it is needed often.
+
+    Attributes:
+        node: the `def` or `lambda`; its columns are those of the file, its lines count from `first`.
+        file: the file's name.
+        first: added to a node's line number (from 1) to get the file's.
+        name: the function's name.
+        scope: names, and liveness, computed by `liveness.scope_of` on first use.
+    """
+
+    __slots__ = ("_ascii", "file", "first", "name", "node", "scope")
+
+    def __init__(self, node: FunctionNode, file: str, first: int, name: str, ascii_only: bool):
+        self.node, self.file, self.first, self.name = node, file, first, name
+        self.scope: Any = None
+        self._ascii = ascii_only
+
+    def span(self, node: ast.AST, caller: Span | None = None) -> Span:
+        """The place of `node`, which must have a position."""
+        line, column = node.lineno + self.first, node.col_offset  # type: ignore[attr-defined]
+        end_line, end_column = node.end_lineno + self.first, node.end_col_offset  # type: ignore[attr-defined]
+        if not self._ascii:
+            column = _characters(self.file, line, column)
+            end_column = _characters(self.file, end_line, end_column)
+        return Span(self.file, line, column + 1, end_line, end_column + 1, self.name, caller)
+
+    def nested(self, node: FunctionNode) -> Source:
+        """The source of a function defined inside this one."""
+        name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+        return Source(node, self.file, self.first, name, self._ascii)
+
+
+def _characters(file: str, line: int, column: int) -> int:
+    """A column in bytes of UTF-8 as one in characters."""
+    return len(linecache.getline(file, line).encode()[:column].decode(errors="replace"))
+
+
+_cache: dict[CodeType, Source] = {}
+
+
+def source_of(function: Callable[..., Any]) -> Source:
+    """The source of a Python function. Raises SourceUnavailable."""
+    code: CodeType = function.__code__  # type: ignore[attr-defined]
+    found = _cache.get(code)
+    if found is None:
+        found = _cache[code] = _parse(code)
+    return found
+
+
+def _parse(code: CodeType) -> Source:
+    lines = linecache.getlines(code.co_filename)
+    if len(lines) < code.co_firstlineno:
+        linecache.checkcache(code.co_filename)
+        lines = linecache.getlines(code.co_filename)
+    if len(lines) < code.co_firstlineno:
+        raise SourceUnavailable(
+            f"the source of `{code.co_name}` cannot be read (`{code.co_filename}`)",
+            hint="define the function in a file (a module, a script or a notebook cell); functions typed into a bare "
+                 "interpreter or made by `exec` have no source")
+    if code.co_name == "<lambda>":
+        node, first = _find_lambda(code, lines), 0
+        text_ascii = all(line.isascii() for line in lines)
+    else:
+        block = inspect.getblock(lines[code.co_firstlineno - 1:])
+        text = "".join(block)
+        indented = text[:1] in " \t"
+        tree = ast.parse("if 1:\n" + text if indented else text)  # columns stay those of the file
+        body = tree.body[0].body if indented else tree.body  # type: ignore[attr-defined]
+        node = body[0]
+        first = code.co_firstlineno - (2 if indented else 1)
+        text_ascii = text.isascii()
+    return Source(node, code.co_filename, first, code.co_name, text_ascii)
+
+
+def _find_lambda(code: CodeType, lines: list[str]) -> ast.Lambda:
+    """The lambda whose body is where the code object says."""
+    positions = [p for p in code.co_positions() if p[0] is not None and p[2] is not None and p[3]]
+    line, end_line, column, end_column = positions[-1]
+    candidates = [n for n in ast.walk(ast.parse("".join(lines))) if isinstance(n, ast.Lambda)]
+    for node in candidates:
+        body = node.body
+        if (body.lineno, body.col_offset) <= (line, column) and (body.end_lineno, body.end_col_offset) >= (
+                end_line, end_column) and [a.arg for a in node.args.args] == list(code.co_varnames[:code.co_argcount]):
+            inner = [n for n in ast.walk(body) if isinstance(n, ast.Lambda)]
+            if not any((i.body.lineno, i.body.col_offset) <= (line, column)
+                       and (i.body.end_lineno, i.body.end_col_offset) >= (end_line, end_column) for i in inner):
+                return node
+    raise SourceUnavailable(f"the lambda on line {code.co_firstlineno} of {code.co_filename} cannot be found",
+                            hint="the file changed after it was imported; import it again")

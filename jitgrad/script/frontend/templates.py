@@ -1,0 +1,419 @@
+"""Templates: what a merged variable looks like, and how its parts pass through a block's results.
+
+Where branches meet, or a loop's end meets its head, `join` of the sides' templates gives the template of the merged
+value; `lower` turns each side's value into graph values of its leaf types (emitting conversions into that side's
+block); `rebuild` makes the merged value from the block's outputs.
+
+    Same       one object on all sides: no leaves
+    Static     a plain Python object
+    Tensor     dtype and sizes; a size that differs between sides becomes a fresh symbol
+    Num        a number of one kind, or of a kind known at run time
+    Items      a tuple (or namedtuple) of templates
+    Either     static alternatives and perhaps one run-time template: None-or-value, unbound-or-value, objects
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jitgrad.dims import Dim, Size, Symbol, dim, is_not_one, symbols
+from jitgrad.dtypes import dtype
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
+from jitgrad.script.frontend import heap, numbers
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.values import UNBOUND, Number, SymTensor, Union, type_word
+from jitgrad.script.ir import Value
+
+
+class Clash(Exception):
+    """Two sides that no variable can hold; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """An object that is the same on all sides."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return type_word(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A plain Python object."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return type_word(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor with memory of its own. `alias` says whose memory it may share, or is empty."""
+
+    dtype: dtype
+    dims: tuple[Size, ...]
+    history: bool
+    alias: str = ""
+
+    def __str__(self) -> str:
+        return f"a tensor {TensorType(self.dtype, self.dims)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Num:
+    """A number; `kind` is bool, int, float or object."""
+
+    kind: type
+    low: int | None = None
+
+    def __str__(self) -> str:
+        return {bool: "a bool", int: "an int", float: "a float"}.get(self.kind, "a number")
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A tuple or namedtuple."""
+
+    type: type
+    items: tuple[Template, ...]
+
+    def __str__(self) -> str:
+        return f"a tuple of {len(self.items)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """Static alternatives, in order, and perhaps a run-time one."""
+
+    statics: tuple[Any, ...]
+    inner: Template | None
+
+    def __str__(self) -> str:
+        parts = [type_word(s) for s in self.statics] + ([str(self.inner)] if self.inner is not None else [])
+        return " or ".join(parts)
+
+
+Template = Same | Static | Tensor | Num | Items | Either
+_PYTHON_KINDS = (bool, int, float)
+_LEAF = {bool: BOOL, int: INT, float: FLOAT, object: NUMBER}
+
+
+def template_of(context: Context, value: Any, general: bool = False) -> Template:
+    """The template of one side's value; with `general`, a number is a run-time number (a loop assigns it)."""
+    if isinstance(value, SymTensor):
+        type_ = value.type_
+        return Tensor(type_.dtype, type_.dims, value.requires_grad)
+    if isinstance(value, Number):
+        return Num(value.number_type, value.low)
+    if type(value) in _PYTHON_KINDS and general:
+        return Num(type(value), value if type(value) is int and value >= 0 else None)
+    if isinstance(value, tuple):
+        return Items(type(value), tuple(template_of(context, v, general) for v in value))
+    if isinstance(value, Union):
+        return Either(value.statics, value.inner)
+    return Static(value)
+
+
+class Widener:
+    """Sizes of merged values: optimistic equality first, else a fresh symbol."""
+
+    def __init__(self, context: Context, mark: int):
+        self.context = context
+        self.fresh: list[Symbol] = []
+        self.mark = mark  # symbols with this number or a later one were made inside
+
+    def join(self, a: Size, b: Size) -> Size:
+        """One size for both."""
+        sizes = self.context.sizes
+        a, b = sizes.canonical(a), sizes.canonical(b)
+        if a == b and self._visible(a):
+            return a
+        for mine, other in ((a, b), (b, a)):
+            if isinstance(mine, Dim) and mine.symbol in self.fresh:
+                if not is_not_one(other) and mine.symbol.not_one:  # type: ignore[union-attr]
+                    return self.new(False)
+                return mine
+        if self._visible(a) and self._visible(b) and sizes.assume_equal(a, b):
+            return sizes.canonical(a)
+        return self.new(is_not_one(a) and is_not_one(b))
+
+    def new(self, not_one: bool) -> Size:
+        symbol = Symbol(not_one=not_one)
+        self.fresh.append(symbol)
+        return dim(symbol)
+
+    def _visible(self, size: Size) -> bool:
+        hints = self.context.sizes.hints
+        return all(s.number < self.mark or s in hints or s in self.fresh for s in symbols(size))
+
+
+def join(context: Context, a: Template, b: Template, widen: Widener) -> Template:
+    """The template that holds both. Raises Clash."""
+    if isinstance(a, Static) and isinstance(b, Static):
+        return _join_statics(a.value, b.value)
+    if isinstance(a, Either) or isinstance(b, Either) or _alternative(a) != _alternative(b):
+        return _join_either(context, a, b, widen)
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        if a.dtype is not b.dtype:
+            raise Clash(f"a tensor of dtype {a.dtype.name} and one of dtype {b.dtype.name}")
+        if len(a.dims) != len(b.dims):
+            raise Clash(f"a tensor of {len(a.dims)} dimensions and one of {len(b.dims)}")
+        return Tensor(a.dtype, tuple(widen.join(x, y) for x, y in zip(a.dims, b.dims, strict=True)),
+                      a.history or b.history, a.alias or b.alias)
+    kinds = _number_kind(a), _number_kind(b)
+    if kinds[0] is not None and kinds[1] is not None:
+        low_a, low_b = _low(a), _low(b)
+        low = min(low_a, low_b) if low_a is not None and low_b is not None else None
+        return Num(kinds[0] if kinds[0] is kinds[1] else object, low)
+    if isinstance(a, Items) and isinstance(b, Items):
+        if a.type is not b.type or len(a.items) != len(b.items):
+            raise Clash(f"a tuple of {len(a.items)} and a tuple of {len(b.items)}")
+        return Items(a.type, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
+    raise Clash(f"{a} and {b}")
+
+
+def _low(t: Template) -> int | None:
+    if isinstance(t, Num):
+        return t.low
+    return t.value if isinstance(t, Static) and type(t.value) is int else None
+
+
+def _number_kind(t: Template) -> type | None:
+    if isinstance(t, Num):
+        return t.kind
+    if isinstance(t, Static) and type(t.value) in _PYTHON_KINDS:
+        return type(t.value)
+    return None
+
+
+def _alternative(t: Template) -> bool:
+    """Whether a template is a static object that is no number: one alternative of a union."""
+    return isinstance(t, Static) and type(t.value) not in _PYTHON_KINDS
+
+
+def _join_statics(a: Any, b: Any) -> Template:
+    if same_static(a, b):
+        return Static(a)
+    if type(a) in _PYTHON_KINDS and type(b) in _PYTHON_KINDS:
+        lows = [v for v in (a, b) if type(v) is int]
+        return Num(type(a) if type(a) is type(b) else object, min(lows) if len(lows) == 2 else None)
+    if type(a) in _PYTHON_KINDS:
+        return Either((b,), Num(type(a)))
+    if type(b) in _PYTHON_KINDS:
+        return Either((a,), Num(type(b)))
+    return Either((a, b), None)
+
+
+def _join_either(context: Context, a: Template, b: Template, widen: Widener) -> Template:
+    statics: list[Any] = []
+    inners: list[Template] = []
+    for t in (a, b):
+        parts: tuple[Any, ...] = ()
+        inner: Template | None = None
+        if isinstance(t, Either):
+            parts, inner = t.statics, t.inner
+        elif _alternative(t):
+            assert isinstance(t, Static)
+            parts = (t.value,)
+        else:
+            inner = t
+        for p in parts:
+            if not any(same_static(p, s) for s in statics):
+                statics.append(p)
+        if inner is not None:
+            inners.append(inner)
+    inner = inners[0] if inners else None
+    if len(inners) == 2:
+        inner = join(context, inners[0], inners[1], widen)
+    if isinstance(inner, Static):
+        inner = Num(type(inner.value))
+    if len(statics) > 64:
+        raise Clash("more than 64 different objects")
+    return Either(tuple(statics), inner)
+
+
+def same_static(a: Any, b: Any) -> bool:
+    """Whether two static objects are interchangeable."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (int, str, bytes)):
+        return bool(a == b)
+    if isinstance(a, float):
+        return repr(a) == repr(b)
+    return isinstance(a, (slice, range)) and repr(a) == repr(b)
+
+
+# --- leaves --------------------------------------------------------------------------------------------------------
+
+
+def types(t: Template) -> list[Type]:
+    """The graph types of a template's leaves."""
+    if isinstance(t, Tensor):
+        return [TensorType(t.dtype, t.dims)]
+    if isinstance(t, Num):
+        return [_LEAF[t.kind]]
+    if isinstance(t, Items):
+        return [x for item in t.items for x in types(item)]
+    if isinstance(t, Either):
+        inner = types(t.inner) if t.inner is not None else []
+        return ([INT] if tagged(t) else []) + [_optional(x) for x in inner]
+    return []
+
+
+def _optional(t: Type) -> Type:
+    return t if isinstance(t, OptionalType) else OptionalType(t)
+
+
+def tagged(t: Either) -> bool:
+    """Whether a union needs a tag besides its leaves."""
+    if len(t.statics) != 1 or t.inner is None:
+        return True
+    inner = types(t.inner)
+    return not inner or isinstance(inner[0], OptionalType)
+
+
+def histories(t: Template) -> list[bool]:
+    """Which leaves may carry a gradient."""
+    if isinstance(t, Tensor):
+        return [t.history]
+    if isinstance(t, Items):
+        return [x for item in t.items for x in histories(item)]
+    if isinstance(t, Either):
+        inner = histories(t.inner) if t.inner is not None else []
+        return ([False] if tagged(t) else []) + inner
+    return [False] * len(types(t))
+
+
+def lower(context: Context, t: Template, value: Any) -> list[Value]:
+    """`value`, which the template holds, as graph values of its leaf types."""
+    if isinstance(t, (Same, Static)):
+        return []
+    if isinstance(t, Tensor):
+        if isinstance(value, SymTensor):
+            return [heap.read(context, value)]
+        return [context.one("fill", numbers.value_of(context, value), shape=(), dtype=t.dtype)]
+    if isinstance(t, Num):
+        return [numbers.convert(context, numbers.value_of(context, value), _LEAF[t.kind])]
+    if isinstance(t, Items):
+        return [x for item, v in zip(t.items, value, strict=True) for x in lower(context, item, v)]
+    return _lower_either(context, t, value)
+
+
+def _lower_either(context: Context, t: Either, value: Any) -> list[Value]:
+    if isinstance(value, Union) and value.statics == t.statics and value.inner == t.inner:
+        return ([value.tag] if value.tag is not None else []) + list(value.leaves)
+    if isinstance(value, Union):
+        return _retag(context, t, value)
+    index = next((i for i, s in enumerate(t.statics) if same_static(s, value)), len(t.statics))
+    tag = [context.constant(index)] if tagged(t) else []
+    if t.inner is None:
+        return tag
+    if index < len(t.statics):
+        return tag + [context.one("opt.none", type=_elem(x)) for x in types(t.inner)]
+    return tag + [v if isinstance(v.type, OptionalType) else context.one("opt.some", v)
+                  for v in lower(context, t.inner, value)]
+
+
+def _elem(t: Type) -> Type:
+    return t.elem if isinstance(t, OptionalType) else t
+
+
+def _retag(context: Context, t: Either, value: Union) -> list[Value]:
+    """A union as a wider one: its tag translated, its leaves kept or absent."""
+    numbering = [next(i for i, s in enumerate(t.statics) if same_static(s, v)) for v in value.statics]
+    if value.inner is not None:
+        numbering.append(len(t.statics))
+    old = tag_of(context, value)
+    new = context.constant(numbering[-1])
+    for k in range(len(numbering) - 2, -1, -1):
+        condition = context.one("num.eq", old, context.constant(k))
+        new = context.one("num.select", condition, context.constant(numbering[k]), new)
+    result = [new] if tagged(t) else []
+    if t.inner is None:
+        return result
+    if value.inner is None:
+        return result + [context.one("opt.none", type=_elem(x)) for x in types(t.inner)]
+    wanted = types(t.inner)
+    if [_optional(w) for w in wanted] == [v.type for v in value.leaves]:
+        return result + list(value.leaves)
+    raise Clash(f"{value!r} and {t}")
+
+
+def tag_of(context: Context, value: Union) -> Value:
+    """The tag of a union, computed from presence where it has none."""
+    if value.tag is not None:
+        return value.tag
+    has = context.one("opt.has", value.leaves[0])
+    return context.one("num.cast", has, to="int")
+
+
+def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
+    """The merged value."""
+    if isinstance(t, (Same, Static)):
+        return t.value
+    if isinstance(t, Tensor):
+        return heap.new_tensor(context, next(leaves), t.alias)
+    if isinstance(t, Num):
+        number = numbers.wrap(context, next(leaves))
+        number.low = t.low
+        return number
+    if isinstance(t, Items):
+        items = [rebuild(context, item, leaves) for item in t.items]
+        return t.type(*items) if hasattr(t.type, "_fields") else tuple(items)
+    tag = next(leaves) if tagged(t) else None
+    inner = tuple(next(leaves) for _ in types(t.inner)) if t.inner is not None else ()
+    return Union(t.statics, t.inner, tag, inner)
+
+
+# --- unions --------------------------------------------------------------------------------------------------------
+
+
+def is_static(context: Context, value: Union, which: Any) -> Any:
+    """Whether a union is its static alternative `which`: a bool, or a run-time bool."""
+    index = next((i for i, s in enumerate(value.statics) if same_static(s, which)), None)
+    if index is None:
+        return False
+    if value.tag is None:
+        has = numbers.wrap(context, context.one("opt.has", value.leaves[0]))
+        return numbers.negate(context, has)
+    return numbers.wrap(context, context.one("num.eq", value.tag, context.constant(index)))
+
+
+def payload(context: Context, value: Union) -> Any:
+    """The run-time value of a union that is known to hold it."""
+    assert value.inner is not None
+    inner_types = types(value.inner)
+    leaves = [v if isinstance(w, OptionalType) else context.one("opt.get", v)
+              for v, w in zip(value.leaves, inner_types, strict=True)]
+    return rebuild(context, value.inner, iter(leaves))
+
+
+def without(context: Context, value: Any, which: Any) -> Any:
+    """A value known not to be its static alternative `which`."""
+    if not isinstance(value, Union) or not any(same_static(s, which) for s in value.statics):
+        return value
+    rest = tuple(s for s in value.statics if not same_static(s, which))
+    if not rest:
+        return payload(context, value)
+    if len(rest) == 1 and value.inner is None:
+        return rest[0]
+    narrowed = Either(rest, value.inner)
+    removed = next(i for i, s in enumerate(value.statics) if same_static(s, which))
+    tag = None
+    if tagged(narrowed):
+        old = tag_of(context, value)
+        above = context.one("num.gt", old, context.constant(removed))
+        tag = context.one("num.sub", old, context.one("num.cast", above, to="int"))
+    return Union(rest, value.inner, tag, value.leaves)
+
+
+__all__ = ["UNBOUND", "Clash", "Either", "Items", "Num", "Same", "Static", "Template", "Tensor", "Widener", "histories",
+           "is_static", "join", "lower", "payload", "rebuild", "same_static", "tag_of", "tagged", "template_of", "types",
+           "without"]

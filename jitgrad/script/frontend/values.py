@@ -1,0 +1,416 @@
+"""Values of the evaluator: what a Python variable may hold while a script is compiled.
+
+A plain Python object stands for itself (static); a tuple is a Python tuple of values. Run-time values are:
+
+    SymTensor   a reference: storage and view path; read when an op consumes it
+    Number      a bool, int, float, or number of any kind, as a graph value or a size
+    Union       one of several static objects, or one run-time value: a tag decides (None or a tensor, ...)
+    SymList, SymDict   containers made by the script; items live in the heap
+    Function    a function or lambda defined inside the script
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dims import Dim, Size
+from jitgrad.dtypes import dtype
+from jitgrad.errors import NotStatic
+from jitgrad.ops.backend import SymNumber
+from jitgrad.ops.tensorbase import TensorBase
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type
+from jitgrad.script.frontend.context import Context, current
+from jitgrad.script.ir import Value
+
+if TYPE_CHECKING:
+    from jitgrad.script.frontend.frames import Frame
+    from jitgrad.script.frontend.source import Source
+    from jitgrad.script.frontend.templates import Template
+
+
+class _Unbound:
+    """The content of a variable that was not assigned."""
+
+    def __repr__(self) -> str:
+        return "<unbound>"
+
+
+UNBOUND = _Unbound()
+
+Path = tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+class Storage:
+    """The memory behind tensors. Its current value is in the state, under the storage itself.
+
+    Attributes:
+        type: of the whole storage.
+        input: the number of the graph input whose memory it is, or -1.
+        alias: why it may be the same memory as another one, or "" (writing is refused then).
+        requires_grad: a leaf that asks for a gradient.
+    """
+
+    __slots__ = ("alias", "input", "requires_grad", "type")
+
+    def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
+        self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
+
+
+class SymTensor(TensorBase):
+    """A tensor of the script: a view of a storage."""
+
+    __slots__ = ("_type", "copied", "path", "storage")
+
+    def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False):
+        self.storage, self.path, self._type = storage, path, type_
+        self.copied = copied  # a reshape that eager may have to copy: not writable
+
+    @property
+    def type_(self) -> TensorType:
+        """The tensor's type, sizes canonical."""
+        sizes = current().sizes
+        if sizes.changed:
+            canonical = sizes.canonical_type(self._type)
+            assert isinstance(canonical, TensorType)
+            self._type = canonical
+        return self._type
+
+    @property
+    def shape(self) -> Any:
+        return tuple([d if isinstance(d, int) else size_number(d) for d in self.type_.dims])
+
+    @property
+    def dtype(self) -> dtype:
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._type.dims)
+
+    @property
+    def requires_grad(self) -> bool:
+        from jitgrad.script.frontend.heap import current_value
+
+        context = current()
+        return self.dtype.is_floating_point and context.has_history(current_value(context, self.storage))
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.requires_grad or (not self.path and self.storage.requires_grad)
+
+    def __repr__(self) -> str:
+        return f"<tensor {self._type}>"
+
+    __hash__ = object.__hash__
+
+
+_KINDS = {bool: BOOL, int: INT, float: FLOAT}
+TYPES: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float}
+
+
+class Number(SymNumber):
+    """A run-time number.
+
+    Attributes:
+        number_type: bool, int, float; `object` where the kind is known only at run time.
+        dim: the size that it is, for an int that is one.
+        low, high: bounds low <= self < high of an int, None where unknown; high may be a size.
+        denies: for a bool that is `not v`: v.
+        maybe: for the bool that says whether a Union holds its run-time value: that union.
+    """
+
+    __slots__ = ("_value", "context", "denies", "dim", "high", "low", "maybe", "number_type", "size_equality")
+
+    def __init__(self, context: Context, value: Value | None, number_type: type = int, dim: Dim | None = None):
+        self.context, self._value, self.number_type, self.dim = context, value, number_type, dim
+        self.low: int | None = None
+        self.high: Size | None = None
+        self.denies: Value | None = None
+        self.maybe: Any = None
+        self.size_equality = False
+
+    @property
+    def value(self) -> Value:
+        """The graph value; for a size, `dim.value` in this scope."""
+        if self._value is not None:
+            return self._value
+        assert self.dim is not None
+        size = self.context.sizes.canonical(self.dim)
+        if isinstance(size, int):
+            return self.context.constant(size)
+        key = ("size", size)
+        found = self.context.recall(key)
+        if found is None:
+            found = self.context.remember(key, self.context.one("dim.value", dim=size))
+        value: Value = found
+        return value
+
+    @property
+    def type(self) -> Type:
+        return _KINDS.get(self.number_type, NUMBER)
+
+    @property
+    def size(self) -> Size | None:
+        """The size that this int is, if it is one."""
+        return None if self.dim is None else self.context.sizes.canonical(self.dim)
+
+    def __repr__(self) -> str:
+        return f"<{self.number_type.__name__} {self.dim if self.dim is not None else self._value}>"
+
+    def __str__(self) -> str:
+        return str(self.dim) if self.dim is not None else repr(self)
+
+    def _binary(self, op: str, other: Any, swapped: bool = False) -> Any:
+        from jitgrad.script.frontend import numbers
+
+        if not isinstance(other, (bool, int, float, SymNumber)):
+            return NotImplemented
+        return numbers.binary(self.context, op, other, self) if swapped else numbers.binary(self.context, op, self,
+                                                                                           other)
+
+    def _compare(self, op: str, other: Any) -> Any:
+        from jitgrad.script.frontend import numbers
+
+        if not isinstance(other, (bool, int, float, SymNumber)):
+            return NotImplemented
+        return numbers.compare(self.context, op, self, other)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("add", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("add", other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("sub", other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("mul", other, True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("floordiv", other, True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("mod", other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("mod", other, True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("truediv", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("truediv", other, True)
+
+    def __pow__(self, other: Any) -> Any:
+        return self._binary("pow", other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._binary("pow", other, True)
+
+    def __neg__(self) -> Any:
+        from jitgrad.script.frontend import numbers
+
+        return numbers.unary(self.context, "neg", self)
+
+    def __abs__(self) -> Any:
+        from jitgrad.script.frontend import numbers
+
+        return numbers.unary(self.context, "abs", self)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare("lt", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare("le", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare("gt", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare("ge", other)
+
+    def __eq__(self, other: object) -> Any:
+        if other is self:
+            return True
+        result = self._compare("eq", other)
+        if isinstance(result, Number):
+            result.size_equality = True  # `shape == shape` asks whether they are known to be equal
+        return result
+
+    def __ne__(self, other: object) -> Any:
+        if other is self:
+            return False
+        return self._compare("ne", other)
+
+    __hash__ = object.__hash__
+
+    def known_not_one(self) -> bool:
+        from jitgrad.dims import is_not_one
+
+        size = self.size
+        return size is not None and is_not_one(size)
+
+    def known_equal(self, other: Any) -> bool:
+        if self is other:
+            return True
+        size = self.size
+        theirs = other.size if isinstance(other, Number) else other
+        return size is not None and theirs is not None and isinstance(theirs, (int, Dim)) and size == theirs
+
+    def _not_static(self, what: str) -> NotStatic:
+        return NotStatic(f"{what}, but this number is known only at run time", self.context.span(),
+                         hint="use a literal or an attribute here, or compute the value outside the script")
+
+    def __bool__(self) -> bool:
+        if self.size_equality:
+            return False
+        raise self._not_static("a truth value is needed while compiling")
+
+    def __index__(self) -> int:
+        size = self.size
+        if isinstance(size, int):
+            return size
+        return guarded_int(self)
+
+    def __int__(self) -> int:
+        return self.__index__()
+
+    def __float__(self) -> float:
+        raise self._not_static("a constant float is needed here")
+
+
+def guarded_int(number: Number) -> int:
+    """The value of a size at the first call, guarded: for places that need a constant. Raises NotStatic."""
+    context, size = number.context, number.size
+    hint = None if size is None else context.sizes.hint(size)
+    if size is None or hint is None:
+        raise number._not_static("a constant int is needed here")
+    context.sizes.guards.append((size, hint))
+    context.log.append(f"guarded the size {size} == {hint}")
+    return hint
+
+
+def size_number(size: Size) -> int | Number:
+    """A size as an int or a Number."""
+    context = current()
+    size = context.sizes.canonical(size)
+    if isinstance(size, int):
+        return size
+    number = Number(context, None, int, size)
+    if context.sizes.at_least(size, 0):
+        number.low = 0
+    symbol = size.symbol
+    if symbol is not None and symbol in context.ranges:
+        number.low, number.high = context.ranges[symbol]
+    return number
+
+
+class Union:
+    """One of several static objects or a run-time value.
+
+    The tag is k for `statics[k]`; the run-time value, if there is one, has tag `len(statics)`. Its leaves are Optional
+    graph values, absent under every other tag. With one static object and at least one leaf whose own type is not
+    Optional, there is no tag: presence is `opt.has` of that leaf.
+    """
+
+    __slots__ = ("inner", "leaves", "statics", "tag")
+
+    def __init__(self, statics: tuple[Any, ...], inner: Template | None, tag: Value | None,
+                 leaves: tuple[Value, ...]):
+        self.statics, self.inner, self.tag, self.leaves = statics, inner, tag, leaves
+
+    def __repr__(self) -> str:
+        return f"<one of {self.statics} {self.inner or ''}>"
+
+
+class SymList:
+    """A list made by the script; its items are in the state under the object itself."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Any = None):
+        self.source = source
+
+
+class SymDict:
+    """A dict made by the script, with static keys; its items are in the state under the object itself."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Any = None):
+        self.source = source
+
+
+class Function:
+    """A function or lambda defined in the script: source, the frame it closes over, default values."""
+
+    __slots__ = ("defaults", "frame", "kw_defaults", "node", "source")
+
+    def __init__(self, node: ast.FunctionDef | ast.Lambda, source: Source, frame: Frame, defaults: tuple[Any, ...],
+                 kw_defaults: dict[str, Any]):
+        self.node, self.source, self.frame = node, source, frame
+        self.defaults, self.kw_defaults = defaults, kw_defaults
+
+
+class Method:
+    """A method of a script-made value or of the evaluator, bound: `call(cx, args, kwargs)`."""
+
+    __slots__ = ("call", "name")
+
+    def __init__(self, name: str, call: Any):
+        self.name, self.call = name, call
+
+
+class Range:
+    """`range` with a bound known at run time."""
+
+    __slots__ = ("start", "step", "stop")
+
+    def __init__(self, start: Any, stop: Any, step: Any):
+        self.start, self.stop, self.step = start, stop, step
+
+
+def is_dynamic(value: Any) -> bool:
+    """Whether `value` is or contains a run-time value."""
+    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, Range)):
+        return True
+    if isinstance(value, (tuple, list)):
+        return any(is_dynamic(v) for v in value)
+    if isinstance(value, dict):
+        return any(is_dynamic(v) for v in value.values())
+    if isinstance(value, slice):
+        return is_dynamic(value.start) or is_dynamic(value.stop) or is_dynamic(value.step)
+    return False
+
+
+def type_word(value: Any) -> str:
+    """What a value is, in the user's words: `tensor f32[N, 3]`, `int`, `None`, `str`."""
+    if isinstance(value, SymTensor):
+        return f"a tensor {value.type_}"
+    if isinstance(value, Number):
+        return {bool: "a bool", int: "an int", float: "a float"}.get(value.number_type, "a number")
+    if value is None:
+        return "None"
+    if value is UNBOUND:
+        return "unbound"
+    if isinstance(value, Union):
+        parts = [type_word(s) for s in value.statics] + ([str(value.inner)] if value.inner is not None else [])
+        return " or ".join(parts)
+    if isinstance(value, SymList):
+        return "a list"
+    if isinstance(value, SymDict):
+        return "a dict"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
