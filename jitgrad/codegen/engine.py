@@ -145,10 +145,12 @@ class Loaded:
 def load(object_bytes: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()) -> Loaded:
     """Link an object; `symbols` gives the addresses of what it leaves undefined. Raises RuntimeError if one lacks.
 
-    `exports` are names whose addresses are wanted at once (others are looked up on demand).
+    `exports` are names whose addresses are wanted at once (others are looked up on demand). More symbols than the
+    object needs do no harm: those whose names do not occur in it are not even handed over.
     """
     llvm = _llvm()
     names = tuple(exports)
+    symbols = {name: address for name, address in symbols.items() if name.encode() in object_bytes}
     with _lock:
         builder = llvm.binding.JITLibraryBuilder()
         builder.add_object_img(object_bytes)

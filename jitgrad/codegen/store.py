@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
-import tempfile
 import threading
 import time
 import warnings
@@ -33,6 +33,8 @@ LIMIT = 512 << 20
 KEPT = 0.75
 #: a temporary file this old (seconds) belongs to a process that died
 ABANDONED = 3600.0
+
+_numbering = itertools.count(time.time_ns())  # unlike that of an earlier process with the same number
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +91,16 @@ class Store:
     def put(self, key: str, payload: bytes) -> bool:
         """Store bytes; False (and one warning per process) where the folder cannot be written."""
         blob = b"".join((MAGIC, hashlib.sha256(payload).digest(), payload))
-        temporary = ""
+        temporary = self.directory / f".write-{os.getpid()}-{threading.get_ident()}-{next(_numbering)}"
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix=".write-", dir=self.directory)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(blob)
             os.replace(temporary, self._path(key))
         except OSError as error:
             with contextlib.suppress(OSError):
-                if temporary:
-                    os.unlink(temporary)
+                temporary.unlink()
             _warn_once(f"the disk cache {self.directory} cannot be written ({error}); programs will not be kept")
             return False
         with self._lock:
