@@ -251,7 +251,9 @@ class _Maker:
         return block, inner
 
     def last(self, scope: _Scope, like: GraphHandle) -> Value:
-        value: Value = [t for t in scope.tensors if t.shape == like.shape][-1].value
+        """The latest tensor of a shape; sometimes any, which may be one from outside."""
+        same = [t for t in scope.tensors if t.shape == like.shape]
+        value: Value = (self.pick(same) if self.rng.random() < 0.2 else same[-1]).value
         return value
 
     def while_loop(self, scope: _Scope, depth: int) -> None:

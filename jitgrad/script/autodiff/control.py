@@ -150,12 +150,12 @@ class _Adjoint:
         parts, reverse = self.parts, self.reverse
         indices = [i for i, p in enumerate(parts.carry_params) if p in self.wanted]
         captured = [w for w in reverse.flow.captures[parts.node] if w in self.wanted]
+        sums = {w: self.seed_sum(w) for w in captured}  # first: a result of the body may be a captured value
         with self.builder.into(self.mirror.out):
             starts = [self.seed_carry(i) for i in indices]
             for y, c in zip(parts.y_results, self.elements, strict=True):
                 if c is not None:
                     self.seed_element(y, c)
-        sums = {w: self.seed_sum(w) for w in captured}
         reverse.sweep(self.mirror, self.local)
 
         again = False
