@@ -1,0 +1,157 @@
+"""A module's call with hooks around it."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import jitgrad
+from jitgrad.eager.node import RemovableHandle
+from jitgrad.eager.tensor import Tensor
+
+if TYPE_CHECKING:
+    from jitgrad.nn.module import Module
+
+
+def add_hook(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:
+    """Register `hook` last, or first; its handle takes it away again."""
+    earlier = dict(hooks)
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        for number, other in earlier.items():
+            del hooks[number]
+            hooks[number] = other
+    return handle
+
+
+def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Forward pre-hooks, backward hooks' entry, forward, forward hooks, backward hooks' exit."""
+    try:
+        args, kwargs = _pre_hooks(module, args, kwargs)
+        gradients = None
+        if module._backward_hooks or module._backward_pre_hooks:
+            gradients = _GradientHooks(module)
+            args = gradients.enter(args)
+        result = module.forward(*args, **kwargs)
+        called = []
+        for number, (hook, with_kwargs, _) in list(module._forward_hooks.items()):
+            called.append(number)
+            replaced = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+            if replaced is not None:
+                result = replaced
+        return result if gradients is None else gradients.leave(result)
+    except Exception:
+        _always(module, args, kwargs)
+        raise
+
+
+def _pre_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    for hook, with_kwargs in list(module._forward_pre_hooks.values()):
+        if with_kwargs:
+            replaced = hook(module, args, kwargs)
+            if replaced is not None:
+                if not (isinstance(replaced, tuple) and len(replaced) == 2):
+                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+                                       f"{replaced}.")
+                args, kwargs = replaced
+        else:
+            replaced = hook(module, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+    return args, kwargs
+
+
+def _always(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """After an exception: the hooks that asked to be called in any case."""
+    for hook, with_kwargs, always in list(module._forward_hooks.values()):
+        if always:
+            if with_kwargs:
+                hook(module, args, kwargs, None)
+            else:
+                hook(module, args, None)
+
+
+# --- gradients -----------------------------------------------------------------------------------------------------
+
+
+class _GradientHooks:
+    """One call's backward hooks: identities on the tape around the module see its gradients pass."""
+
+    def __init__(self, module: Module):
+        self.module = weakref.ref(module)
+        self.pre_hooks = list(module._backward_pre_hooks.values())
+        self.hooks = list(module._backward_hooks.values())
+        self.positions: list[int] = []
+        self.n_inputs = 0
+        self.grad_output: tuple[Any, ...] | None = None
+
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, the tensors among them behind an identity if any needs a gradient."""
+        self.n_inputs = len(args)
+        self.positions = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        if not self.hooks or not any(args[i].requires_grad for i in self.positions) or not jitgrad.is_grad_enabled():
+            self.positions = []
+            return args
+        seen = _identity()(self.input_gradients, *(args[i] for i in self.positions))
+        result = list(args)
+        for i, t in zip(self.positions, seen, strict=True):
+            result[i] = t
+        return tuple(result)
+
+    def leave(self, result: Any) -> Any:
+        """The result, its tensors behind an identity."""
+        outputs = result if isinstance(result, tuple) else (result,)
+        positions = [i for i, t in enumerate(outputs) if isinstance(t, Tensor)]
+        if not any(outputs[i].requires_grad for i in positions):
+            return result
+        seen = _identity()(self.output_gradients, *(outputs[i] for i in positions))
+        replaced = list(outputs)
+        for i, t in zip(positions, seen, strict=True):
+            replaced[i] = t
+        return tuple(replaced) if isinstance(result, tuple) else replaced[0]
+
+    def output_gradients(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The backward pass arrives."""
+        module = self.module()
+        for hook in self.pre_hooks:
+            replaced = hook(module, grads)
+            if replaced is not None:
+                grads = replaced if isinstance(replaced, tuple) else (replaced,)
+        self.grad_output = grads
+        if not self.positions:  # no input needs a gradient: there is nothing to wait for
+            for hook in self.hooks:
+                if hook(module, (None,) * self.n_inputs, grads) is not None:
+                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always return "
+                                       "None or None for all gradients.")
+        return grads
+
+    def input_gradients(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The backward pass leaves."""
+        full: list[Any] = [None] * self.n_inputs
+        for i, g in zip(self.positions, grads, strict=True):
+            full[i] = g
+        for hook in self.hooks:
+            replaced = hook(self.module(), tuple(full), self.grad_output)
+            if replaced is not None:
+                replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+                if len(replaced) != len(full):
+                    raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, but "
+                                       f"expected {len(full)}")
+                full = list(replaced)
+        return tuple(full[i] for i in self.positions)
+
+
+def _identity() -> Callable[..., tuple[Any, ...]]:
+    """A function of the tape that passes tensors on and shows their gradients to its first argument."""
+    class Identity(jitgrad.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+        @staticmethod
+        def forward(ctx: Any, watch: Callable[..., Any], *tensors: Any) -> tuple[Any, ...]:
+            ctx.watch = watch
+            return tuple(t.view_as(t) for t in tensors)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+            return (None, *ctx.watch(grads))
+
+    return Identity.apply  # type: ignore[no-any-return, unused-ignore]

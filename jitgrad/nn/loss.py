@@ -1,0 +1,136 @@
+"""Losses as modules; `reduction` is "mean", "sum" or "none"."""
+
+from __future__ import annotations
+
+from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn.module import Module
+
+
+class _Loss(Module):
+    """A loss; `size_average` and `reduce` are torch's old names for the reduction."""
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
+        super().__init__()
+        if size_average is not None or reduce is not None:
+            average = size_average is None or size_average
+            reduction = ("mean" if average else "sum") if reduce is None or reduce else "none"
+        self.reduction = reduction
+
+
+class _WeightedLoss(_Loss):
+    """A loss with a weight per class or element."""
+
+    weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean"):
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+class MSELoss(_Loss):
+    """(input - target)^2."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class L1Loss(_Loss):
+    """|input - target|."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return F.l1_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Quadratic where |input - target| < beta, else linear."""
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 beta: float = 1.0):
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """Quadratic where |input - target| < delta, else linear with slope delta."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0):
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class KLDivLoss(_Loss):
+    """target * (log(target) - input), where input is a logarithm; "batchmean" divides by the batch."""
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
+                 log_target: bool = False):
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class BCELoss(_WeightedLoss):
+    """-(target * log(input) + (1 - target) * log(1 - input)), logarithms at least -100."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """BCELoss of sigmoid(input), without overflow."""
+
+    weight: Tensor | None
+    pos_weight: Tensor | None
+
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None,
+                 reduction: str = "mean", pos_weight: Tensor | None = None):
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Two tensors of one shape -> 0-dim, or that shape."""
+        return F.binary_cross_entropy_with_logits(input, target, weight=self.weight, reduction=self.reduction,
+                                                  pos_weight=self.pos_weight)
+
+
+class NLLLoss(_WeightedLoss):
+    """-input[n, target[n]], where input holds log-probabilities."""
+
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                 reduce: bool | None = None, reduction: str = "mean"):
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """(N, K, ...), int64 (N, ...) -> 0-dim, or (N, ...)."""
+        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """NLLLoss of log_softmax(input); targets are indices of classes or probabilities."""
+
+    def __init__(self, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100,
+                 reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0):
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """(N, K, ...), int64 (N, ...) or probabilities (N, K, ...) -> 0-dim, or (N, ...)."""
+        return F.cross_entropy(input, target, weight=self.weight, ignore_index=self.ignore_index,
+                               reduction=self.reduction, label_smoothing=self.label_smoothing)

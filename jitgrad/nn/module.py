@@ -1,0 +1,467 @@
+"""`Module`: parameters, buffers and submodules in one object, as in torch.
+
+`__call__` is in the subset of Python that `@script` compiles; the hooks' dicts are guarded by it. Saving and loading is in
+`state.py`, gradients' hooks in `hooks.py`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import jitgrad
+from jitgrad.dtypes import dtype
+from jitgrad.eager.node import RemovableHandle
+from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import state
+from jitgrad.nn.hooks import add_hook, call_with_hooks
+from jitgrad.nn.parameter import Parameter
+
+M = TypeVar("M", bound="Module")
+
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+
+
+class Module:
+    """Base of all layers and models: assign parameters, tensors and modules as attributes, write `forward`.
+
+    Attributes:
+        training: whether the module is in training mode; see `train` and `eval`.
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent_buffers_set: set[str]
+    _forward_pre_hooks: dict[int, tuple[Callable[..., Any], bool]]
+    _forward_hooks: dict[int, tuple[Callable[..., Any], bool, bool]]
+    _backward_pre_hooks: dict[int, Callable[..., Any]]
+    _backward_hooks: dict[int, Callable[..., Any]]
+    _state_dict_hooks: dict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: dict[int, Callable[..., Any]]
+    _version: int = 1
+
+    def __init__(self) -> None:
+        values = self.__dict__
+        values["training"] = True
+        for name in (*_REGISTRIES, *_HOOKS, "_state_dict_hooks", "_load_state_dict_pre_hooks"):
+            values[name] = {}
+        values["_non_persistent_buffers_set"] = set()
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass writes its own."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_pre_hooks or self._forward_hooks or self._backward_pre_hooks or self._backward_hooks:
+            return call_with_hooks(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    # --- attributes --------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        values = self.__dict__
+        for registry in _REGISTRIES:
+            found = values.get(registry)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        values = self.__dict__
+        if isinstance(value, Parameter):
+            self._forget(name, "_parameters")
+            self.register_parameter(name, value)
+            return
+        parameters = values.get("_parameters")
+        if parameters is not None and name in parameters:
+            if value is not None:
+                raise TypeError(f"cannot assign '{_type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None "
+                                "expected)")
+            parameters[name] = None
+        elif isinstance(value, Module):
+            if "_modules" not in values:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, "_modules")
+            values["_modules"][name] = value
+        elif name in values.get("_modules", ()):
+            if value is not None:
+                raise TypeError(f"cannot assign '{_type_name(value)}' as child module '{name}' (torch.nn.Module or None "
+                                "expected)")
+            values["_modules"][name] = None
+        elif name in values.get("_buffers", ()):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign '{_type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor "
+                                "or None expected)")
+            values["_buffers"][name] = value
+        else:
+            object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        for registry in _REGISTRIES:
+            if name in self.__dict__[registry]:
+                del self.__dict__[registry][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def _forget(self, name: str, but: str) -> None:
+        """Remove what else is called `name`, before it becomes something of another kind."""
+        values = self.__dict__
+        values.pop(name, None)
+        for registry in _REGISTRIES:
+            if registry != but and registry in values:
+                values[registry].pop(name, None)
+        values.get("_non_persistent_buffers_set", set()).discard(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._parameters, *self._buffers, *self._modules})
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter (None: there is none). KeyError for a bad or taken name, TypeError for another type."""
+        self._check_name("parameter", name, "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign '{_type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or "
+                            "None required)")
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
+                             f"explicitly. To express '{name}' as a function of another Tensor, compute the value in "
+                             "the forward() method.")
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is state but no parameter; `persistent`: part of the state_dict."""
+        self._check_name("buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' (torch Tensor or None "
+                            "required)")
+        self._buffers[name] = tensor
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule under `name`."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+        self._check_name("module", name, "_modules")
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def _check_name(self, kind: str, name: str, registry: str) -> None:
+        if registry not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {_type_name(name)}")
+        if "." in name:
+            raise KeyError(f"{kind} name can't contain \".\"" + (f", got: {name}" if kind == "module" else ""))
+        if not name:
+            raise KeyError(f"{kind} name can't be empty string \"\"")
+        if hasattr(self, name) and name not in self.__dict__[registry]:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    # --- walking -----------------------------------------------------------------------------------------------------
+
+    def children(self) -> Iterator[Module]:
+        """The submodules, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The submodules and their names, each module once."""
+        seen: set[Module] = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def named_modules(self, memo: set[Module] | None = None, prefix: str = "",
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+        """This module and all below it with their dotted names, outer before inner."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def _named(self, registry: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[Any] = set()
+        owners: Iterable[tuple[str, Module]] = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)])
+        for path, module in owners:
+            for name, value in getattr(module, registry).items():
+                if value is None or value in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(value)
+                yield (f"{path}.{name}" if path else name), value
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once."""
+        for _, p in self.named_parameters(recurse=recurse):
+            yield p
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
+        """The parameters and their dotted names; a shared one has its first name."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, each once."""
+        for _, b in self.named_buffers(recurse=recurse):
+            yield b
+
+    def named_buffers(self, prefix: str = "", recurse: bool = True,
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
+        """The buffers and their dotted names."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a dotted path. AttributeError where there is none."""
+        module: Module = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a dotted path. AttributeError where there is none."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        found = getattr(module, name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted path. AttributeError where there is none."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        found = module._buffers.get(name)
+        if found is None:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return found
+
+    # --- changing all of it ------------------------------------------------------------------------------------------
+
+    def apply(self: M, fn: Callable[[Module], None]) -> M:
+        """Call `fn` on every submodule, then on this module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self: M, fn: Callable[[Tensor], Tensor]) -> M:
+        """Replace the memory of every parameter, its gradient and every buffer by what `fn` makes of it."""
+        for module in self.children():
+            module._apply(fn)
+        with jitgrad.no_grad():
+            for p in self._parameters.values():
+                if p is not None:
+                    grad = p.grad
+                    p.data = fn(p.detach())
+                    if grad is not None:
+                        p.grad = fn(grad)
+            for name, b in self._buffers.items():
+                if b is not None:
+                    self._buffers[name] = fn(b)
+        return self
+
+    def to(self: M, *args: Any, **kwargs: Any) -> M:
+        """Cast floating-point parameters and buffers to a dtype, or move to a device (there is the CPU)."""
+        target: dtype | None = kwargs.pop("dtype", None)
+        device: Any = kwargs.pop("device", None)
+        kwargs.pop("non_blocking", None)
+        if kwargs:
+            raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
+        for a in args:
+            if isinstance(a, Tensor):
+                target = a.dtype
+            elif isinstance(a, dtype):
+                target = a
+            elif not isinstance(a, bool):
+                device = a
+        if target is not None and not target.is_floating_point:
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={target}")
+
+        def convert(t: Tensor) -> Tensor:
+            if device is not None:
+                t = t.to(device)
+            return t.to(target) if target is not None and t.dtype.is_floating_point else t
+
+        return self._apply(convert)
+
+    def float(self: M) -> M:
+        """Floating-point parameters and buffers as float32."""
+        return self.to(jitgrad.float32)
+
+    def double(self: M) -> M:
+        """Floating-point parameters and buffers as float64."""
+        return self.to(jitgrad.float64)
+
+    def half(self: M) -> M:
+        """Floating-point parameters and buffers as float16."""
+        return self.to(jitgrad.float16)
+
+    def cpu(self: M) -> M:
+        """Everything on the CPU."""
+        return self.to("cpu")
+
+    def train(self: M, mode: bool = True) -> M:
+        """Put this module and all below it in training mode (or, with False, in evaluation mode)."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self: M) -> M:
+        """Put this module and all below it in evaluation mode."""
+        return self.train(False)
+
+    def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        """Whether the parameters need gradients."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the parameters' gradients, or fill them with zeros."""
+        for p in self.parameters():
+            if p.grad is not None:
+                if set_to_none:
+                    p.grad = None
+                else:
+                    p.grad.requires_grad_(False)
+                    p.grad.zero_()
+
+    def share_memory(self: M) -> M:
+        """There is nothing to do: memory belongs to this process."""
+        return self
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self, *, destination: dict[str, Any] | None = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Any]:
+        """Parameters and persistent buffers by dotted name, without history unless `keep_vars`."""
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
+        return state.save(self, destination, prefix, keep_vars)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy a state_dict's tensors (or arrays) into this module.
+
+        Args:
+            state_dict: tensors or ndarrays by dotted name.
+            strict: missing and unexpected names are errors.
+            assign: take the tensors themselves instead of copying from them.
+
+        Returns:
+            A named tuple (missing_keys, unexpected_keys).
+
+        Raises:
+            RuntimeError: names or sizes do not fit; the message lists all of them.
+        """
+        return state.load(self, state_dict, strict, assign)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """This module's own entries; subclasses may add to them."""
+        state.save_own(self, destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
+                              missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str]) -> None:
+        """Load this module's own entries; subclasses may translate old formats."""
+        state.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+    def get_extra_state(self) -> Any:
+        """Further state to save under `_extra_state`; a subclass that has some overrides this."""
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what `get_extra_state` gave."""
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()
+
+    def __setstate__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    # --- hooks -------------------------------------------------------------------------------------------------------
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> RemovableHandle:
+        """Call `hook(module, args)` before forward; a result other than None replaces the arguments."""
+        return add_hook(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+                              always_call: bool = False) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward; a result other than None replaces the output."""
+        return add_hook(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` before the gradient passes the module; a result replaces grad_output."""
+        return add_hook(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` once the inputs' gradients are known; a result replaces them."""
+        return add_hook(self._backward_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` when the module's state has been saved."""
+        return add_hook(self._state_dict_hooks, hook, False)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, ...)` before the module's state is loaded."""
+        return add_hook(self._load_state_dict_pre_hooks, hook, False)
+
+    # --- text --------------------------------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of the repr, before the submodules."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): " + repr(module).replace("\n", "\n  ") for name, module in self._modules.items()]
+        if len(lines) == 1 and not children:
+            return f"{self._get_name()}({lines[0]})"
+        lines += children
+        return f"{self._get_name()}(" + ("\n  " + "\n  ".join(lines) + "\n" if lines else "") + ")"
+
+
+def _type_name(value: Any) -> str:
+    """As torch names a type in its errors: `torch.FloatTensor` for a tensor."""
+    if isinstance(value, Tensor) and not isinstance(value, Parameter):
+        words = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+                 "float16": "Half", "float32": "Float", "float64": "Double"}
+        return f"torch.{words[value.dtype.name]}Tensor"
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,211 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jitgrad
+from jitgrad.dtypes import dtype
+from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn import init
+from jitgrad.nn.module import Module
+from jitgrad.nn.parameter import Parameter
+
+
+def _shape(normalized_shape: int | Sequence[int]) -> tuple[int, ...]:
+    return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+
+
+class LayerNorm(Module):
+    """(x - mean) / sqrt(var + eps) over the last axes, times weight plus bias.
+
+    Args:
+        normalized_shape: the sizes of those axes.
+        eps: keeps the root from zero.
+        elementwise_affine: whether there are weight and bias.
+        bias: whether there is a bias.
+
+    Attributes:
+        weight: normalized_shape, ones; or None.
+        bias: normalized_shape, zeros; or None.
+    """
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-5, elementwise_affine: bool = True,
+                 bias: bool = True, device: Any = None, dtype: dtype | None = None):
+        super().__init__()
+        self.normalized_shape, self.eps = _shape(normalized_shape), eps
+        self.elementwise_affine = elementwise_affine
+        self.weight: Parameter | None
+        self.bias: Parameter | None
+        if elementwise_affine:
+            self.weight = Parameter(jitgrad.empty(self.normalized_shape, device=device, dtype=dtype))
+        else:
+            self.register_parameter("weight", None)
+        if elementwise_affine and bias:
+            self.bias = Parameter(jitgrad.empty(self.normalized_shape, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(..., *normalized_shape), the same."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class RMSNorm(Module):
+    """x / sqrt(mean(x^2) + eps) over the last axes, times weight; eps is the dtype's if None."""
+
+    def __init__(self, normalized_shape: int | Sequence[int], eps: float | None = None, elementwise_affine: bool = True,
+                 device: Any = None, dtype: dtype | None = None):
+        super().__init__()
+        self.normalized_shape, self.eps = _shape(normalized_shape), eps
+        self.elementwise_affine = elementwise_affine
+        self.weight: Parameter | None
+        if elementwise_affine:
+            self.weight = Parameter(jitgrad.empty(self.normalized_shape, device=device, dtype=dtype))
+        else:
+            self.register_parameter("weight", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(..., *normalized_shape), the same."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalisation of groups of channels (axis 1), with a weight and a bias per channel."""
+
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
+                 dtype: dtype | None = None):
+        super().__init__()
+        if num_channels % num_groups != 0:
+            raise ValueError("num_channels must be divisible by num_groups")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        self.weight: Parameter | None
+        self.bias: Parameter | None
+        if affine:
+            self.weight = Parameter(jitgrad.empty(num_channels, device=device, dtype=dtype))
+            self.bias = Parameter(jitgrad.empty(num_channels, device=device, dtype=dtype))
+        else:
+            self.register_parameter("weight", None)
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None and self.bias is not None:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, ...), the same."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+
+
+class _BatchNorm(Module):
+    """Normalisation of each channel (axis 1) over the batch, by running statistics in evaluation mode.
+
+    Args:
+        num_features: the number of channels.
+        eps: keeps the root from zero.
+        momentum: the share of a batch in the running statistics; None: their plain average.
+        affine: whether there are weight and bias.
+        track_running_stats: whether there are running statistics.
+    """
+
+    _version = 2
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, device: Any = None, dtype: dtype | None = None):
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        self.weight: Parameter | None
+        self.bias: Parameter | None
+        self.running_mean: Tensor | None
+        self.running_var: Tensor | None
+        self.num_batches_tracked: Tensor | None
+        if affine:
+            self.weight = Parameter(jitgrad.empty(num_features, device=device, dtype=dtype))
+            self.bias = Parameter(jitgrad.empty(num_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("weight", None)
+            self.register_parameter("bias", None)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", jitgrad.zeros(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", jitgrad.ones(num_features, dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", jitgrad.tensor(0, dtype=jitgrad.int64) if tracked else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batch seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()  # type: ignore[union-attr]
+            self.running_var.fill_(1)  # type: ignore[union-attr]
+            self.num_batches_tracked.zero_()  # type: ignore[union-attr]
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, and the running statistics."""
+        self.reset_running_stats()
+        if self.weight is not None and self.bias is not None:
+            init.ones_(self.weight)
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        raise NotImplementedError
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, ...), the same."""
+        self._check_input_dim(input)
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or (self.running_mean is None and self.running_var is None)
+        keep = not self.training or self.track_running_stats
+        return F.batch_norm(input, self.running_mean if keep else None, self.running_var if keep else None, self.weight,
+                            self.bias, by_batch, momentum, self.eps)
+
+    def extra_repr(self) -> str:
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+                f"track_running_stats={self.track_running_stats}")
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of (N, C) or (N, C, L)."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 2 and input.dim() != 3:
+            raise ValueError(f"expected 2D or 3D input (got {input.dim()}D input)")
+
+
+class BatchNorm2d(_BatchNorm):
+    """Batch normalisation of (N, C, H, W)."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() != 4:
+            raise ValueError(f"expected 4D input (got {input.dim()}D input)")

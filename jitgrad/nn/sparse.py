@@ -1,0 +1,89 @@
+"""Tables of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jitgrad
+from jitgrad.dtypes import dtype
+from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import functional as F
+from jitgrad.nn import init
+from jitgrad.nn.module import Module
+from jitgrad.nn.parameter import Parameter
+
+
+class Embedding(Module):
+    """A row of a table for each index.
+
+    Args:
+        num_embeddings: the number of rows.
+        embedding_dim: the size of a row.
+        padding_idx: a row that is zero at first and gets no gradient.
+        max_norm: rows of a larger norm (of order norm_type) are scaled down to it, in place, when they are read.
+        scale_grad_by_freq: a row's gradient is divided by how often its index occurs in the batch.
+
+    Attributes:
+        weight: (num_embeddings, embedding_dim), normal.
+    """
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+                 max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+                 sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: Any = None,
+                 dtype: dtype | None = None):
+        super().__init__()
+        if padding_idx is not None:
+            if padding_idx > 0 and padding_idx >= num_embeddings:
+                raise AssertionError("Padding_idx must be within num_embeddings")
+            if padding_idx < 0:
+                if padding_idx < -num_embeddings:
+                    raise AssertionError("Padding_idx must be within num_embeddings")
+                padding_idx += num_embeddings
+        if sparse:
+            raise NotImplementedError("Embedding(sparse=True): gradients are dense")
+        self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        self.sparse = sparse
+        if _weight is None:
+            self.weight = Parameter(jitgrad.empty(num_embeddings, embedding_dim, device=device, dtype=dtype),
+                                    requires_grad=not _freeze)
+            self.reset_parameters()
+        else:
+            if tuple(_weight.shape) != (num_embeddings, embedding_dim):
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
+            self.weight = Parameter(_weight, requires_grad=not _freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with jitgrad.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Indices of any shape -> (..., embedding_dim)."""
+        return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq,
+                           self.sparse)
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
+                        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+                        sparse: bool = False) -> Embedding:
+        """An Embedding with the given table (num_embeddings, embedding_dim), not trained if `freeze`."""
+        if embeddings.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight=embeddings,
+                   _freeze=freeze)
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        if self.padding_idx is not None:
+            text += f", padding_idx={self.padding_idx}"
+        if self.max_norm is not None:
+            text += f", max_norm={self.max_norm}"
+        if self.norm_type != 2:
+            text += f", norm_type={self.norm_type}"
+        if self.scale_grad_by_freq:
+            text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
+        return text

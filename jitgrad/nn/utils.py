@@ -1,0 +1,70 @@
+"""Helpers on parameters and their gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import jitgrad
+from jitgrad.eager.tensor import Tensor
+
+
+def _with_grad(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    return [p for p in parameters if p.grad is not None]
+
+
+def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
+    """The norm of all tensors taken as one vector, 0-dim. RuntimeError where it is not finite, if asked for."""
+    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if not tensors:
+        return jitgrad.tensor(0.0)
+    norm_type = float(norm_type)
+    if norm_type == math.inf:
+        total = jitgrad.stack([t.detach().abs().max() for t in tensors]).max()
+    elif norm_type == 2.0:
+        total = jitgrad.stack([(t.detach() * t.detach()).sum() for t in tensors]).sum().sqrt()
+    else:
+        total = jitgrad.stack([(t.detach().abs() ** norm_type).sum() for t in tensors]).sum() ** (1.0 / norm_type)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
+                           "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
+                           "anyway, set `error_if_nonfinite=False`")
+    return total
+
+
+def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
+                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
+    """Scale the gradients in place so that their common norm is at most max_norm; the norm before, 0-dim."""
+    parameters = _with_grad(parameters)
+    with jitgrad.no_grad():
+        total = get_total_norm([p.grad for p in parameters], norm_type, error_if_nonfinite)
+        scale = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
+        for p in parameters:
+            p.grad.mul_(scale)
+    return total
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Clamp the gradients in place to [-clip_value, clip_value]."""
+    clip_value = float(clip_value)
+    with jitgrad.no_grad():
+        for p in _with_grad(parameters):
+            p.grad.clamp_(min=-clip_value, max=clip_value)
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters one after another in one vector."""
+    return jitgrad.cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Overwrite the parameters with the parts of one vector."""
+    if not isinstance(vec, Tensor):
+        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
+    start = 0
+    for p in parameters:
+        p.data = vec[start : start + p.numel()].view_as(p).data
+        start += p.numel()

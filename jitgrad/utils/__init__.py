@@ -1,0 +1,3 @@
+"""Helpers around training: `utils.data`."""
+
+from jitgrad.utils import data as data
