@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.codegen.program import Buffer, IfStep, LoopStep, Program
+from jitgrad.codegen.program import Buffer, CallStep, IfStep, LoopStep, Program
 from jitgrad.dims import Size
 
 
@@ -39,8 +39,10 @@ def assign(program: Program) -> tuple[dict[Buffer, int], list[Slot]]:
     for buffer, live in sorted(ranges.items(), key=lambda p: (p[1].first, p[0].id)):
         key, growable = (buffer.size, buffer.dtype.itemsize), buffer.kind == "growable"
         best = -1
+        if buffer.keeps:
+            live.last = 1 << 60
         for number, slot in enumerate(slots):
-            if slot.growable == growable and slot.free_from < live.first:
+            if not buffer.keeps and slot.growable == growable and slot.free_from < live.first:
                 if key in slot.sizes:
                     best = number
                     break
@@ -61,7 +63,7 @@ def live_ranges(program: Program) -> dict[Buffer, Range]:
     walker.steps(program.steps, ())
     for output in program.outputs:
         for buffer in buffers_of(output):
-            walker.touch(buffer, walker.position, ())
+            walker.touch(buffer, walker.position + 1, ())
     return walker.ranges
 
 
@@ -78,6 +80,8 @@ class _Walker:
             if isinstance(step, IfStep):
                 self.steps(step.then, loops)
                 self.steps(step.otherwise, loops)
+            elif isinstance(step, CallStep):
+                self.steps(step.before, loops)
             elif isinstance(step, LoopStep):
                 number = self.position
                 touched = len(self.later)
@@ -107,7 +111,7 @@ def buffers_of(step: Any) -> list[Buffer]:
     found: list[Buffer] = []
     for name in step.__slots__:
         value = getattr(step, name)
-        if name not in ("then", "otherwise", "body"):
+        if name not in ("then", "otherwise", "body", "before"):
             _collect(value, found)
     return found
 

@@ -19,6 +19,7 @@ from jitgrad.codegen.launch import Interface, Launcher, OutputPlan
 from jitgrad.codegen.llvm_program import Layout, ModuleText, symbol
 from jitgrad.codegen.lower import lower
 from jitgrad.codegen.lower_control import TensorOutput
+from jitgrad.codegen.lower_ops import without_sizes
 from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref
 from jitgrad.codegen.sites import SIZE, Site, kind_of
 from jitgrad.dims import Dim, Size, Symbol
@@ -89,12 +90,13 @@ def interface(program: Program, layout: Layout) -> Interface:
     outputs = []
     for k, output in enumerate(program.outputs):
         if isinstance(output, TensorOutput):
-            kind = f"t:{output.ref.dtype.name}"
+            kind: Any = f"t:{output.ref.dtype.name}:{len(output.shape)}"
             shape = tuple(python_size(s, program.input_symbols) for s in output.shape) if output.fresh else None
-            outputs.append(OutputPlan(kind, shape, len(output.shape), layout.outputs.get(k, -1)))
+            for _ in output.flags:
+                kind = ("optional", kind)
+            outputs.append(OutputPlan(kind, shape, layout.outputs.get(k, -1)))
         else:
-            type_ = output.value.type
-            outputs.append(OutputPlan(kind_of(type_), None, 0, layout.outputs[k]))
+            outputs.append(OutputPlan(kind_of(output.type), None, layout.outputs[k]))
     calls = _calls(program.steps)
     return Interface(program.name, [kind_of(t) for t in program.inputs], layout.numbers, outputs, layout.commits,
                      [c for c in program.commits if isinstance(program.inputs[c], TensorType)],
@@ -113,6 +115,8 @@ def _calls(steps: list[Any]) -> dict[int, CallStep]:
                 stack += [step.then, step.otherwise]
             elif isinstance(step, LoopStep):
                 stack.append(step.body)
+            if isinstance(step, CallStep):
+                stack.append(step.before)
     return found
 
 
@@ -120,36 +124,16 @@ def site(place: CallSite, call: CallStep | None) -> Site:
     """A call site as plain data."""
     node = place.node
     assert node is not None
-    kinds: list[Any] = []
-    ranks: list[int] = []
-    result = None
-    if call is None:
-        kinds, ranks = [kind_of(v.type) for v in node.inputs], [0] * len(node.inputs)
-        result = kind_of(node.outputs[0].type)
-    else:
-        for v in call.values:
-            if isinstance(v, Ref):
-                kinds.append(f"t:{v.dtype.name}")
-                ranks.append(len(v.dims))
-            elif isinstance(v, (int, Dim)):
-                kinds.append(SIZE)
-                ranks.append(0)
-            else:
-                kinds.append(kind_of(v.type))
-                ranks.append(0)
+    result = kind_of(node.outputs[0].type) if place.kind == "arithmetic" else None
+    inputs = node.inputs[1:] if place.kind == "check" else node.inputs
+    kinds: list[Any] = [kind_of(v.type) for v in inputs]
+    if place.kind == "library":
+        assert call is not None
+        kinds = [f"t:{v.dtype.name}:{len(v.dims)}" if isinstance(v, Ref) else SIZE if isinstance(v, (int, Dim))
+                 else kind_of(v.type) for v in call.values]
     sizes: list[Size] = []
-    attrs = {k: _plain(a, sizes) for k, a in node.attrs.items()}
-    return Site(place.kind, node.op, attrs, kinds, ranks, result, len(node.inputs), place.span)
-
-
-def _plain(value: Any, sizes: list[Size]) -> Any:
-    """An attr with its Dims replaced by their numbers among the sizes passed."""
-    if isinstance(value, Dim):
-        sizes.append(value)
-        return ("dim", len(sizes) - 1)
-    if isinstance(value, tuple):
-        return tuple(_plain(v, sizes) for v in value)
-    return value
+    attrs = {k: without_sizes(a, sizes) for k, a in node.attrs.items()}
+    return Site(place.kind, node.op, attrs, kinds, result, len(node.inputs), place.span)
 
 
 def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:

@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import dims, dtypes
+from jitgrad import dims
 from jitgrad.codegen import sites
 from jitgrad.codegen.llvm_program import (
-    DATA_OFFSET, DIMS_OFFSET, FAILED, FIRST_FREE, FLAGS_OFFSET, NO_MEMORY, NOT_CONTIGUOUS, SITE, WORKSPACE,
+    ARENA, DATA_OFFSET, DIMS_OFFSET, FAILED, FIRST_FREE, FLAGS_OFFSET, NO_MEMORY, NOT_CONTIGUOUS, SITE, WORKSPACE,
 )
-from jitgrad.codegen.sites import Site
+from jitgrad.codegen.sequences import Arena, SeqHandle, free_chunks, from_list
+from jitgrad.codegen.sites import Site, is_tensor, tensor_kind
 
-#: how a value travels: "t:float32" for a tensor, else int float bool number, ("optional", kind), ("seq",)
+#: how a value travels: see `sites.kind_of`
 Kind = Any
 _FORMAT = {"int": "q", "bool": "q", "float": "d"}
 
@@ -34,7 +35,6 @@ class OutputPlan:
 
     kind: Kind
     shape: tuple[str, ...] | None = None
-    rank: int = 0
     word: int = -1
 
 
@@ -100,10 +100,11 @@ class Workspace:
         self.items: Any = None
         _live[self.address] = self
 
-    def __del__(self, free: Any = _free) -> None:
+    def __del__(self, free: Any = _free, release: Any = free_chunks) -> None:
         for word in (WORKSPACE, *self.interface.growable):
             if self.block[word]:
                 free(self.block[word])
+        release(self.block[ARENA])
 
 
 # --- from native code into Python ---
@@ -161,11 +162,12 @@ class Launcher:
     def __init__(self, interface: Interface, address: int):
         self.interface = interface
         self.native = _native(address)
-        self.lines: list[str] = []
+        self.arenas: list[int] = []  # of sequences that are gone
         self.scope: dict[str, Any] = {
             "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
             "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS, "finish": raise_status,
-            "commits": self.commits, "decode": decode, "encode": encode,
+            "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
+            "handles": self.handles,
         }
 
     def build(self) -> Callable[..., list[Any]]:
@@ -183,11 +185,21 @@ class Launcher:
         if names:
             lines.append(f"    {', '.join(names)}, = inputs")
         lines += [f"    {line}" for line in self.sizes()]
-        arrays = [n for n, kind in zip(names, face.inputs, strict=True) if is_tensor(kind)]
+        arrays = []
+        for k, kind in enumerate(face.inputs):
+            if is_tensor(kind):
+                arrays.append(f"i{k}")
+            elif is_tensor(payload(kind)):
+                d, rank = tensor_kind(payload(kind))
+                self.scope[f"e{k}"] = np.empty((0,) * rank, d.np)
+                arrays.append(f"(e{k} if i{k} is None else i{k})")
+            elif isinstance(payload(kind), tuple):
+                self.scope[f"k{k}i"] = kind
+                lines.append(f"    if type(i{k}) is list:\n        i{k} = from_list(i{k}, k{k}i)")
         made = []
         for k, output in enumerate(face.outputs):
             if output.shape is not None:
-                self.scope[f"t{k}"] = dtypes.by_name(output.kind[2:]).np
+                self.scope[f"t{k}"] = tensor_kind(output.kind)[0].np
                 shape = ", ".join(output.shape) + ("," if output.shape else "")
                 lines.append(f"    o{k} = empty(({shape}), t{k})")
                 made.append(f"o{k}")
@@ -202,6 +214,10 @@ class Launcher:
         if face.commits:
             lines.append("    commits(w, on_commit)")
         lines += [f"    {line}" for line in self.unpack()]
+        seqs = [k for k, o in enumerate(face.outputs) if has_sequence(o.kind)]
+        if seqs:
+            names = ", ".join(f"o{k}" for k in seqs)
+            lines.append(f"    {names}, = handles(w, [{names}], inputs)")
         lines.append("    pool.append(w)")
         lines.append(f"    return [{', '.join(f'o{k}' for k in range(len(face.outputs)))}]")
         return "\n".join(lines)
@@ -227,7 +243,8 @@ class Launcher:
                 values.append(f"i{k}")
                 form += _FORMAT[kind]
             else:
-                lines.append(f"encode(w.block, {word}, {kind!r}, i{k})")
+                self.scope[f"in{k}"] = kind
+                lines.append(f"encode(w.block, {word}, in{k}, i{k})")
                 if values:
                     lines.append(self.pack_line(at, form, values))
                     values, form, at = [], "", -1
@@ -245,15 +262,23 @@ class Launcher:
         for k, output in enumerate(self.interface.outputs):
             if output.shape is None:
                 self.scope[f"k{k}"] = output
-                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind, k{k}.rank)[0]")
+                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind)[0]")
         return lines
+
+    def handles(self, workspace: Workspace, addresses: list[int | None], inputs: Any) -> list[SeqHandle | None]:
+        """Sequences that leave the program: they take the call's arena with them."""
+        arena = Arena(workspace.block[ARENA], self.arenas)
+        workspace.block[ARENA] = self.arenas.pop() if self.arenas else 0
+        owners = (arena, *(i for i in inputs if isinstance(i, SeqHandle)))
+        kinds = [payload(o.kind) for o in self.interface.outputs if has_sequence(o.kind)]
+        return [None if a is None else SeqHandle(a, k, owners) for a, k in zip(addresses, kinds, strict=True)]
 
     def commits(self, workspace: Workspace, on_commit: Callable[[int, Any], None] | None) -> None:
         """Report the numbers that the program wrote to slots."""
         for k, word in self.interface.commits.items():
             if workspace.block[word]:
                 assert on_commit is not None, "this program commits numbers, and there is no `on_commit`"
-                on_commit(k, decode(workspace.block, word + 1, self.interface.inputs[k], 0)[0])
+                on_commit(k, decode(workspace.block, word + 1, self.interface.inputs[k])[0])
 
     def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
                on_commit: Callable[[int, Any], None] | None) -> None:
@@ -273,16 +298,17 @@ class Launcher:
         raise_status(status, workspace)
 
 
-def is_tensor(kind: Kind) -> bool:
-    """Whether a kind is a tensor's dtype."""
-    return isinstance(kind, str) and kind.startswith("t:")
-
-
 def encode(block: Any, word: int, kind: Kind, value: Any) -> int:
-    """Write a number or Optional of one into the block; the next word."""
-    if isinstance(kind, (tuple, list)) and kind[0] == "optional":
+    """Write a flag, number or sequence into the block; the next word. Tensors travel as objects."""
+    if isinstance(kind, tuple):
+        if kind[0] == "seq":
+            block[word] = value.address
+            return word + 1
         block[word] = value is not None
-        return encode(block, word + 1, kind[1], 0 if value is None else value)
+        return encode(block, word + 1, kind[1], value)
+    if is_tensor(kind):
+        return word
+    value = 0 if value is None else value
     if kind == "number":
         block[word] = 2 if isinstance(value, float) else 0 if isinstance(value, bool) else 1
         return encode(block, word + 1, "float" if isinstance(value, float) else "int", value)
@@ -290,10 +316,12 @@ def encode(block: Any, word: int, kind: Kind, value: Any) -> int:
     return word + 1
 
 
-def decode(block: Any, word: int, kind: Kind, rank: int) -> tuple[Any, int]:
-    """Read a value from the block; the value and the next word."""
-    if isinstance(kind, (tuple, list)) and kind[0] == "optional":
-        value, after = decode(block, word + 1, kind[1], rank)
+def decode(block: Any, word: int, kind: Kind) -> tuple[Any, int]:
+    """Read a value from the block; the value and the next word. A sequence is its address."""
+    if isinstance(kind, tuple):
+        if kind[0] == "seq":
+            return block[word], word + 1
+        value, after = decode(block, word + 1, kind[1])
         return (value if block[word] else None), after
     if kind == "int":
         return block[word], word + 1
@@ -302,7 +330,19 @@ def decode(block: Any, word: int, kind: Kind, rank: int) -> tuple[Any, int]:
     if kind == "float":
         return struct.unpack_from("=d", block, 8 * word)[0], word + 1
     if kind == "number":
-        tag = block[word]
-        return decode(block, word + 1, "float" if tag == 2 else "bool" if tag == 0 else "int", rank)
+        return decode(block, word + 1, ("bool", "int", "float")[block[word]])
+    d, rank = tensor_kind(kind)
     shape = tuple(block[word + 1:word + 1 + rank])
-    return sites.array(block[word], shape, None, dtypes.by_name(kind[2:])).copy(), word + 1 + rank
+    return sites.array(block[word], shape, None, d).copy(), word + 1 + rank
+
+
+def has_sequence(kind: Kind) -> bool:
+    """Whether values of a kind may lie in an arena."""
+    return isinstance(kind, tuple) and (kind[0] == "seq" or has_sequence(kind[1]))
+
+
+def payload(kind: Kind) -> Kind:
+    """The kind inside any number of Optionals."""
+    while isinstance(kind, tuple) and kind[0] == "optional":
+        kind = kind[1]
+    return kind

@@ -13,7 +13,7 @@ from jitgrad.codegen.llvm_emit import EMIT, convert
 from jitgrad.codegen.program import NumberStep
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.values import V
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, SeqType, TensorType, Type
 from jitgrad.script.ir import Value
 from jitgrad.script.irops import ARITHMETIC, BITWISE, COMPARISONS, MATH_TO_BOOL, MATH_TO_INT
 
@@ -70,10 +70,8 @@ class Numbers:
 
     def convert(self, parts: tuple[V, ...], source: Type, target: Type) -> tuple[V, ...]:
         """Registers of one type as those of another to which every value can be raised."""
-        if source == target:
+        if source == target or isinstance(target, SeqType):
             return parts
-        if isinstance(target, OptionalType) and isinstance(source, OptionalType):
-            return (parts[0], *self.convert(parts[1:], source.elem, target.elem))
         if target == NUMBER:
             kind = {BOOL: KIND_BOOL, INT: KIND_INT, FLOAT: KIND_FLOAT}[source]  # type: ignore[index]
             bits = parts[0].cast("bitcast", "i64") if source == FLOAT else self.as_int(parts, source)

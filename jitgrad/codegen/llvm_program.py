@@ -17,9 +17,11 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.codegen import buffers, llvm_kernel, llvm_numbers
 from jitgrad.codegen.llvm_emit import COMPUTED, EMIT, STORED, convert, narrow, widen
+from jitgrad.codegen.lower_control import NumberOutput
+from jitgrad.codegen.llvm_sequences import Sequences, arena_text
 from jitgrad.codegen.program import (
-    Allocate, Assign, Buffer, CallStep, CommitNumber, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep, NumberStep,
-    Point, Program, Ref, ScalarStep, StoreScalar,
+    Allocate, ArenaAllocate, Assign, Buffer, CallStep, CommitSlot, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep,
+    NumberStep, Point, Program, Ref, ScalarStep, SeqGet, SeqGrow, SeqLength, SeqPlace, SeqPut, SeqStart, StoreScalar,
 )
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.dtypes import dtype
@@ -65,6 +67,7 @@ class ModuleText:
         self.kernel_list: list[tuple[str, Any]] = []
         self.gemms: dict[str, dtype] = {}
         self.polls = False
+        self.arena = False
 
     def kernel(self, step: KernelStep) -> str:
         """The symbol of a kernel, printed unless an equal one is there."""
@@ -86,7 +89,12 @@ class ModuleText:
         return printer.layout
 
     def text(self) -> str:
-        return "\n".join([*self.declares.values(), RESERVE, *([POLL] if self.polls else []), *self.functions])
+        parts = [*self.declares.values(), RESERVE]
+        if self.polls:
+            parts.append(POLL)
+        if self.arena:
+            parts.append(arena_text(ARENA))
+        return "\n".join([*parts, *self.functions])
 
 
 #: grow a (pointer, capacity) pair; what was in it is lost. false: no memory
@@ -169,6 +177,8 @@ class ProgramPrinter:
         self.pointers: dict[Buffer, str] = {}
         self.slot_of, self.slots = buffers.assign(program)
         self.numbers = llvm_numbers.Numbers(self)
+        self.sequences = Sequences(self)
+        self.arena = False
 
     # --- small things ---
 
@@ -316,8 +326,9 @@ class ProgramPrinter:
         for code in (self.entry, self.code):
             self.module.declares.update(code.declares)
             self.module.externals |= code.externals
+        reset = ["  call void @jg_arena_reset(ptr %block)"] if self.arena else []
         lines = [f"define i64 @{symbol(program.name)}(ptr %block, ptr %items) nounwind {{", "entry:", *self.allocas,
-                 *self.entry.lines, "  br label %body", "body:", *self.code.lines, "}", ""]
+                 *self.entry.lines, *reset, "  br label %body", "body:", *self.code.lines, "}", ""]
         return "\n".join(lines)
 
     def read_inputs(self) -> None:
@@ -327,10 +338,10 @@ class ProgramPrinter:
         places: dict[int, list[tuple[Symbol, int]]] = {}
         for symbol, (i, axis) in self.program.input_symbols.items():
             places.setdefault(i, []).append((symbol, axis))
-        numbers = []
-        for i, type_ in enumerate(self.program.inputs):
-            if not isinstance(type_, TensorType):
-                numbers.append(i)
+        for i, parts in enumerate(self.program.input_parts):
+            if parts:
+                self.read_parts(i, parts)
+            if i not in self.program.input_buffers:
                 continue
             item = self.item(len(layout.objects))
             layout.objects.append(i)
@@ -342,8 +353,6 @@ class ProgramPrinter:
                     at = code.name()
                     code.lines.append(f"  {at} = getelementptr i64, ptr {shape}, i64 {axis}")
                     self.known[_alone(symbol)] = code.emit(f"load i64, ptr {at}", "i64", 1).name
-        for i in numbers:
-            self.read_number(i, self.program.inputs[i])
         for k, output in enumerate(self.program.outputs):
             if getattr(output, "fresh", False):
                 item = self.item(len(layout.objects) + len(layout.arrays))
@@ -371,28 +380,15 @@ class ProgramPrinter:
         code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:",
                        f"  store i64 {number}, ptr {place}", f"  ret i64 {NOT_CONTIGUOUS}", f"{fine}:"]
 
-    def read_number(self, i: int, type_: Type) -> None:
+    def read_parts(self, i: int, parts: Sequence[Value]) -> None:
+        """The flags and numbers of an input."""
         code, layout = self.entry, self.layout
-        value = self.program.input_values[i]
-        optional = isinstance(type_, OptionalType)
-        inner = type_.elem if isinstance(type_, OptionalType) else type_
-        if inner == NUMBER:
-            at = layout.numbers[i] = layout.take(2 + optional)
-        else:
-            at = layout.numbers[i] = layout.take(1 + optional)
-        parts: list[V] = []
-        if optional:
-            parts.append(self.load_word(at, "i64", code).ne(0))
+        kinds = [(v, t) for v in parts for t in part_types(v.type)]
+        at = layout.numbers[i] = layout.take(len(kinds))
+        for value, kind in kinds:
+            v = self.load_word(at, "i64" if kind == "i1" else kind, code)
+            self.values[value] = (*self.values.get(value, ()), v.ne(0) if kind == "i1" else v)
             at += 1
-        if inner == NUMBER:
-            parts += [self.load_word(at, "i64", code), self.load_word(at + 1, "i64", code)]
-        elif inner == FLOAT:
-            parts.append(self.load_word(at, "double", code))
-        elif inner == BOOL:
-            parts.append(self.load_word(at, "i64", code).ne(0))
-        else:
-            parts.append(self.load_word(at, "i64", code))
-        self.values[value] = tuple(parts)
 
     def workspace(self) -> None:
         """Offsets of the slots, and enough memory for them."""
@@ -429,17 +425,27 @@ class ProgramPrinter:
     def store_numbers(self) -> None:
         """Results that are not arrays of Python's."""
         for k, output in enumerate(self.program.outputs):
-            value = getattr(output, "value", None)
-            if value is not None:
-                parts = self.parts(value)
+            if isinstance(output, NumberOutput):
+                parts = [p for v in output.parts for p in self.parts(v)]
                 at = self.layout.outputs[k] = self.layout.take(len(parts))
                 for j, part in enumerate(parts):
                     self.store_word(at + j, part)
             elif not output.fresh:
-                at = self.layout.outputs[k] = self.layout.take(1 + len(output.shape))
-                self.line(f"store ptr {self.address(output.ref.buffer, output.ref.offset)}, ptr {self.word(at)}")
-                for j, size in enumerate(output.shape):
+                at = self.layout.outputs[k] = self.layout.take(len(output.flags) + 1 + len(output.shape))
+                self.store_parts(at, (*output.flags, output.ref))
+
+    def store_parts(self, at: int, parts: Sequence[Value | Ref]) -> None:
+        """Flags and numbers, or a window's address and sizes, from word `at` on."""
+        for part in parts:
+            if isinstance(part, Ref):
+                self.line(f"store ptr {self.address(part.buffer, part.offset)}, ptr {self.word(at)}")
+                for j, size in enumerate(part.dims):
                     self.store_word(at + 1 + j, self.size(size))
+                at += 1 + len(part.dims)
+            else:
+                for v in self.parts(part):
+                    self.store_word(at, v)
+                    at += 1
 
     # --- values ---
 
@@ -449,7 +455,7 @@ class ProgramPrinter:
         if found is not None:
             return tuple(self.here(v) for v in found)
         types = part_types(value.type)
-        names = self.variables[value]
+        names = self.value_variables(value)
         return tuple(self.code.emit(f"load {t}, ptr {n}", t, 1) for t, n in zip(types, names, strict=True))
 
     def one(self, value: Value) -> V:
@@ -601,9 +607,6 @@ class ProgramPrinter:
             stores += list(zip(self.value_variables(target), parts, strict=True))
         for symbol, size in step.sizes:
             stores.append((self.size_variable(symbol), self.size(size)))
-        for target, number in step.constants:
-            (name,), (kind,) = self.value_variables(target), part_types(target.type)
-            stores.append((name, self.code.const(number, kind, 1)))
         for name, v in stores:
             self.line(f"store {v.type} {v.name}, ptr {name}")
 
@@ -626,13 +629,32 @@ class ProgramPrinter:
         head, body, after = self.label("loop"), self.label("body"), self.label("end")
         self.line(f"br label %{head}")
         self.start(head)
-        assert step.condition is not None
         self.line(f"br i1 {self.one(step.condition).name}, label %{body}, label %{after}")
         self.start(body)
+        kept = self.remember_arena() if step.frees else None
         self.steps(step.body)
+        if kept is not None:
+            self.module.arena = self.arena = True
+            self.line(f"call void @jg_arena_release(ptr %block, ptr {kept[0].name}, i64 {kept[1].name})")
         self.poll()
         self.line(f"br label %{head}")
         self.start(after)
+
+    def remember_arena(self) -> tuple[V, V]:
+        """The newest chunk and how much of it is used."""
+        chunk = self.load_word(ARENA, "ptr")
+        none, some, after = self.label("none"), self.label("some"), self.label("go")
+        empty = self.code.emit(f"icmp eq ptr {chunk.name}, null", "i1", 1)
+        self.line(f"br i1 {empty.name}, label %{none}, label %{some}")
+        self.start(some)
+        place = self.code.name()
+        self.line(f"{place} = getelementptr i64, ptr {chunk.name}, i64 2")
+        used = self.code.emit(f"load i64, ptr {place}", "i64", 1)
+        self.line(f"br label %{after}")
+        self.start(none)
+        self.line(f"br label %{after}")
+        self.start(after)
+        return chunk, self.code.emit(f"phi i64 [ {used.name}, %{some} ], [ 0, %{none} ]", "i64", 1)
 
     def poll(self) -> None:
         """Every 50 ms or so, let Python handle its signals."""
@@ -688,19 +710,20 @@ class ProgramPrinter:
         bad, fine = self.label("raise"), self.label("go")
         self.line(f"br i1 {self.one(step.condition).name}, label %{fine}, label %{bad}")
         self.start(bad)
+        self.steps(step.before)
         self.pass_values(step.values)
         self.store_word(SITE, self.const(step.site))
         self.line(f"ret i64 {FAILED}")
         self.start(fine)
 
-    def commit_number(self, step: CommitNumber) -> None:
-        parts = self.parts(step.value)
+    def commit_slot(self, step: CommitSlot) -> None:
+        """A word that says so, and the value."""
         at = self.layout.commits.get(step.target)
         if at is None:
-            at = self.layout.commits[step.target] = self.layout.take(1 + len(parts))
+            count = sum(1 + len(p.dims) if isinstance(p, Ref) else len(part_types(p.type)) for p in step.parts)
+            at = self.layout.commits[step.target] = self.layout.take(1 + count)
         self.store_word(at, self.const(1))
-        for j, part in enumerate(parts):
-            self.store_word(at + 1 + j, part)
+        self.store_parts(at + 1, step.parts)
 
 
 def _payload_words(steps: Sequence[Any]) -> int:
@@ -722,8 +745,7 @@ def part_types(type_: Type) -> tuple[str, ...]:
     """LLVM types of a value's registers."""
     if isinstance(type_, TensorType):
         return (COMPUTED[type_.dtype.name],)
-    if isinstance(type_, OptionalType):
-        return ("i1", *part_types(type_.elem))
+    assert not isinstance(type_, OptionalType)
     if type_ == NUMBER:
         return ("i64", "i64")
     return ("double",) if type_ == FLOAT else ("i1",) if type_ == BOOL else ("i64",)
@@ -744,5 +766,9 @@ PRINT: dict[type, Any] = {
     StoreScalar: ProgramPrinter.store_scalar, NumberStep: ProgramPrinter.number_step,
     Allocate: ProgramPrinter.allocate, Point: ProgramPrinter.point, Assign: ProgramPrinter.assign,
     IfStep: ProgramPrinter.if_step, LoopStep: ProgramPrinter.loop_step, CallStep: ProgramPrinter.call_step,
-    CommitNumber: ProgramPrinter.commit_number,
+    CommitSlot: ProgramPrinter.commit_slot,
+    SeqStart: lambda p, s: p.sequences.start(s), SeqGrow: lambda p, s: p.sequences.grow(s),
+    SeqPlace: lambda p, s: p.sequences.place(s), SeqPut: lambda p, s: p.sequences.put(s),
+    SeqGet: lambda p, s: p.sequences.get(s), SeqLength: lambda p, s: p.sequences.length(s),
+    ArenaAllocate: lambda p, s: p.sequences.arena(s),
 }

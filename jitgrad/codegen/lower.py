@@ -65,18 +65,22 @@ class Lowering:
         self.records = lower_control.Records()
         self.input_buffers: dict[int, Buffer] = {}
         self.symbols = self._entry_symbols()
+        self.visible: set[Symbol] = set(self.symbols)
+        self.originals: dict[int, Ref] = {}     # inputs that are read through a copy: their own memory
+        self.checks: dict[Node, bool] = {}
         self.captured: dict[Node, frozenset[Value]] = {}
         self.effects: dict[Node, bool] = {}
 
     # --- the whole program ---
 
     def program(self) -> Program:
-        lower_control.bind_inputs(self)
+        parts = lower_control.bind_inputs(self)
+        before = self.steps
         outputs = lower_control.plan_outputs(self)
-        self.steps = BlockLowering(self, self.graph.block).run()
+        self.steps = [*before, *BlockLowering(self, self.graph.block).run()]
         lower_control.store_outputs(self, outputs)
         commits = tuple(sorted({n.attrs["target"] for n in lower_control.walk(self.graph.block) if n.op == "commit"}))
-        return Program(self.name, tuple(v.type for v in self.graph.inputs), self.input_buffers, self.graph.inputs,
+        return Program(self.name, tuple(v.type for v in self.graph.inputs), self.input_buffers, parts,
                        self.symbols, self.steps, outputs, self.sites, self.reasons, commits)
 
     def _entry_symbols(self) -> dict[Symbol, tuple[int, int]]:
@@ -259,6 +263,13 @@ class Lowering:
             args.append(read(self, builder, base, behind, axes))
         return builder.add(Stmt(node.op, tuple(args), d))
 
+    def see(self, binders: Iterable[Symbol]) -> None:
+        """Symbols that are bound from here on."""
+        for s in binders:
+            if s not in self.visible:
+                self.visible.add(s)
+                self.undo.append((self.visible, s))
+
     def site(self, kind: Any, node: Node | None) -> int:
         """A new place where native code may leave for Python."""
         self.sites.append(CallSite(kind, node, node.span if node is not None else None))
@@ -292,6 +303,14 @@ class Lowering:
             self.effects[node] = found
         return found
 
+    def may_check(self, node: Node) -> bool:
+        """Whether a node is a check or has one inside: what follows may rely on it."""
+        found = self.checks.get(node)
+        if found is None:
+            found = node.op == "check" or any(self.may_check(n) for block in node.blocks for n in block.nodes)
+            self.checks[node] = found
+        return found
+
 
 class BlockLowering:
     """One block: classify its nodes, fuse, order, emit."""
@@ -306,11 +325,13 @@ class BlockLowering:
         self.consumers: dict[Value, list[Item]] = {}
         self.stored: set[Value] = set()         # bases that something other than a kernel reads
         self.group_of: dict[Item, Group] = {}
+        self.reads: dict[object, set[Value]] = {}  # unit -> bases that it reads
 
     def run(self) -> list[Any]:
         """The block's steps; its results are then where `ref` and `register` say."""
         state, outer = self.state, self.state.steps
         state.steps = []
+        state.see(self.block.binds)
         self.classify()
         fusion = Fusion(self.items, self.item_of, self.depends, self.positions)
         groups = fusion.run()
@@ -333,6 +354,7 @@ class BlockLowering:
         self.wanted_inline = self.materialised()
         binders: dict[Symbol, object] = {}
         last_effect: object | None = None
+        last_check: object | None = None
         for index, node in enumerate(self.block.nodes):
             if node.op in AFFINE and self.is_view(node):
                 state.views[node.outputs[0]] = node
@@ -350,6 +372,10 @@ class BlockLowering:
                 binders[s] = unit
             if node.op == "dim.bind":
                 binders[node.attrs["symbol"]] = unit
+            if last_check is not None:
+                self.depends[unit].add(last_check)
+            if state.may_check(node):
+                last_check = unit
             if state.has_effect(node):
                 if last_effect is not None:
                     self.depends[unit].add(last_effect)
@@ -467,9 +493,11 @@ class BlockLowering:
         """The units of this block that `unit` reads; notes what must be stored for it."""
         state = self.state
         found: set[object] = set()
+        reads = self.reads[unit] = set()
         if isinstance(unit, Item):
             for operand in unit.operands:
                 base = state.base(operand.base)
+                reads.add(base)
                 self.add_producers(base, found)
                 if operand.stored:
                     self.stored.add(base)
@@ -479,6 +507,7 @@ class BlockLowering:
             values = [*node.inputs, *state.captures(node)]
         for value in values:
             base = state.base(value)
+            reads.add(base)
             self.add_producers(base, found)
             if isinstance(base.type, TensorType):
                 self.stored.add(base)
@@ -551,6 +580,9 @@ class BlockLowering:
             state.emit(NumberStep(node, state.site("arithmetic", node) if checked else -1))
         else:
             lower_ops.library(state, node)
+        state.see(node.binds)
+        if node.op == "dim.bind":
+            state.see((node.attrs["symbol"],))
 
 
 class _View:

@@ -14,11 +14,12 @@ from jitgrad import dims
 from jitgrad.codegen import access
 from jitgrad.codegen.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.kernel import Stmt
-from jitgrad.codegen.lower_kernel import KernelBuilder, copy_step, read, windows
-from jitgrad.codegen.program import Allocate, Assign, Buffer, CallStep, GemmStep, KernelStep, Point, Ref
-from jitgrad.dims import Size
-from jitgrad.ops.specs import broadcast_shapes
-from jitgrad.ops.types import TensorType
+from jitgrad.codegen.lower_kernel import KernelBuilder, read, windows
+from jitgrad.codegen.program import CallStep, GemmStep, LoadScalar, NumberStep, Ref
+from jitgrad.dims import Dim, Size
+from jitgrad.dtypes import int64
+from jitgrad.ops.specs import broadcast_shapes, index_result_shape
+from jitgrad.ops.types import INT, TensorType
 from jitgrad.script.ir import Node, Value
 
 if TYPE_CHECKING:
@@ -227,8 +228,6 @@ def _index_entries(x: Sequence[Size], shapes: list[tuple[Size, ...]], axes: tupl
 def index_put(state: Lowering, node: Node) -> None:
     """A copy of x, then v written (or added) at the indices."""
     x, v, indices, axes = node.inputs[0], node.inputs[1], node.inputs[2:], node.attrs["axes"]
-    from jitgrad.ops.specs import index_result_shape
-
     shape = index_result_shape(_dims(x), [_dims(i) for i in indices], axes)
     own = _own_entries(shape)
     data, along = _index_entries(_dims(x), [_dims(i) for i in indices], axes, own)
@@ -291,25 +290,32 @@ def library(state: Lowering, node: Node) -> None:
     if node.op == "nonzero":
         nonzero(state, node)
         return
-    values: list[Value | Ref] = [state.ref(v) if isinstance(v.type, TensorType) else v for v in node.inputs]
+    values: list[Value | Ref | Size] = [state.ref(v) if isinstance(v.type, TensorType) else v for v in node.inputs]
     values += [state.place(v) for v in node.outputs]
-    state.emit(CallStep(state.site("library", node), "library", None, tuple(values)))
+    sizes: list[Size] = []
+    for attr in node.attrs.values():
+        without_sizes(attr, sizes)
+    state.emit(CallStep(state.site("library", node), "library", None, (*values, *sizes)))
+
+
+def without_sizes(value: Any, sizes: list[Size]) -> Any:
+    """An attr with its Dims replaced by ("dim", their number among the sizes passed)."""
+    if isinstance(value, Dim):
+        sizes.append(value)
+        return ("dim", len(sizes) - 1)
+    if isinstance(value, tuple):
+        return tuple(without_sizes(v, sizes) for v in value)
+    return value
 
 
 def nonzero(state: Lowering, node: Node) -> None:
     """Indices go to a buffer for the worst case; the call says how many there are."""
-    from jitgrad.codegen.program import NumberStep
-    from jitgrad.dtypes import int64
-    from jitgrad.ops.types import INT
-
     (x,), out = node.inputs, node.outputs[0]
     shape = _dims(x)
     count = state.allocate(int64, ())
     room = state.allocate(int64, (dims.product(shape), len(shape)))
     state.emit(CallStep(state.site("library", node), "library", None, (state.ref(x), count, room)))
     number = Value(INT)
-    from jitgrad.codegen.program import LoadScalar
-
     state.emit(LoadScalar(number, count.buffer, 0))
     state.emit(NumberStep(Node("dim.bind", (number,), {"symbol": node.binds[0]}, (Value(INT),))))
     state.set_ref(out, Ref(room.buffer, 0, _dims(out), contiguous_strides(_dims(out))))

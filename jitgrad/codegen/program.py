@@ -7,7 +7,6 @@ order; `IfStep` and `LoopStep` hold nested lists of steps. Numbers stay `ir.Valu
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -27,7 +26,8 @@ class Buffer:
 
     kind: "input" and "output" (number `index`, memory of Python's), "slot" (workspace, size known at entry),
     "growable" (workspace, size known only where an `Allocate` stands), "pointer" (a variable that `Point` sets to a
-    place in another buffer; `aliases` are the buffers it may point into).
+    place in another buffer; `aliases` are the buffers it may point into). `keeps`: it is read in the iteration after the
+    one that wrote it, so it shares its memory with no other buffer.
     """
 
     dtype: dtype
@@ -35,6 +35,7 @@ class Buffer:
     kind: Literal["input", "output", "slot", "growable", "pointer"]
     index: int = -1
     aliases: set[Buffer] = field(default_factory=set)
+    keeps: bool = False
     id: int = field(default_factory=_ids.__next__)
 
     def __repr__(self) -> str:
@@ -137,11 +138,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assign:
-    """Set number (or 0-dim) variables and size symbols, all at once. A source may be a Value or a Python number."""
+    """Set variables of numbers, one-element tensors and sequences, and size symbols, all at once."""
 
     values: tuple[tuple[Value, Value], ...] = ()
     sizes: tuple[tuple[Symbol, Size], ...] = ()
-    constants: tuple[tuple[Value, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,16 +153,99 @@ class IfStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopStep:
-    """`before` once; then while `condition` (a variable): `body`. Polls for signals on the back edge.
+    """While the variable `condition` holds: `body`. Looks at pending signals before each back edge.
 
-    With `count` the loop runs that often and `counter` is its variable.
+    `frees`: what an iteration takes from the arena is free again at its end.
     """
 
+    condition: Value
     body: list[Any]
-    condition: Value | None = None
-    count: Value | None = None
-    counter: Value | None = None
-    reverse: bool = False
+    frees: bool = False
+
+
+# --- sequences: a header (see `llvm_sequences`) whose address is the value; all their memory is from the arena ---
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One part of every element: "tensor", "word" (number, flag, sequence) or "pair" (Number).
+
+    `dims`: the sizes of a tensor where all elements have the same; None: each element says its own.
+    """
+
+    kind: Literal["tensor", "word", "pair"]
+    dtype: dtype | None = None
+    rank: int = 0
+    dims: tuple[Size, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeqStart:
+    """A new sequence with room for `capacity` elements (None: some)."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    capacity: Value | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeqGrow:
+    """Make room for element `k`."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    k: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeqPlace:
+    """Point `target` at the storage of element `k` in a column of equal tensors."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    column: int
+    k: Value
+    target: Buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeqPut:
+    """Store element `k` of a column: a number or sequence, or the place and sizes of a tensor (which has its own)."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    column: int
+    k: Value
+    what: Value | Ref
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeqGet:
+    """Read element `k` of a column into a number or pointer; `sizes`: (axis, symbol) to set from a tensor's sizes."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    column: int
+    k: Value
+    target: Value | Buffer
+    sizes: tuple[tuple[int, Symbol], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeqLength:
+    """Read (`k` None) or set the length."""
+
+    seq: Value
+    out: Value | None = None
+    k: Value | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArenaAllocate:
+    """Point `target` at new memory of `size` elements that lives as long as the call's sequences."""
+
+    target: Buffer
+    size: Size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,20 +262,24 @@ class CallSite:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallStep:
-    """A `check` (raise unless the condition), a `print` or a library call: values are numbers or windows."""
+    """A `check` (raise unless the condition), a `print` or a library call: values are numbers or windows.
+
+    `before`: steps that bring a failing check's values to memory.
+    """
 
     site: int
     kind: Literal["check", "print", "library"]
     condition: Value | None
     values: tuple[Value | Ref | Size, ...]
+    before: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CommitNumber:
-    """Write a number (or Optional of one) to the slot of graph input `target`."""
+class CommitSlot:
+    """Note what the slot behind graph input `target` becomes: `parts` are flags, numbers, or one window."""
 
     target: int
-    value: Value
+    parts: tuple[Value | Ref, ...]
 
 
 @dataclass(slots=True)
@@ -202,6 +289,7 @@ class Program:
     Attributes:
         name: the native function's name.
         inputs: the types of the inputs.
+        input_parts: per input, the flags and numbers that the launcher passes.
         input_symbols: symbol -> (input, axis) where its value is read at entry.
         steps: the body.
         outputs: one `Output` per graph output.
@@ -214,11 +302,10 @@ class Program:
     name: str
     inputs: tuple[Type, ...]
     input_buffers: dict[int, Buffer]
-    input_values: tuple[Value, ...]
+    input_parts: list[tuple[Value, ...]]
     input_symbols: dict[Symbol, tuple[int, int]]
     steps: list[Any]
     outputs: list[Any]
     sites: list[CallSite]
     reasons: list[str]
     commits: tuple[int, ...]
-    extra: Mapping[str, Any] = field(default_factory=dict)

@@ -11,6 +11,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.errors import Span
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 
 SIZE = "size"
 
@@ -31,8 +32,7 @@ class Site:
         kind: "check", "print", "arithmetic" or "library".
         op: the node's op.
         attrs: its attrs; sizes are replaced by `("dim", i)`: the i-th passed size.
-        types: of the values passed: "t:float32" with `ranks`, number kinds, ("optional", kind), "size".
-        ranks: the rank of each tensor passed, 0 for others.
+        types: kinds of the values passed (see `kind_of`), or "size".
         result: kind of an arithmetic node's output.
         n_inputs: how many of the values a library row reads; the rest it writes.
         span: the user's line.
@@ -42,7 +42,6 @@ class Site:
     op: str
     attrs: dict[str, Any]
     types: list[Any]
-    ranks: list[int]
     result: Any
     n_inputs: int
     span: Span | None
@@ -63,29 +62,30 @@ def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: 
     return np.lib.stride_tricks.as_strided(flat[-low:], tuple(shape), [s * d.itemsize for s in strides])
 
 
-def read(block: Any, word: int, kind: Any, rank: int) -> tuple[Any, int]:
+def read(block: Any, word: int, kind: Any) -> tuple[Any, int]:
     """A passed value and the word after it."""
     if isinstance(kind, (tuple, list)):
-        value, after = read(block, word + 1, kind[1], rank)
+        value, after = read(block, word + 1, kind[1])
         return (value if block[word] else None), after
-    if kind.startswith("t:"):
+    if is_tensor(kind):
+        d, rank = tensor_kind(kind)
         shape = block[word + 1:word + 1 + rank]
         strides = block[word + 1 + rank:word + 1 + 2 * rank]
-        return array(block[word], shape, strides, dtypes.by_name(kind[2:])), word + 1 + 2 * rank
+        return array(block[word], shape, strides, d), word + 1 + 2 * rank
     if kind == "float":
         return struct.unpack_from("=d", block, 8 * word)[0], word + 1
     if kind == "bool":
         return bool(block[word]), word + 1
     if kind == "number":
-        return read(block, word + 1, ("bool", "int", "float")[block[word]], rank)
+        return read(block, word + 1, ("bool", "int", "float")[block[word]])
     return block[word], word + 1
 
 
 def values(site: Site, block: Any, word: int) -> list[Any]:
     """Everything that a site passes."""
     result = []
-    for kind, rank in zip(site.types, site.ranks, strict=True):
-        value, word = read(block, word, kind, rank)
+    for kind in site.types:
+        value, word = read(block, word, kind)
         result.append(value)
     return result
 
@@ -164,10 +164,24 @@ RUN: dict[str, Callable[[Site, Any, int], None]] = {
 }
 
 
+@lru_cache(maxsize=None)
+def tensor_kind(kind: str) -> tuple[dtype, int]:
+    """dtype and rank of "t:float32:2"."""
+    _, name, rank = kind.split(":")
+    return dtypes.by_name(name), int(rank)
+
+
+def is_tensor(kind: Any) -> bool:
+    """Whether a kind is a tensor's."""
+    return isinstance(kind, str) and kind.startswith("t:")
+
+
 def kind_of(type_: Type) -> Any:
-    """How a value of a type travels."""
+    """How a value of a type travels: "t:float32:2", "int", "float", "bool", "number", ("optional", k) or ("seq", k)."""
     if isinstance(type_, TensorType):
-        return f"t:{type_.dtype.name}"
+        return f"t:{type_.dtype.name}:{type_.ndim}"
     if isinstance(type_, OptionalType):
         return ("optional", kind_of(type_.elem))
-    return {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}.get(type_, "seq")  # type: ignore[call-overload]
+    if isinstance(type_, SeqType):
+        return ("seq", kind_of(type_.elem))
+    return {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}[type_]  # type: ignore[index]
