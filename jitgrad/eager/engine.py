@@ -288,6 +288,8 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
         elif g._data.shape != y._data.shape:
             raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
                                f"shape of {y.shape}.")
+        elif g._data.dtype != y._data.dtype:
+            g = TAPE.cast(g, dtype=y.dtype)
         roots.append((edge, g))
     return roots
 
@@ -299,7 +301,7 @@ def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool,
     work.prune([edge for edge, _ in roots])
     for edge, g in roots:
         if work.all or edge[0] in work.useful:
-            work.send(edge, values.fit(g, g) if create_graph else g._data)
+            work.send(edge, g if create_graph else g._data)
     if create_graph:
         with enable_grad():
             work.run()

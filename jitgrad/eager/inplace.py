@@ -40,7 +40,8 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
     Raises RuntimeError for a leaf that requires grad (or a view of one) in grad mode, for memory in which elements
     overlap, and for inference tensors outside inference mode.
     """
-    tracked = mode.enabled and (target.requires_grad or value.requires_grad)
+    tracked = mode.enabled and (target.requires_grad or value.requires_grad
+                                or (target._origin is not None and target._origin.requires_grad))
     if tracked:
         _require_writable_history(target)
         if value._node is not None and target._storage is not None:
@@ -84,7 +85,7 @@ def _keep_overwritten(target: Tensor, storage: Storage, last: Node) -> None:
     while stack:
         node = stack.pop()
         if isinstance(node, record.OpNode):
-            node.keep_copies(storage)
+            node.keep_copies(storage, target._data)
         for edge in node.edges:
             if edge is not None and isinstance(edge[0], Node):
                 below = edge[0]

@@ -181,10 +181,10 @@ class OpNode(Node):
             return TensorType(dtypes.from_numpy(y.dtype), y.shape)
         return self.attach(_wrap(y), slot) if y.dtype.kind == "f" else _wrap(y)
 
-    def keep_copies(self, storage: Storage) -> None:
-        """Replace saved operands in the memory of `storage`, which is about to be overwritten, by copies."""
-        for k, (saved_in, version, index) in enumerate(self.checks):
-            if saved_in is storage and version == storage.version and index >= 0 and self.metas is not None:
+    def keep_copies(self, storage: Storage, array: Array) -> None:
+        """Replace `array`, whose memory is about to be overwritten, by a copy where it is a saved operand."""
+        for k, (_, version, index) in enumerate(self.checks):
+            if index >= 0 and self.metas is not None and self.metas[index] is array and version == storage.version:
                 metas, checks = list(self.metas), list(self.checks)
                 metas[index] = metas[index].copy()
                 checks[k] = (Storage(), 0, index)

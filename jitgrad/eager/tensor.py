@@ -273,6 +273,19 @@ class Tensor(TensorBase):
     def _is_view(self) -> bool:
         return self._base is not None
 
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in order, without gaps."""
+        return self._data.flags.c_contiguous
+
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements apart neighbours along each axis, or along one, are in memory."""
+        size = self._data.itemsize
+        return tuple([s // size for s in self._data.strides]) if dim is None else self._data.strides[dim] // size
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return self._data.ctypes.data
+
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""
         return self._inference
@@ -282,6 +295,10 @@ class Tensor(TensorBase):
         from jitgrad.eager.inplace import rebase
 
         rebase(self, value)
+
+    def _bump(self) -> None:
+        """Count a write to this tensor's memory that was made by other means."""
+        storage_of(self).version += 1
 
     def _refresh(self) -> None:
         """Derive the history of this view again, from what its base now is."""
