@@ -42,7 +42,9 @@ def convert(value: V, source: dtype, target: dtype) -> V:
     if target is dtypes.bool_:
         return value.ne(0)
     if target.is_floating_point:
-        if source.is_floating_point:
+        if source is dtypes.float64 and target is dtypes.float16:
+            value = _round_to_odd(value)
+        elif source.is_floating_point:
             value = _resize_float(value, COMPUTED[target.name])
         else:
             instruction = "sitofp" if source.is_signed else "uitofp"
@@ -62,6 +64,15 @@ def _resize_float(value: V, elem: str) -> V:
     if value.elem == elem:
         return value
     return value.cast("fpext" if BITS[elem] > BITS[value.elem] else "fptrunc", elem)
+
+
+def _round_to_odd(value: V) -> V:
+    """float64 as float32 such that rounding it further, to float16, gives what one rounding would."""
+    rounded = value.cast("fptrunc", "float")
+    back = rounded.cast("fpext", "double")
+    bits = rounded.bits()
+    bits = (back.abs() > value.abs()).where(bits - 1, bits)
+    return (bits | back.ne(value).cast("zext", "i32")).cast("bitcast", "float")
 
 
 def _float_to_int(value: V, target: dtype) -> V:

@@ -234,6 +234,33 @@ def _fmod(module: _Module) -> None:
     module.scalar("fmod", "double", 2)
 
 
+def _half(module: _Module) -> None:
+    """Conversions of float16 in integer arithmetic, which LLVM calls on machines without F16C (round to even).
+
+    Source: F. Giesen, float_to_half_fast3_rtne, https://gist.github.com/rygorous/2156668
+    """
+    code = Code()
+    code.lines += ["define float @__extendhfsf2(half %h) nounwind {", "entry:"]
+    bits = V(code, "%h", "half", 1).bits().cast("zext", "i32")
+    magnitude, sign = bits & 0x7FFF, (bits & 0x8000).shl(16)
+    normal = magnitude.shl(13) + (112 << 23)
+    normal = magnitude.compare("uge", 0x7C00).where(normal + (112 << 23), normal)
+    small = (magnitude.cast("uitofp", "float") * 2.0**-24).bits()
+    value = magnitude.compare("ult", 0x400).where(small, normal) | sign
+    module.end(code, value.cast("bitcast", "float"))
+    code = Code()
+    code.lines += ["define half @__truncsfhf2(float %f) nounwind {", "entry:"]
+    bits = V(code, "%f", "float", 1).bits()
+    magnitude, sign = bits & 0x7FFFFFFF, bits & -0x80000000
+    big = magnitude.compare("ugt", 255 << 23).where(magnitude.code.const(0x7E00, "i32", 1), 0x7C00)
+    small = (magnitude.cast("bitcast", "float") + 0.5).bits() - (126 << 23)
+    normal = (magnitude + (((15 - 127) << 23) + 0xFFF) + (magnitude.lshr(13) & 1)).lshr(13)
+    value = magnitude.compare("ult", 113 << 23).where(small, normal)
+    value = magnitude.compare("uge", 143 << 23).where(big, value) | sign.lshr(16)
+    module.end(code, value.cast("trunc", "i16").cast("bitcast", "half"))
+    module.defined += ["__extendhfsf2", "__truncsfhf2"]
+
+
 def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str, tuple[str, ...]]:
     """The module's text and the names that it exports."""
     module = _Module(vector_bytes, has_fma, has_avx512)
@@ -253,6 +280,7 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
             module.through64(name, 1, lambda x: math64_special.erfinv(x, precise=False))
         else:
             module.through64(name, 2 if name in BINARY64 or name == "fmod" else 1)
+    _half(module)
     declares = [line for name, line in module.declares.items() if name not in module.defined]
     exports = tuple(n for n in module.defined if not n.endswith(("_large", "_large32", "_slow")))
     return "\n".join([*declares, *module.text]), exports

@@ -94,6 +94,17 @@ def test_cast(source, target):
         np.testing.assert_array_equal(got, x.astype(target.np))
 
 
+def test_float64_is_rounded_to_float16_once():
+    tie = 1 + 2.0**-11
+    x = np.array([tie, tie + 2.0**-40, tie - 2.0**-40, -tie - 2.0**-40, 1e300, np.inf, np.nan, 6e-8, 65519.9999, 0.1])
+    n, got = dim(Symbol()), np.empty(len(x), np.float16)
+    kernel = Kernel((n,), (), (Operand(dtypes.float64, (1,)), Operand(dtypes.float16, (1,), "out")), (),
+                    (Stmt("load", operand=0), Stmt("cast", (0,), dtypes.float16), Stmt("store", (1,), operand=1)))
+    run(kernel, (len(x),), (x, got))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, x.astype(np.float16))
+
+
 @pytest.mark.parametrize("d", dtypes.ALL, ids=lambda d: d.name)
 def test_where(d):
     rng = np.random.default_rng(5)

@@ -165,3 +165,56 @@ def test_huge_angles(name):
     x = np.concatenate([10.0 ** rng.uniform(10, 308, 2000) * rng.choice([-1, 1], 2000),
                         [6381956970095103 * 2.0**797, 5.31937264832654141671e255, 1e22]])
     check(name, apply(name, dtypes.float64, x), reference(name, x.astype(np.longdouble)), 2.0, x)
+
+
+def test_half_conversions_over_all_patterns():
+    """The library's own conversions, for machines that lack the instructions."""
+    symbols = engine.runtime_symbols()
+    text = """
+declare float @__extendhfsf2(half)
+declare half @__truncsfhf2(float)
+define void @widen(i64 %n, ptr %x, ptr %y) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %a = getelementptr half, ptr %x, i64 %i
+  %h = load half, ptr %a
+  %f = call float @__extendhfsf2(half %h)
+  %b = getelementptr float, ptr %y, i64 %i
+  store float %f, ptr %b
+  %j = add i64 %i, 1
+  %c = icmp ult i64 %j, %n
+  br i1 %c, label %loop, label %end
+end:
+  ret void
+}
+define void @narrow(i64 %n, ptr %x, ptr %y) nounwind {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %j, %loop ]
+  %a = getelementptr float, ptr %x, i64 %i
+  %f = load float, ptr %a
+  %h = call half @__truncsfhf2(float %f)
+  %b = getelementptr half, ptr %y, i64 %i
+  store half %h, ptr %b
+  %j = add i64 %i, 1
+  %c = icmp ult i64 %j, %n
+  br i1 %c, label %loop, label %end
+end:
+  ret void
+}
+"""
+    loaded = engine.load(engine.compile_module(text), symbols, ["widen", "narrow"])
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    y = np.empty(len(x), np.float32)
+    kind(loaded.address("widen"))(len(x), x.ctypes.data, y.ctypes.data)
+    np.testing.assert_array_equal(y, x.astype(np.float32))
+    exact = x.astype(np.float32)
+    with np.errstate(all="ignore"):
+        w = np.concatenate([exact, np.nextafter(exact, np.float32(np.inf)), (exact[:-1] + exact[1:]) / 2])
+        z = np.empty(len(w), np.float16)
+        kind(loaded.address("narrow"))(len(w), w.ctypes.data, z.ctypes.data)
+        np.testing.assert_array_equal(z, w.astype(np.float16))
