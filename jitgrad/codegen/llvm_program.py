@@ -193,7 +193,7 @@ class ProgramPrinter:
         self.code.lines.append(f"{label}:")
 
     def const(self, value: int) -> V:
-        return V(self.code, str(value), "i64", 1)
+        return V(self.code, str(int(value)), "i64", 1)
 
     def here(self, v: V) -> V:
         """The same value, its next operation printed at the current place."""
