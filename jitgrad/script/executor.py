@@ -65,7 +65,7 @@ def eager_mode() -> Any:
 class Specialisation:
     """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
-    __slots__ = ("assumptions", "enter", "function", "has_size_guards", "leave", "script", "timing")
+    __slots__ = ("assumptions", "enter", "function", "has_size_guards", "leave", "script", "stores", "timing")
 
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
@@ -78,6 +78,7 @@ class Specialisation:
         self.function = function
         self.enter = self._write_enter(params, values)
         self.leave = result_writer(script.result)
+        self.stores = [(source, result_writer(result)) for source, result in script.stores]
         self.timing = 0.0
 
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
@@ -89,8 +90,7 @@ class Specialisation:
         writer.require(f"{writer.constant(is_grad_enabled)}() is {is_grad_enabled()}")
         for guard in self.assumptions:
             writer.guard(guard)
-        types = [v.type for v in script.graph.inputs]
-        symbols = input_symbols(writer, script.inputs, types)
+        symbols = input_symbols(writer, script.inputs, script.input_types)
         for a, b in script.size_guards:
             writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
         names = [writer.read(s) for s in script.inputs]
@@ -109,11 +109,17 @@ class Specialisation:
             outputs = self.function(objects, arrays)
         for index, output in script.written.items():
             self.function.rebase(objects[index], outputs, output)
-        return self.leave(objects, outputs)
+        result = self.leave(objects, outputs)
+        for source, writer in self.stores:
+            self._store(params, source, writer(objects, outputs))
+        return result
 
     def _commit(self, params: Sequence[Any], target: int, value: Any) -> None:
         """Store a number that the program assigned to an attribute, an item or the random offset."""
-        source = self.script.commits[target]
+        self._store(params, self.script.commits[target], value)
+
+    def _store(self, params: Sequence[Any], source: sig.Source, value: Any) -> None:
+        """Assign to the attribute, item or variable at `source`."""
         values = dict(zip(self.script.parameters, params, strict=True))
         match source:
             case sig.Attr(base, name):

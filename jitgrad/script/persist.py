@@ -299,13 +299,14 @@ def dump(root: Any, script: sig.ScriptGraph) -> bytes:
     writer = Writer(root)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
-        "input_types": [writer.type(v.type) for v in script.graph.inputs],
+        "input_types": [writer.type(t) for t in script.input_types],
         "guards": [writer.guard(g) for g in script.guards],
         "size_guards": [[writer.size(a), writer.size(b)] for a, b in script.size_guards],
         "result": writer.result(script.result),
         "commits": [[i, writer.source(s)] for i, s in script.commits.items()],
         "written": list(script.written.items()),
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
+        "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores],
         "log": script.log,
     }
     data["not_one"] = [s.not_one for s in writer.symbols]
@@ -315,9 +316,9 @@ def dump(root: Any, script: sig.ScriptGraph) -> bytes:
 def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | None:
     """The inverse of `dump` for a call with parameters `values`; None where something that was read has changed.
 
-    The ScriptGraph's graph has inputs, with their types, and nothing else.
+    The ScriptGraph's graph is empty: the `GraphFunction` beside it has the real one.
     """
-    from jitgrad.script.ir import Block, Graph, Value
+    from jitgrad.script.ir import Block, Graph
 
     stored = json.loads(data)
     reader = Reader(root, values, stored["not_one"])
@@ -329,14 +330,15 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
         guards = [reader.guard(g) for g in stored["guards"]]
         if any(g is None for g in guards):
             return None
-        types_ = [reader.type(t) for t in stored["input_types"]]
         return sig.ScriptGraph(
-            graph=Graph(Block(params=tuple(Value(t) for t in types_))),
+            graph=Graph(Block()),
             inputs=[reader.source(s) for s in stored["inputs"]],
+            input_types=[reader.type(t) for t in stored["input_types"]],
             guards=[g for g in guards if g is not None],
             size_guards=[(reader.size(a), reader.size(b)) for a, b in stored["size_guards"]],
             result=reader.result(stored["result"]),
             commits={i: reader.source(s) for i, s in stored["commits"]},
-            written=dict(stored["written"]), log=stored["log"])
+            written=dict(stored["written"]),
+            stores=[(reader.source(s), reader.result(r)) for s, r in stored["stores"]], log=stored["log"])
     except NotStorable:
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.dims import Size
+from jitgrad.ops.types import Type
 from jitgrad.script.ir import Graph
 
 # --- sources: where a value is read again at every entry -----------------------------------------------------------
@@ -153,6 +154,7 @@ class ScriptGraph:
     Attributes:
         graph: inputs in the order of `inputs`; outputs in the order that `result` refers to.
         inputs: one source per graph input.
+        input_types: their types before sizes were unified: every size of a tensor is 1 or a symbol of its own.
         guards: assumptions on what was read besides the arguments (arguments are the caller's key).
         size_guards: pairs of sizes over input symbols that were taken to be equal (optimistic sizes).
         result: how to rebuild the Python result.
@@ -170,6 +172,7 @@ class ScriptGraph:
 
     graph: Graph
     inputs: list[Source]
+    input_types: list[Type]
     guards: list[Guard]
     size_guards: list[tuple[Size, Size]]
     result: Result
