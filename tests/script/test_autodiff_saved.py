@@ -159,6 +159,28 @@ def test_a_branch_saves_its_own_values_only():
     assert len(d.forward.outputs) == 1 + len(residuals)
 
 
+def test_residuals_that_are_inputs_are_marked():
+    _, d = saved(RNN, (1, 2, 3))
+    inputs = d.forward.inputs
+    assert [v.name for v in d.residuals] == ["wh", "xs", "h", "p"]
+    assert d.input_of == (3, 0, None, None)
+    assert all(i is None or inputs[i] is v for i, v in zip(d.input_of, d.residuals, strict=True))
+
+
+def test_an_input_that_is_written_is_saved_as_it_was():
+    graph = parse("""graph f(%x: f64[2]) -> f64[2]:
+  %0: f64[2] = sin(%x)
+  commit(%0){target=0}
+  return %0""")
+    d = differentiate(graph, (0,), (0,))
+    assert d.input_of == (None,)
+    x = np.array([0.3, -0.7])
+    before = x.copy()
+    results = interpret(d.forward, [x])
+    np.testing.assert_array_equal(x, np.sin(before))
+    np.testing.assert_allclose(interpret(d.backward((True,)), [*results[1:], np.ones(2)])[0], np.cos(before))
+
+
 def test_residuals_do_not_depend_on_chance():
     texts = {tuple(saved(RNN, (0, 1, 2, 3))[0]) for _ in range(3)}
     assert len(texts) == 1

@@ -6,9 +6,9 @@
     gradient_function(graph, (0,), (0,), (True,))
                  x, g         -> g * (1 - y * y), True        with y = tanh(x) computed again
 
-`flow` says where gradients may flow, `reverse` and `control` sweep backwards, `frame` decides what is saved and what is
-recomputed, `amend` makes the forward save it, `cotangents` adds up. A gradient is a graph like any other, so order k
-needs nothing new.
+`flow` says where gradients may flow, `reverse` and `control` sweep backwards, `frame` and `mirrors` decide what is
+saved and what is recomputed, `amend` makes the forward save it, `cotangents` adds up. A gradient is a graph like any
+other, so order k needs nothing new.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from collections.abc import Sequence
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, masked, zero
 from jitgrad.script.autodiff.flow import Flow, is_differentiable
-from jitgrad.script.autodiff.frame import Context, Frame, FunctionFrame
+from jitgrad.script.autodiff.frame import Context, Frame
+from jitgrad.script.autodiff.mirrors import FunctionFrame
 from jitgrad.script.autodiff.prepare import expand_composites, without_effects
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.ir import Block, Graph, Node, Value
+from jitgrad.script.ir import Block, Graph, Node, Value, walk
 
 
 class Derivative:
@@ -29,17 +30,21 @@ class Derivative:
 
     Attributes:
         forward: the graph's inputs -> its outputs, then the residuals.
-        residuals: the values that `forward` saves, in order; a value that is an input of the graph is that input.
+        residuals: the values that `forward` saves, in order.
+        input_of: for each residual the number of the graph input that it is, or None. Whoever keeps the inputs, and
+            knows that nobody writes them, need not have those residuals copied.
     """
 
     def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int]):
         self.wrt, self.outputs = tuple(wrt), tuple(outputs)
         self._present = (True,) * len(self.outputs)
         graph = expand_composites(graph)
-        self._n_outputs = len(graph.outputs)
         context, frame, self._full = self._sweep(graph, self._present, None)
         assert frame.residuals is not None
         self.residuals = tuple(frame.residuals)
+        written = {n.attrs["target"] for n in walk(graph.block) if n.op == "commit"}
+        inputs = {v: i for i, v in enumerate(graph.inputs) if i not in written}
+        self.input_of = tuple(inputs.get(v) for v in self.residuals)
         block = context.amend.rebuild(graph.block)
         block = Block(block.params, block.nodes, (*block.results, *self.residuals), block.binds)
         self.forward = Graph(block, graph.name)

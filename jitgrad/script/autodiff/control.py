@@ -27,7 +27,8 @@ from jitgrad.script.autodiff.cotangents import (
     zero,
 )
 from jitgrad.script.autodiff.flow import Loop
-from jitgrad.script.autodiff.frame import BranchFrame, Frame, LoopFrame
+from jitgrad.script.autodiff.frame import Frame
+from jitgrad.script.autodiff.mirrors import BranchFrame, LoopFrame
 from jitgrad.script.ir import Node, Value
 
 if TYPE_CHECKING:

@@ -1,0 +1,161 @@
+"""The three kinds of mirror, by how saved values arrive: as inputs of a graph, from an `if`, from a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitgrad.dims import Symbol
+from jitgrad.ops.types import OptionalType, SeqType, TensorType
+from jitgrad.script.autodiff.amend import NUMBERS, abstract
+from jitgrad.script.autodiff.frame import Context, Frame, Mirror
+from jitgrad.script.ir import Block, Node, Value
+
+
+class FunctionFrame(Mirror):
+    """The top frame of a backward graph of its own: saved values are the graph's inputs, and so are cotangents.
+
+    Args:
+        context: as for every frame.
+        block: the forward graph's block.
+        residuals: what the compiled forward saves; None to have that decided.
+    """
+
+    def __init__(self, context: Context, block: Block, residuals: Sequence[Value] | None):
+        super().__init__(context, block, None)
+        self.residuals = residuals
+        self.cotangents: list[Value] = []
+        for v in residuals or ():
+            self.saved[v] = self.image(v)
+            if v in context.flow.producer:
+                context.amend.note_size(block, context.flow.producer[v])
+
+    def adopt(self, symbol: Symbol) -> None:
+        self.local[symbol] = symbol  # another graph, so the symbols can be the same
+
+    def may_save(self, v: Value) -> None:
+        assert self.residuals is None, f"the compiled forward does not save {v}"
+
+    def bind_symbols(self, kept: Sequence[Node]) -> list[tuple[Symbol, Value]]:
+        for image in self.cotangents:
+            if image in self.needed:
+                self.extra_symbols.update(dict.fromkeys(self.context.type_symbols(image.type)))
+        return super().bind_symbols(kept)
+
+    def bring_in(self) -> list[tuple[Value, Value]]:
+        late: list[tuple[Value, Value]] = []
+        params: list[Value] = []
+        binds: list[Symbol] = []
+        arrivals = [(image, *self.arrival(v, image)) for v, image in self.saved.items()]
+        for image in self.cotangents:
+            # Sizes come from what is saved, so that every set of cotangents finds them.
+            unbound = [s for s in dict.fromkeys(self.context.type_symbols(image.type)) if s not in self.bound]
+            type_, fresh = abstract(image.type, unbound)
+            arrivals.append((image, Value(type_, image.name) if fresh else image, fresh))
+        for image, raw, bound in arrivals:
+            params.append(raw)
+            binds.extend(bound)
+            if raw is not image and image in self.needed:
+                late.append((raw, image))
+        self.residuals = list(self.saved)
+        self.out.params, self.out.binds = tuple(params), tuple(binds)
+        return late
+
+
+class BranchFrame(Mirror):
+    """The mirror of a branch: saved values arrive from the forward `if`'s outputs, most of them Optional."""
+
+    def image(self, v: Value) -> Value:
+        passed: list[tuple[BranchFrame, Value]] = []
+        frame: Frame = self
+        at = v
+        while isinstance(frame, BranchFrame) and at not in frame.images and frame.is_output(at):
+            passed.append((frame, at))
+            at, frame = frame.output(at), frame.around
+        if not passed:
+            return super().image(v)
+        found = frame.image(at)
+        for branch, x in passed:
+            branch.images[x] = found
+            branch.given.add(x)
+        return found
+
+    def is_output(self, v: Value) -> bool:
+        """Whether the output of the `if` that holds `v` is the value itself: Optionals, and known sequences."""
+        return isinstance(v.type, OptionalType) or (
+            isinstance(v.type, SeqType) and self.saved_already(v) and not self.is_wrapped(v))
+
+    @property
+    def around(self) -> Frame:
+        """The frame of the block that holds the `if`."""
+        assert self.parent is not None
+        return self.parent
+
+    def output(self, v: Value) -> Value:
+        """The output of the forward `if` that holds `v`."""
+        out, binds = self.context.amend.save(self.block, v)
+        for symbol in binds:
+            self.around.adopt(symbol)
+        return out
+
+    def is_wrapped(self, v: Value) -> bool:
+        """Whether `v` arrives in an Optional."""
+        out = self.context.amend.outside(self.block, v)
+        return v.type not in NUMBERS if out is None else isinstance(out.type, OptionalType)
+
+    def binds_of(self, v: Value, image: Value) -> list[Symbol] | None:
+        if self.is_wrapped(v):
+            return super().binds_of(v, image)
+        return []  # a result of the branch: its sizes are those of the output, and are restated
+
+    def bring_in(self) -> list[tuple[Value, Value]]:
+        nodes, late = self.context.builder.block.nodes, []
+        for v, image in self.saved.items():
+            wrapped, given = self.is_wrapped(v), self.around.image(self.output(v))
+            if wrapped:
+                raw, bound = self.arrival(v, image)
+                nodes.append(Node("opt.get", (given,), {"known": True}, (raw,), (), self.context.builder.span, bound))
+                if raw is not image:
+                    late.append((raw, image))
+            elif isinstance(image.type, TensorType):
+                late.append((given, image))
+            else:
+                assert image.type in NUMBERS, f"{image} cannot be renamed"
+                nodes.append(Node("num.cast", (given,), {"to": str(image.type)}, (image,)))
+        return late
+
+
+class LoopFrame(Mirror):
+    """The mirror of a loop's body: saved values arrive as the elements of sequences, or are carried.
+
+    The result of a carry is the next iteration's parameter; in reverse order that has just been seen. So where both
+    are needed only the parameter is saved, and the result is carried along, from the loop's final value on.
+
+    After `finish`: `sequences` and `seq_params` are xs of the backward scan; `shifted` (initial, param, result) are
+    carries of it.
+    """
+
+    def __init__(self, context: Context, block: Block, parent: Frame, carries: Sequence[tuple[Value, Value, Value]]):
+        super().__init__(context, block, parent)
+        self.carries = carries  # (param, result, output) of each carry of the forward loop
+        self.sequences: list[Value] = []
+        self.seq_params: list[Value] = []
+        self.shifted: list[tuple[Value, Value, Value]] = []
+        self.binds: list[Symbol] = []
+
+    def bring_in(self) -> list[tuple[Value, Value]]:
+        assert self.parent is not None
+        amend, late = self.context.amend, []
+        result_of = {r: (p, out) for p, r, out in self.carries if r.type == p.type == out.type}
+        for v, image in self.saved.items():
+            param, out = result_of.get(v, (None, None))
+            if param in self.saved and out is not None and amend.outside(self.block, v) is None:
+                self.shifted.append((self.parent.fetch(out), image, self.saved[param]))
+                continue
+            seq, _ = amend.save(self.block, v)
+            raw, bound = self.arrival(v, image)
+            self.sequences.append(self.parent.fetch(seq))
+            self.seq_params.append(raw)
+            self.binds.extend(bound)
+            if raw is not image:
+                late.append((raw, image))
+        return late
