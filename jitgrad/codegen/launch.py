@@ -302,7 +302,7 @@ def encode(block: Any, word: int, kind: Kind, value: Any) -> int:
     """Write a flag, number or sequence into the block; the next word. Tensors travel as objects."""
     if isinstance(kind, tuple):
         if kind[0] == "seq":
-            block[word] = value.address
+            block[word] = 0 if value is None else value.address
             return word + 1
         block[word] = value is not None
         return encode(block, word + 1, kind[1], value)
