@@ -172,6 +172,8 @@ class Writer:
             case sig.ViewOf(index, path, sizes):
                 steps = [[op, {k: self.attr(v) for k, v in attrs.items()}] for op, attrs in path]
                 return ["view", index, steps, [[self.symbol(s), i] for s, i in dict(sizes).items()]]
+            case sig.Select(condition, if_true, if_false):
+                return ["select", condition, self.result(if_true), self.result(if_false)]
             case sig.Container(type_, keys, items, identity):
                 named = [type_.__module__, type_.__qualname__]
                 if import_by_name(*named) is not type_:
@@ -285,6 +287,8 @@ class Reader:
             case ["view", index, steps, sizes]:
                 path = tuple((op, {k: self.attr(v) for k, v in attrs.items()}) for op, attrs in steps)
                 return sig.ViewOf(index, path, {self.symbols[s]: i for s, i in sizes})
+            case ["select", condition, if_true, if_false]:
+                return sig.Select(condition, self.result(if_true), self.result(if_false))
             case ["container", named, keys, items, identity]:
                 made = None if keys is None else tuple(self.value(k) for k in keys)
                 return sig.Container(import_by_name(*named), made, tuple(self.result(i) for i in items), identity)
@@ -296,6 +300,8 @@ class Reader:
 
 def dump(root: Any, script: sig.ScriptGraph) -> bytes:
     """`script` without its graph's nodes. Raises NotStorable."""
+    if script.stores:
+        raise NotStorable("an attribute that the script rebinds")
     writer = Writer(root)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],

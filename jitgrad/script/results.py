@@ -48,6 +48,8 @@ class _Writer:
                 return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
             case sig.ViewOf(index, path, sizes):
                 return f"{self.constant(_viewer(path, dict(sizes)))}(i[{index}], o)"
+            case sig.Select(condition, if_true, if_false):
+                return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
             case sig.Container():
                 return self._container(result)
         raise AssertionError(result)

@@ -144,7 +144,16 @@ class Container:
     identity: int = -1
 
 
-Result = Output | Same | ViewOf | Static | Container
+@dataclass(frozen=True, slots=True)
+class Select:
+    """One of two results, by the bool that is graph output `condition`: which object it is depends on the run."""
+
+    condition: int
+    if_true: Result
+    if_false: Result
+
+
+Result = Output | Same | ViewOf | Static | Container | Select
 
 
 @dataclass(slots=True)

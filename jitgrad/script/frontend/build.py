@@ -76,11 +76,12 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             tree = sig.Static(None)
         graph = Graph(Block(tuple(context.inputs.values), context.builder.block.nodes, tuple(results.outputs)),
                       source.name)
+        input_types = [v.type for v in graph.inputs]
         _bind_inputs(context, graph)
         if context.sizes.changed:
             _canonicalise(context, graph)
         return sig.ScriptGraph(
-            graph, context.inputs.sources, list(context.inputs.guards.values()), context.sizes.guards, tree,
+            graph, context.inputs.sources, input_types, list(context.inputs.guards.values()), context.sizes.guards, tree,
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if v.id in context.builder.history),
             stores=stores, functions=[function, *context.functions], log=[*log, *context.log])

@@ -131,6 +131,7 @@ class Context:
         self._scopes: list[dict[Any, Any]] = [{}]
         self.calls = 0
         self._frames = itertools.count()
+        self.kept_references: dict[Any, set[Any]] = {}  # loop -> variables that it writes but never rebinds
         self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
         self.nested: dict[Any, Any] = {}  # inner functions' parsed sources

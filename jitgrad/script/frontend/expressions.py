@@ -138,7 +138,7 @@ def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
 
 def _unary(context: Context, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
-        return numbers.negate(context, truth(context, evaluate(context, node.operand)))
+        return numbers.negate(context, condition(context, node.operand))
     op = UNARY[type(node.op)]
     value = merge.force(context, evaluate(context, node.operand), "bad operand type for unary operator")
     if isinstance(value, SymTensor):
@@ -299,8 +299,32 @@ def _operands(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any
     return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
 
 
+def condition(context: Context, node: ast.expr) -> Any:
+    """The truth of an expression: a bool or a bool Number. Operands of `and` and `or` need no common type here."""
+    if not isinstance(node, ast.BoolOp):
+        return truth(context, evaluate(context, node))
+    return _conditions(context, node.values, isinstance(node.op, ast.And))
+
+
+def _conditions(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any:
+    test = condition(context, nodes[0])
+    if len(nodes) == 1:
+        return test
+    if not isinstance(test, Number):
+        return _conditions(context, nodes[1:], conjunction) if bool(test) == conjunction else test
+
+    def rest() -> Any:
+        narrow(context, nodes[0], test, conjunction)
+        return _conditions(context, nodes[1:], conjunction)
+
+    def keep() -> Any:
+        return not conjunction
+
+    return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
+
+
 def _conditional(context: Context, node: ast.IfExp) -> Any:
-    test = truth(context, evaluate(context, node.test))
+    test = condition(context, node.test)
     if not isinstance(test, Number):
         return evaluate(context, node.body if test else node.orelse)
 
@@ -435,7 +459,7 @@ def _generate(context: Context, generators: list[ast.comprehension], yield_: Cal
         for item in items:
             assign(context, generator.target, item)
             for test in generator.ifs:
-                value = truth(context, evaluate(context, test))
+                value = condition(context, test)
                 if isinstance(value, Number):
                     raise NotStatic("the length of this list is known only at run time", context.span(test),
                                     hint="use `torch.where` or a mask")
@@ -458,5 +482,5 @@ HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.DictComp: _dict_comprehension,
 }
 
-__all__ = ["HANDLERS", "binary", "compare", "evaluate", "make_function", "narrow", "template_of",
+__all__ = ["HANDLERS", "binary", "compare", "condition", "evaluate", "make_function", "narrow", "template_of",
            "truth"]

@@ -74,7 +74,7 @@ def range_length(context: Context, r: Range) -> Any:
                            hint="use a literal step, or a `while` loop")
     if step == 0:
         raise ValueError("range() arg 3 must not be zero")
-    span = numbers.binary(context, "sub", stop, start) if start != 0 or isinstance(start, Number) else stop
+    span = numbers.binary(context, "sub", stop, start) if isinstance(start, Number) or start else stop
     if step < 0:
         span = numbers.unary(context, "neg", span)
     if abs(step) != 1:

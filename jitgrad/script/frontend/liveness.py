@@ -26,6 +26,8 @@ class Scope:
         captured: names that functions nested in it read; live everywhere.
         after: `id(statement)` -> names live after it.
         head: `id(loop)` -> names live at the loop's head (before its test).
+        assigned: `id(loop)` -> names that it binds.
+        rebound: `id(loop)` -> the same without those that only augmented assignments bind (`x += 1` keeps a tensor).
     """
 
     parameters: tuple[str, ...]
@@ -34,6 +36,7 @@ class Scope:
     after: dict[int, Names] = field(default_factory=dict)
     head: dict[int, Names] = field(default_factory=dict)
     assigned: dict[int, Names] = field(default_factory=dict)
+    rebound: dict[int, Names] = field(default_factory=dict)
 
 
 def scope_of(source: Source) -> Scope:
@@ -70,12 +73,16 @@ def _outer_parts(node: ast.AST) -> list[ast.AST]:
     return [node.generators[0].iter]  # type: ignore[attr-defined]
 
 
-def names_bound(node: ast.AST) -> set[str]:
-    """Names that the code below `node` binds in its own scope (walrus inside comprehensions included)."""
+def names_bound(node: ast.AST, but: set[int] | None = None) -> set[str]:
+    """Names that the code below `node` binds in its own scope (walrus inside comprehensions included).
+
+    `but`: ids of Name nodes that do not count.
+    """
     found = set()
     for n in own_nodes(node):
         if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Del)):
-            found.add(n.id)
+            if but is None or id(n) not in but:
+                found.add(n.id)
         elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.add(n.name)
         elif isinstance(n, (ast.ListComp, ast.DictComp, ast.GeneratorExp)):
@@ -160,6 +167,8 @@ class _Pass:
             head = grown
         self.scope.head[id(s)] = frozenset(head)
         self.scope.assigned[id(s)] = frozenset(names_bound(s))
+        updates = {id(n.target) for n in own_nodes(s) if isinstance(n, ast.AugAssign)}
+        self.scope.rebound[id(s)] = frozenset(names_bound(s, updates))
         return head
 
 

@@ -34,14 +34,17 @@ class Head:
         self.context, self.entry, self.key = context, entry, key
         self.templates: dict[Any, tp.Template] = {}
         self.widen = tp.Widener(context, Symbol().number)
+        self.kept = context.kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
 
-    def start(self, names: frozenset[str], assigned: frozenset[str]) -> None:
+    def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
         """Carry the assigned names that are read later; begin with what this loop ended with before."""
         context, frame = self.context, self.context.frame.id
         for name in sorted(assigned):
             if name in names:
                 value = self.entry.values.get((frame, name), UNBOUND)
+                if isinstance(value, SymTensor) and (name not in rebound or (frame, name) in self.kept):
+                    continue
                 self.templates[(frame, name)] = merge.template(context, (frame, name), value, general=True)
         for key, remembered in context.heads.get(self.key, {}).items():
             place = (frame, key) if isinstance(key, str) else key
@@ -116,7 +119,7 @@ class Head:
             if isinstance(key, tuple) and key[0] == "clean":
                 continue
             variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
-            if variable and key[0] != frame:
+            if variable and key[0] != frame and key[1] != "break":
                 continue  # a frame of a call that ended
             if variable and isinstance(key[1], str) and key[1] not in ("return", "break", "continue") and (
                     key[1] not in names):
@@ -132,15 +135,33 @@ class Head:
             self.templates[key] = self._join(key, merge.template(context, key, before, general=True), before, value,
                                              end)
             changed = True
+        if self._written_heads(head, end):
+            return True
         for key, t in list(self.templates.items()):
             value = merge.fetch(context, end, key)
             if value is head.values.get(key) and key not in self.exits:
+                continue
+            begun = head.values.get(key)
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and merge.heap.same_reference(begun, value):
                 continue
             joined = self._join(key, t, merge.fetch(context, self.entry, key), value, end)
             if joined != t:
                 self.templates[key] = joined
                 changed = True
         return changed
+
+    def _written_heads(self, head: State, end: State) -> bool:
+        """Names that the body writes in place and never rebinds: they stay what they were before the loop."""
+        found = False
+        for key in list(self.templates):
+            begun, value = head.values.get(key), end.values.get(key)
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and not begun.path and (
+                    merge.heap.same_reference(begun, value)) and (
+                    head.values.get(begun.storage) is not end.values.get(begun.storage)):
+                self.kept.add(key)
+                del self.templates[key]
+                found = True
+        return found
 
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
@@ -229,20 +250,21 @@ def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool
 
 
 def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozenset[str],
-        body: Callable[[Number | None], Any], trips: Any, first: Any) -> None:
+        rebound: frozenset[str], body: Callable[[Number | None], Any], trips: Any, first: Any) -> None:
     """Emit a loop.
 
     Args:
         key: identifies the loop across evaluations.
         names: names read at its head or after it.
         assigned: names that its body binds.
+        rebound: those of them that it binds by other means than an augmented assignment.
         body: evaluates one iteration given the counter (for a `scan`) or None; for a `while` returns whether to go on.
         trips: number of iterations (a Number or int) of a `scan`; None for a `while`.
         first: for a `while`, whether to enter.
     """
     entry = context.state
     head = Head(context, entry, key)
-    head.start(names, assigned)
+    head.start(names, assigned, rebound)
     frame, node, grad = context.frame, context.node, context.grad
     for count in range(PASSES):
         block = Block()
@@ -270,7 +292,12 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
                 dead = True
                 context.frame, context.node, context.grad = frame, node, grad
             end = begin if dead else context.state
-            if not dead and head.grow(begin, end, names):
+            try:
+                changed = not dead and head.grow(begin, end, names)
+            except Peel:
+                context.state = entry
+                raise
+            if changed:
                 if count >= PASSES - 2:
                     raise ScriptError("the types of this loop's variables do not settle", context.span(),
                                       hint="give its variables their final types before the loop")

@@ -128,6 +128,9 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         if _is_variable(key) and not _needed(context, key, live):
             merged.values.pop(key, None)
             continue
+        if _made_inside(key) and (a is UNBOUND or b is UNBOUND):
+            merged.values.pop(key, None)  # nothing that lives on refers to it: merged values are made anew
+            continue
         a, b = fetch(context, first, key), fetch(context, second, key)
         if a is b:
             merged.values[key] = a
@@ -183,12 +186,19 @@ def _emit(context: Context, condition: Value, sides: list[_Side], plan: list[Any
     context.state = before
     types = [x for key, _, t, _ in plan for x in tp.types(t)]
     history = [x for key, _, t, _ in plan for x in tp.histories(t)]
+    if not types and all(_idle(n) for side in sides for n in side.block.nodes):
+        return ()
     binds = bound_by(types, widen.fresh)
     outputs = context.builder.emit("if", (condition,), blocks=(sides[0].block, sides[1].block), types=types,
                                    binds=binds)
     mark_history(context, outputs, [h or any(v.id in context.builder.history for v in vs)
                                     for h, vs in zip(history, zip(*lowered, strict=True), strict=True)])
     return outputs
+
+
+def _idle(node: Node) -> bool:
+    """Whether a node does nothing but compute its outputs."""
+    return not node.blocks and effect(node.op, node.attrs) is Effect.NONE
 
 
 def bound_by(types: Sequence[Any], fresh: Sequence[Symbol]) -> tuple[Symbol, ...]:
@@ -210,6 +220,11 @@ def _is_variable(key: Any) -> bool:
         "return", "break", "continue", ("result",))
 
 
+def _made_inside(key: Any) -> bool:
+    """Whether a heap location was made by the script (and not found in its inputs)."""
+    return key.input < 0 if isinstance(key, Storage) else isinstance(key, (SymList, SymDict)) and key.source is None
+
+
 def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
     frame, name = key
     if frame != context.frame.id:
@@ -218,8 +233,14 @@ def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
 
 
 def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first: State, second: State) -> tp.Template:
+    before = context.state
     try:
-        return tp.join(context, template(context, key, a), template(context, key, b), widen)
+        context.state = first
+        one = template(context, key, a)
+        context.state = second
+        other = template(context, key, b)
+        context.state = before
+        return tp.join(context, one, other, widen)
     except tp.Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
 

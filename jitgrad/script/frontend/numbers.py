@@ -50,8 +50,11 @@ def size_of(number: Any) -> Size | None:
     return number if type(number) is int else None
 
 
-def binary(context: Context, op: str, a: Any, b: Any) -> Any:
-    """`a op b` for numbers; `op` is add, sub, mul, truediv, floordiv, mod, pow or a bit operation."""
+def binary(context: Context, op: str, a: Any, b: Any, checked: bool = True) -> Any:
+    """`a op b` for numbers; `op` is add, sub, mul, truediv, floordiv, mod, pow or a bit operation.
+
+    `checked=False` (the library's arithmetic on indices and sizes) is total: it may be evaluated needlessly.
+    """
     if not isinstance(a, Number) and not isinstance(b, Number):
         return _PYTHON[op](a, b)
     sized = _on_sizes(op, a, b)
@@ -65,14 +68,14 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
                                f"`{kinds[1].__name__}`", context.span())
         return _emit(context, f"num.{op}", a, b, checked=op in ("lshift", "rshift"))
     if op in ("truediv", "floordiv", "mod"):
-        checked = not (isinstance(b, (int, float)) and b != 0) or float not in kinds
-        result = _emit(context, f"num.{op}", a, b, checked=checked)
+        safe = isinstance(b, (int, float)) and b != 0 and (float in kinds or b > 0)
+        result = _emit(context, f"num.{op}", a, b, checked=checked and not safe)
         if op == "mod" and type(b) is int and b > 0 and kinds[0] is not float and kinds[0] is not object:
             result.low, result.high = 0, b
         return result
     if op == "pow":
         return _power(context, a, b, kinds)
-    result = _emit(context, f"num.{op}", a, b, checked=float not in kinds)
+    result = _emit(context, f"num.{op}", a, b, checked=checked and float not in kinds)
     if op == "add" and result.number_type is int:
         low_a, low_b = low_of(a), low_of(b)
         if low_a is not None and low_b is not None:

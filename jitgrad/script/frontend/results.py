@@ -67,9 +67,29 @@ class Results:
             if not value.path:
                 return sig.Same(storage.input)
             return self._view(value)
-        if storage in context.links or storage.alias:
-            return sig.Output(self.output(self._fresh(value)))
+        links = context.links.get(storage, ())
+        if not value.path and links and all(c in self._visible() for c, _, _ in links):
+            return self._choice(value, links)
         return sig.Output(self.output(self._fresh(value)))
+
+    def _visible(self) -> set[Value]:
+        """Values of the outermost block."""
+        block = self.context.builder.block
+        return {v for n in block.nodes for v in n.outputs} | set(self.context.inputs.values)
+
+    def _choice(self, value: SymTensor, links: Any) -> sig.Result:
+        """A merged tensor: on the sides where it is an older object, that object."""
+        sides: dict[bool, sig.Result] = {}
+        condition = links[0][0]
+        for _, polarity, reference in links:
+            if reference.storage.input >= 0 or reference.storage in self.context.links:
+                sides[polarity] = self.tree(reference)
+        if not sides:
+            return sig.Output(self.output(self._fresh(value)))
+        for polarity in (True, False):
+            if polarity not in sides:
+                sides[polarity] = sig.Output(self.output(self._fresh(value)))
+        return sig.Select(self.output(condition), sides[True], sides[False])
 
     def _fresh(self, value: SymTensor) -> Value:
         key = (value.storage, tuple(map(str, value.path)))

@@ -28,10 +28,10 @@ _RESULT = ("result",)
 class _Loop:
     """A loop that is being evaluated, run-time or unrolled."""
 
-    __slots__ = ("id", "live")
+    __slots__ = ("has_else", "id", "live")
 
-    def __init__(self, context: Context, live: frozenset[str]):
-        self.id, self.live = context.new_id(), live
+    def __init__(self, context: Context, s: ast.While | ast.For):
+        self.id, self.live, self.has_else = context.new_id(), _names(context, s), bool(s.orelse)
 
 
 # --- functions -----------------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: froze
 
 def _if(context: Context, s: ast.If, rest: Sequence[ast.stmt]) -> bool:
     """An `if`; True where the rest of the block was evaluated with it."""
-    test = ex.truth(context, ex.evaluate(context, s.test))
+    test = ex.condition(context, s.test)
     if not isinstance(test, Number):
         run_block(context, s.body if test else s.orelse)
         return False
@@ -147,6 +147,8 @@ def _leave(context: Context, loop: _Loop) -> Any:
     values = context.state.values
     values.pop((loop.id, "continue"), None)
     leave = values.get((loop.id, "break"), False)
+    if not loop.has_else:
+        values.pop((loop.id, "break"), None)
     return numbers.either(context, leave, values.get((context.frame.id, "return"), False))
 
 
@@ -172,8 +174,8 @@ def _finish(context: Context, s: ast.While | ast.For, loop: _Loop) -> None:
 
 
 def _while(context: Context, s: ast.While) -> None:
-    first = ex.truth(context, ex.evaluate(context, s.test))
-    loop = _Loop(context, _names(context, s))
+    first = ex.condition(context, s.test)
+    loop = _Loop(context, s)
     if first is False:
         _finish(context, s, loop)
         return
@@ -184,7 +186,7 @@ def _while(context: Context, s: ast.While) -> None:
             return False
 
         def again() -> Any:
-            return ex.truth(context, ex.evaluate(context, s.test))
+            return ex.condition(context, s.test)
 
         if leave is False:
             return again()
@@ -197,18 +199,23 @@ def _while(context: Context, s: ast.While) -> None:
 def _run(context: Context, s: ast.While | ast.For, loop: _Loop, body: Callable[[Number | None], Any], trips: Any,
          first: Any) -> None:
     names, assigned = _names(context, s), context.frame.scope.assigned[id(s)]
-    loops.run(context, key=context.span(s), names=names, assigned=assigned, body=body, trips=trips, first=first)
+    loops.run(context, key=context.span(s), names=names, assigned=assigned, rebound=_rebound(context, s), body=body,
+              trips=trips, first=first)
+
+
+def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
+    return context.frame.scope.rebound[id(s)]
 
 
 def _for(context: Context, s: ast.For) -> None:
     source = ex.evaluate(context, s.iter)
     iterable = calls.guarded(context, lambda: Iterable.of(context, source))
     assert iterable is not None
-    loop = _Loop(context, _names(context, s))
+    loop = _Loop(context, s)
     place = context.span(s)
     if isinstance(iterable.length, int) and (iterable.unrolled or ("unroll", place) in context.decisions):
         _unrolled(context, s, iterable, loop)
-    elif iterable.length == 0 and isinstance(iterable.length, int):
+    elif isinstance(iterable.length, int) and iterable.length == 0:
         _finish(context, s, loop)
     else:
         if ("unroll", place) in context.decisions:
@@ -285,7 +292,8 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
 
     first = numbers.compare(context, "gt", length, 0)
     names, assigned = _names(context, s), context.frame.scope.assigned[id(s)]
-    loops.run(context, key=place, names=names | {name}, assigned=assigned | {name}, body=guarded, trips=None, first=first)
+    loops.run(context, key=place, names=names | {name}, assigned=assigned | {name}, rebound=_rebound(context, s),
+              body=guarded, trips=None, first=first)
     context.state.values.pop(counter_key, None)
 
 
@@ -310,7 +318,8 @@ def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iterati
     names, assigned = _names(context, s), frame.scope.assigned[id(s)]
     if isinstance(rest, Number) and rest.low is None:
         rest.low = 0
-    loops.run(context, key=(context.span(s), "rest"), names=names, assigned=assigned, body=body, trips=rest, first=None)
+    loops.run(context, key=(context.span(s), "rest"), names=names, assigned=assigned, rebound=_rebound(context, s),
+              body=body, trips=rest, first=None)
 
 
 def require_trip(context: Context, length: Any, s: ast.stmt) -> None:
@@ -474,7 +483,7 @@ def _pass(context: Context, s: ast.Pass) -> None:
 
 
 def _assert(context: Context, s: ast.Assert) -> None:
-    test = ex.truth(context, ex.evaluate(context, s.test))
+    test = ex.condition(context, s.test)
     if test is True:
         return
 

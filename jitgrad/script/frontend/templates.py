@@ -23,7 +23,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
 from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import UNBOUND, Number, SymTensor, Union, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, type_word
 from jitgrad.script.ir import Value
 
 
@@ -83,7 +83,7 @@ class Items:
     items: tuple[Template, ...]
 
     def __str__(self) -> str:
-        return f"a tuple of {len(self.items)}"
+        return f"a {'list' if self.type is SymList else 'tuple'} of {len(self.items)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,8 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
         return Num(type(value), value if type(value) is int and value >= 0 else None)
     if isinstance(value, tuple):
         return Items(type(value), tuple(template_of(context, v, general) for v in value))
+    if isinstance(value, SymList) and value.source is None:
+        return Items(SymList, tuple(template_of(context, v, general) for v in context.state.values[value]))
     if isinstance(value, Union):
         return Either(value.statics, value.inner)
     return Static(value)
@@ -172,7 +174,7 @@ def join(context: Context, a: Template, b: Template, widen: Widener) -> Template
         return Num(kinds[0] if kinds[0] is kinds[1] else object, low)
     if isinstance(a, Items) and isinstance(b, Items):
         if a.type is not b.type or len(a.items) != len(b.items):
-            raise Clash(f"a tuple of {len(a.items)} and a tuple of {len(b.items)}")
+            raise Clash(f"{a} and {b}")
         return Items(a.type, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
     raise Clash(f"{a} and {b}")
 
@@ -302,7 +304,8 @@ def lower(context: Context, t: Template, value: Any) -> list[Value]:
     if isinstance(t, Num):
         return [numbers.convert(context, numbers.value_of(context, value), _LEAF[t.kind])]
     if isinstance(t, Items):
-        return [x for item, v in zip(t.items, value, strict=True) for x in lower(context, item, v)]
+        items = context.state.values[value] if isinstance(value, SymList) else value
+        return [x for item, v in zip(t.items, items, strict=True) for x in lower(context, item, v)]
     return _lower_either(context, t, value)
 
 
@@ -366,6 +369,10 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
         return number
     if isinstance(t, Items):
         items = [rebuild(context, item, leaves) for item in t.items]
+        if t.type is SymList:
+            made = SymList()
+            context.state.values[made] = tuple(items)
+            return made
         return t.type(*items) if hasattr(t.type, "_fields") else tuple(items)
     tag = next(leaves) if tagged(t) else None
     inner = tuple(next(leaves) for _ in types(t.inner)) if t.inner is not None else ()

@@ -167,8 +167,8 @@ class Number(SymNumber):
 
         if not isinstance(other, (bool, int, float, SymNumber)):
             return NotImplemented
-        return numbers.binary(self.context, op, other, self) if swapped else numbers.binary(self.context, op, self,
-                                                                                           other)
+        a, b = (other, self) if swapped else (self, other)
+        return numbers.binary(self.context, op, a, b, checked=False)
 
     def _compare(self, op: str, other: Any) -> Any:
         from jitgrad.script.frontend import numbers
