@@ -113,7 +113,11 @@ class _Tracked:
     def cotangent(self) -> Cotangent:
         """What the scan found."""
         assert self.value.out is not None
-        return Cotangent(self.value.out, self.always if self.reached is None else self.reached.out or False)
+        reached = self.always
+        if self.reached is not None:
+            assert self.reached.out is not None
+            reached = self.reached.out
+        return Cotangent(self.value.out, reached)
 
 
 @dataclass(slots=True)
