@@ -8,12 +8,14 @@
 
 from __future__ import annotations
 
+import json
+import struct
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jitgrad import dims
-from jitgrad.codegen import engine, launch
+from jitgrad import dtypes
+from jitgrad.codegen import engine, launch, serial
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.launch import Interface, Launcher, OutputPlan
 from jitgrad.codegen.llvm_program import Layout, ModuleText, symbol
@@ -23,6 +25,7 @@ from jitgrad.codegen.lower_ops import without_sizes
 from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref
 from jitgrad.codegen.sites import SIZE, Site, kind_of
 from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.kernels.blas import gemm_symbol
 from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Graph
 
@@ -52,6 +55,35 @@ class Compiled:
     def __getitem__(self, name: str) -> Native:
         return self.functions[name]
 
+    @property
+    def storable(self) -> bool:
+        """Whether another process could run it: every exception it raises can be found by its name."""
+        return self._faces_json() is not None
+
+    def _faces_json(self) -> list[Any] | None:
+        try:
+            return [serial.dump(f) for f in self.faces]
+        except serial.NotStorable:
+            return None
+
+    def to_bytes(self) -> bytes:
+        """Everything that is needed to run it. Raises ValueError unless `storable`."""
+        faces = self._faces_json()
+        if faces is None:
+            raise ValueError("this program raises an exception that cannot be found by its name")
+        bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.gemms.items()}
+        header = serial.to_json([faces, self.gemms, bits, self.kernels, self.reasons])
+        return struct.pack("=q", len(header)) + header + self.code
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Compiled:
+        """The inverse of `to_bytes`. Raises ValueError where this process's BLAS has other integers."""
+        (length,) = struct.unpack_from("=q", data)
+        faces, gemms, bits, kernels, reasons = json.loads(data[8:8 + length])
+        if any(gemm_symbol(dtypes.by_name(gemms[name])).int_bits != wanted for name, wanted in bits.items()):
+            raise ValueError("the program was compiled for a BLAS with other integers")
+        return cls(data[8 + length:], [serial.load(f) for f in faces], gemms, kernels, reasons, {})
+
 
 def compile(graphs: Mapping[str, Graph]) -> Compiled:
     """Native code for graphs after passes, in one module. Raises NotImplementedError for a row without a native form."""
@@ -73,9 +105,6 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
 
 def _symbols(gemms: Mapping[str, str]) -> dict[str, int]:
     """Addresses of everything that a module may leave undefined."""
-    from jitgrad import dtypes
-    from jitgrad.kernels.blas import gemm_symbol
-
     found = {**engine.runtime_symbols(), **launch.callback_symbols()}
     for name, d in gemms.items():
         found[name] = gemm_symbol(dtypes.by_name(d)).address
@@ -180,6 +209,3 @@ def describe(kernel: Kernel, name: str) -> str:
         target = "" if s.op in ("store", "scatter", "scatter_add") else f"v{i} = "
         lines.append(f"  {target}{s.op}{' ' + s.fn if s.fn else ''}({', '.join(arguments)})")
     return "\n".join(lines)
-
-
-__all__ = ["Compiled", "compile", "describe", "dims"]

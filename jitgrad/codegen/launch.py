@@ -19,7 +19,16 @@ import numpy as np
 from jitgrad import dims
 from jitgrad.codegen import sites
 from jitgrad.codegen.llvm_program import (
-    ARENA, DATA_OFFSET, DIMS_OFFSET, FAILED, FIRST_FREE, FLAGS_OFFSET, NO_MEMORY, NOT_CONTIGUOUS, SITE, WORKSPACE,
+    ARENA,
+    DATA_OFFSET,
+    DIMS_OFFSET,
+    FAILED,
+    FIRST_FREE,
+    FLAGS_OFFSET,
+    NO_MEMORY,
+    NOT_CONTIGUOUS,
+    SITE,
+    WORKSPACE,
 )
 from jitgrad.codegen.sequences import Arena, SeqHandle, free_chunks, from_list
 from jitgrad.codegen.sites import Site, is_tensor, tensor_kind

@@ -17,11 +17,32 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.codegen import buffers, llvm_kernel, llvm_numbers
 from jitgrad.codegen.llvm_emit import COMPUTED, EMIT, STORED, convert, narrow, widen
-from jitgrad.codegen.lower_control import NumberOutput
 from jitgrad.codegen.llvm_sequences import Sequences, arena_text
+from jitgrad.codegen.lower_control import NumberOutput
 from jitgrad.codegen.program import (
-    Allocate, ArenaAllocate, Assign, Buffer, CallStep, CommitSlot, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep,
-    NumberStep, Point, Program, Ref, ScalarStep, SeqGet, SeqGrow, SeqLength, SeqPlace, SeqPut, SeqStart, StoreScalar,
+    Allocate,
+    ArenaAllocate,
+    Assign,
+    Buffer,
+    CallStep,
+    CommitSlot,
+    GemmStep,
+    IfStep,
+    KernelStep,
+    LoadScalar,
+    LoopStep,
+    NumberStep,
+    Point,
+    Program,
+    Ref,
+    ScalarStep,
+    SeqGet,
+    SeqGrow,
+    SeqLength,
+    SeqPlace,
+    SeqPut,
+    SeqStart,
+    StoreScalar,
 )
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.dtypes import dtype

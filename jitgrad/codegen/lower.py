@@ -19,7 +19,15 @@ from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder, KernelBuilder, read
 from jitgrad.codegen.program import (
-    Allocate, Buffer, CallSite, LoadScalar, NumberStep, Program, Ref, ScalarStep, StoreScalar,
+    Allocate,
+    Buffer,
+    CallSite,
+    LoadScalar,
+    NumberStep,
+    Program,
+    Ref,
+    ScalarStep,
+    StoreScalar,
 )
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import INT, OptionalType, SeqType, TensorType
@@ -403,7 +411,7 @@ class BlockLowering:
 
     def try_inline(self, node: Node) -> bool:
         state = self.state
-        if len(node.outputs) != 1 or node.outputs[0] in self.wanted_inline and not is_single(node.outputs[0]):
+        if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not is_single(node.outputs[0])):
             return False
         if node.op in CREATES:
             state.inlined[node.outputs[0]] = (node, 1)

@@ -13,8 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.codegen.access import contiguous_strides
 from jitgrad.codegen.program import (
-    Allocate, ArenaAllocate, Assign, Buffer, CallStep, Column, CommitSlot, IfStep, LoopStep, NumberStep, Point, Ref,
-    SeqGet, SeqGrow, SeqLength, SeqPlace, SeqPut, SeqStart,
+    Allocate,
+    ArenaAllocate,
+    Assign,
+    Buffer,
+    CallStep,
+    Column,
+    CommitSlot,
+    IfStep,
+    LoopStep,
+    NumberStep,
+    Point,
+    Ref,
+    SeqGet,
+    SeqGrow,
+    SeqLength,
+    SeqPlace,
+    SeqPut,
+    SeqStart,
 )
 from jitgrad.dims import Dim, Size, Symbol, product, symbols
 from jitgrad.ops.types import BOOL, INT, NUMBER, OptionalType, SeqType, TensorType, Type

@@ -196,7 +196,8 @@ class GroupBuilder:
         if node.op in ("index", "gather"):
             return self.gather(item, axes)
         if not item.operands:
-            return self.lowering.inline(self.builder, item.out, _own(item), axes)
+            made: int = self.lowering.inline(self.builder, item.out, _own(item), axes)
+            return made
         args = tuple(self.read(o, axes) for o in item.operands)
         if node.op in REDUCTIONS:
             return self.reduction(item, args[0], d)

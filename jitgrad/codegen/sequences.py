@@ -1,7 +1,7 @@
 """Sequences outside native code: opaque handles that own their memory, and conversion from and to lists.
 
-The layout is that of `llvm_sequences`. A handle keeps the arena of the call that made it; when the last handle goes, the
-arena's newest chunk is kept for the next call and the rest is freed.
+The layout is that of `llvm_sequences`. A handle keeps the arena of the call that made it; when the last handle goes,
+the arena's newest chunk is kept for the next call and the rest is freed.
 """
 
 from __future__ import annotations

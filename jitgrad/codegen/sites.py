@@ -1,17 +1,18 @@
-"""Places where native code needs Python: checks that fail, prints, arithmetic that may raise, rows without a native form.
+"""Places where native code needs Python: failing checks, prints, arithmetic that may raise, rows without a native form.
 
-A `Site` is plain data, so that it can be stored with the object code. What it passes lies in the block: a number is one word (a
-Number two, an Optional one more), a tensor its address, sizes and strides (in elements).
+A `Site` is plain data, so that it can be stored with the object code. What it passes lies in the block: a number is one
+word (a Number two, an Optional one more), a tensor its address, sizes and strides (in elements).
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import struct
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,21 @@ from jitgrad.errors import Span
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 
 SIZE = "size"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorName:
+    """An exception class by module and qualified name."""
+
+    module: str
+    name: str
+
+    def find(self) -> Any:
+        """The class. Raises ImportError or AttributeError."""
+        found: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return found
 
 
 @dataclass(slots=True)
@@ -47,18 +63,21 @@ class Site:
     span: Span | None
 
 
+def _flat(address: int, size: int, d: dtype) -> np.ndarray[Any, Any]:
+    return np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), dtype=d.np)
+
+
 def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> np.ndarray[Any, Any]:
     """An ndarray over native memory; strides in elements, None: row-major."""
     if 0 in shape:
         return np.empty(tuple(shape), d.np)
     if strides is None:
         count = int(np.prod(shape, dtype=np.int64))
-        flat = np.frombuffer((ctypes.c_char * (count * d.itemsize)).from_address(address), dtype=d.np)
-        return flat.reshape(tuple(shape))
+        return _flat(address, count * d.itemsize, d).reshape(tuple(shape))
     low = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s < 0)
     high = sum((n - 1) * s for n, s in zip(shape, strides, strict=True) if s > 0)
     size = (high - low + 1) * d.itemsize
-    flat = np.frombuffer((ctypes.c_char * size).from_address(address + low * d.itemsize), dtype=d.np)
+    flat = _flat(address + low * d.itemsize, size, d)
     return np.lib.stride_tricks.as_strided(flat[-low:], tuple(shape), [s * d.itemsize for s in strides])
 
 
@@ -95,6 +114,8 @@ def failure(site: Site, block: Any, word: int) -> BaseException:
     from jitgrad.script.interpret import render
 
     template, error = site.attrs["template"], site.attrs["error"]
+    if isinstance(error, ErrorName):
+        error = error.find()
     found: BaseException = error() if template is None else error(render(template, values(site, block, word)))
     return found
 
@@ -164,7 +185,7 @@ RUN: dict[str, Callable[[Site, Any, int], None]] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def tensor_kind(kind: str) -> tuple[dtype, int]:
     """dtype and rank of "t:float32:2"."""
     _, name, rank = kind.split(":")
@@ -184,4 +205,4 @@ def kind_of(type_: Type) -> Any:
         return ("optional", kind_of(type_.elem))
     if isinstance(type_, SeqType):
         return ("seq", kind_of(type_.elem))
-    return {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}[type_]  # type: ignore[index]
+    return {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}[type_]
