@@ -179,7 +179,7 @@ class ELU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        return F.elu(input, self.alpha, self.inplace)
+        return F.elu_(input, self.alpha) if self.inplace else F.elu(input, self.alpha)
 
     def extra_repr(self) -> str:
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
@@ -194,7 +194,7 @@ class CELU(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        return F.celu(input, self.alpha, self.inplace)
+        return F.celu_(input, self.alpha) if self.inplace else F.celu(input, self.alpha)
 
     def extra_repr(self) -> str:
         return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")

@@ -52,8 +52,8 @@ def _pre_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
             replaced = hook(module, args, kwargs)
             if replaced is not None:
                 if not (isinstance(replaced, tuple) and len(replaced) == 2):
-                    raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
-                                       f"{replaced}.")
+                    raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), but "
+                                       f"got {replaced}.")
                 args, kwargs = replaced
         else:
             replaced = hook(module, args)
@@ -122,8 +122,8 @@ class _GradientHooks:
         if not self.positions:  # no input needs a gradient: there is nothing to wait for
             for hook in self.hooks:
                 if hook(module, (None,) * self.n_inputs, grads) is not None:
-                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always return "
-                                       "None or None for all gradients.")
+                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always "
+                                       "return None or None for all gradients.")
         return grads
 
     def input_gradients(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -136,8 +136,8 @@ class _GradientHooks:
             if replaced is not None:
                 replaced = replaced if isinstance(replaced, tuple) else (replaced,)
                 if len(replaced) != len(full):
-                    raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, but "
-                                       f"expected {len(full)}")
+                    raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, "
+                                       f"but expected {len(full)}")
                 full = list(replaced)
         return tuple(full[i] for i in self.positions)
 

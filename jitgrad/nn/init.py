@@ -47,7 +47,8 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     """Fill with normal numbers."""
     with jitgrad.no_grad():
-        return tensor.normal_(mean, std)
+        tensor.normal_(mean, std)
+    return tensor
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:

@@ -1,7 +1,7 @@
 """`Module`: parameters, buffers and submodules in one object, as in torch.
 
-`__call__` is in the subset of Python that `@script` compiles; the hooks' dicts are guarded by it. Saving and loading is in
-`state.py`, gradients' hooks in `hooks.py`.
+`__call__` is in the subset of Python that `@script` compiles, which guards the dicts of hooks. Saving and loading is in
+`state.py`, calling with hooks in `hooks.py`.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class Module:
         parameters = values.get("_parameters")
         if parameters is not None and name in parameters:
             if value is not None:
-                raise TypeError(f"cannot assign '{_type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None "
-                                "expected)")
+                raise TypeError(f"cannot assign '{_type_name(value)}' as parameter '{name}' (torch.nn.Parameter or "
+                                "None expected)")
             parameters[name] = None
         elif isinstance(value, Module):
             if "_modules" not in values:
@@ -89,13 +89,13 @@ class Module:
             values["_modules"][name] = value
         elif name in values.get("_modules", ()):
             if value is not None:
-                raise TypeError(f"cannot assign '{_type_name(value)}' as child module '{name}' (torch.nn.Module or None "
-                                "expected)")
+                raise TypeError(f"cannot assign '{_type_name(value)}' as child module '{name}' (torch.nn.Module or "
+                                "None expected)")
             values["_modules"][name] = None
         elif name in values.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(f"cannot assign '{_type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor "
-                                "or None expected)")
+                raise TypeError(f"cannot assign '{_type_name(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                                "torch.Tensor or None expected)")
             values["_buffers"][name] = value
         else:
             object.__setattr__(self, name, value)
@@ -303,9 +303,10 @@ class Module:
             elif not isinstance(a, bool):
                 device = a
         if target is not None and not target.is_floating_point:
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={target}")
+            raise TypeError("nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                            f"dtype={target}")
 
-        def convert(t: Tensor) -> Tensor:
+        def convert(t: Any) -> Any:
             if device is not None:
                 t = t.to(device)
             return t.to(target) if target is not None and t.dtype.is_floating_point else t
@@ -391,8 +392,9 @@ class Module:
         """This module's own entries; subclasses may add to them."""
         state.save_own(self, destination, prefix, keep_vars)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], strict: bool,
-                              missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str]) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any],
+                              strict: bool, missing_keys: list[str], unexpected_keys: list[str],
+                              error_msgs: list[str]) -> None:
         """Load this module's own entries; subclasses may translate old formats."""
         state.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 

@@ -17,9 +17,8 @@ class Parameter(Tensor):
     """
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
-        if data is None:
-            data = jitgrad.empty(0)
-        made: Parameter = Tensor._make_subclass(cls, data.detach(), requires_grad)
+        values: Tensor = jitgrad.empty(0) if data is None else data
+        made: Parameter = Tensor._make_subclass(cls, values.detach(), requires_grad)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:

@@ -1,4 +1,4 @@
-"""Saving and loading the state of modules, in torch's format: dotted names, `_metadata` with versions, torch's errors."""
+"""Saving and loading the state of modules in torch's format: dotted names, `_metadata` with versions, its errors."""
 
 from __future__ import annotations
 
@@ -124,13 +124,13 @@ def _load_one(module: Module, name: str, target: Tensor, value: Any, key: str, a
     if isinstance(value, (np.ndarray, np.generic)):
         value = jitgrad.from_numpy(np.array(value))
     if not isinstance(value, Tensor):
-        return (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
-                f"but received {type(value)}")
+        return (f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                f"checkpoint but received {type(value)}")
     if target.ndim == 0 and tuple(value.shape) == (1,):
         value = value[0]  # scalars were once saved with an axis
     if value.shape != target.shape:
-        return (f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in current "
-                f"model is {target.shape}.")
+        return (f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the shape in "
+                f"current model is {target.shape}.")
     with jitgrad.no_grad():
         if not assign:
             target.copy_(value)

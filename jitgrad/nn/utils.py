@@ -10,10 +10,10 @@ import jitgrad
 from jitgrad.eager.tensor import Tensor
 
 
-def _with_grad(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
-    return [p for p in parameters if p.grad is not None]
+    return [p.grad for p in parameters if p.grad is not None]
 
 
 def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
@@ -38,12 +38,12 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
     """Scale the gradients in place so that their common norm is at most max_norm; the norm before, 0-dim."""
-    parameters = _with_grad(parameters)
+    gradients = _gradients(parameters)
     with jitgrad.no_grad():
-        total = get_total_norm([p.grad for p in parameters], norm_type, error_if_nonfinite)
+        total = get_total_norm(gradients, norm_type, error_if_nonfinite)
         scale = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-        for p in parameters:
-            p.grad.mul_(scale)
+        for g in gradients:
+            g.mul_(scale)
     return total
 
 
@@ -51,8 +51,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Clamp the gradients in place to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     with jitgrad.no_grad():
-        for p in _with_grad(parameters):
-            p.grad.clamp_(min=-clip_value, max=clip_value)
+        for g in _gradients(parameters):
+            g.clamp_(min=-clip_value, max=clip_value)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
@@ -64,7 +64,8 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Overwrite the parameters with the parts of one vector."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
+    values: Any = vec
     start = 0
     for p in parameters:
-        p.data = vec[start : start + p.numel()].view_as(p).data
+        p.data = values[start : start + p.numel()].view_as(p).data
         start += p.numel()

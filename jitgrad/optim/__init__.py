@@ -1,6 +1,6 @@
-"""Optimizers under torch.optim's names, and schedules of their learning rates."""
+"""Optimizers, and schedules of their learning rates."""
 
-from jitgrad.optim import lr_scheduler as lr_scheduler
+from jitgrad.optim import lr_scheduler
 from jitgrad.optim.adam import Adam, AdamW
 from jitgrad.optim.optimizer import Optimizer
 from jitgrad.optim.sgd import SGD

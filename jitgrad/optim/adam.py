@@ -1,92 +1,117 @@
-"""Adam and AdamW.
-
-Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", 2015; Loshchilov and Hutter, "Decoupled Weight Decay
-Regularization", 2019; Reddi et al., "On the Convergence of Adam and Beyond", 2018 (amsgrad).
-"""
+"""Adam and AdamW."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jitgrad
-from jitgrad.optim.optimizer import Closure, Optimizer, Params, require_range, run_closure
+from jitgrad import Tensor
+from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
 
 
 class Adam(Optimizer):
-    """Steps along the running mean of the gradient over the root of the running mean of its square.
+    """p <- p - lr * m / (sqrt(v) + eps), with m and v running means of the gradient and of its square.
+
+    m <- beta1 * m + (1 - beta1) * g, divided by 1 - beta1^t at step t since it started from 0; v likewise with beta2.
+    Source: Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015; `amsgrad`: Reddi et al., "On the
+    Convergence of Adam and Beyond", ICLR 2018.
 
     Args:
-        params: what to optimize.
-        lr: learning rate.
-        betas: shares of the running means that are kept.
-        eps: added to the root.
-        weight_decay: times p, added to the gradient.
-        amsgrad: divide by the largest mean of squares so far.
-        maximize: climb instead.
-        decoupled_weight_decay: shrink p by lr * weight_decay instead of changing the gradient (AdamW).
+        params: tensors, named tensors, or groups of them.
+        lr: learning rate; a tensor of one element may be changed in place.
+        betas: how much of the two running means stays.
+        eps: keeps the divisor from 0.
+        weight_decay: strength of the L2 penalty, added to the gradient.
+        amsgrad: divide by the largest v so far.
+        maximize: go uphill.
+        foreach, capturable, fused: accepted for torch's sake; one implementation serves all.
+        differentiable: must be False.
+        decoupled_weight_decay: shrink the parameters by lr * weight_decay instead, as AdamW.
+
+    Raises:
+        ValueError: a negative lr, eps or weight_decay, or betas outside of [0, 1).
     """
 
-    def __init__(self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False,
-                 capturable: bool = False, differentiable: bool = False, fused: bool | None = None,
-                 decoupled_weight_decay: bool = False):
-        require_range("learning rate", lr)
-        require_range("epsilon value", eps)
-        require_range("beta parameter at index 0", betas[0], below=1.0)
-        require_range("beta parameter at index 1", betas[1], below=1.0)
-        require_range("weight_decay value", weight_decay)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-                                  "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach,
-                                  "capturable": capturable, "differentiable": differentiable, "fused": fused,
-                                  "decoupled_weight_decay": decoupled_weight_decay})
+    def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
+                 maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None, decoupled_weight_decay: bool = False) -> None:
+        require_rate(lr)
+        require_at_least_zero("epsilon value", eps)
+        for i, beta in enumerate(betas):
+            if isinstance(beta, Tensor) and beta.numel() != 1:
+                raise ValueError(f"Tensor betas[{i}] must be 1-element")
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        require_at_least_zero("weight_decay value", weight_decay)
+        kinds = [isinstance(b, Tensor) for b in betas]
+        if kinds[0] != kinds[1] or not all(isinstance(b, (float, Tensor)) for b in betas):
+            raise ValueError("betas must be either both floats or both Tensors")
+        defaults = {"lr": lr, "betas": (float(betas[0]), float(betas[1])), "eps": eps, "weight_decay": weight_decay,
+                    "amsgrad": amsgrad, "maximize": maximize, "foreach": foreach, "capturable": capturable,
+                    "differentiable": differentiable, "fused": fused, "decoupled_weight_decay": decoupled_weight_decay}
+        require_modes(foreach, fused, differentiable)
+        super().__init__(params, defaults)
 
-    def step(self, closure: Closure | None = None) -> Any:
-        """Update every parameter that has a gradient."""
-        loss = run_closure(closure)
-        with jitgrad.no_grad():
-            for group in self.param_groups:
-                lr, eps, weight_decay = group["lr"], group["eps"], group["weight_decay"]
-                beta1, beta2 = group["betas"]
-                amsgrad, maximize, decoupled = group["amsgrad"], group["maximize"], group["decoupled_weight_decay"]
-                for p in group["params"]:
-                    g = p.grad
-                    if g is None:
-                        continue
-                    if maximize:
-                        g = -g
-                    state = self.state[p]
-                    if len(state) == 0:
-                        state["step"] = 0
-                        state["exp_avg"] = jitgrad.zeros_like(p)
-                        state["exp_avg_sq"] = jitgrad.zeros_like(p)
-                        if amsgrad:
-                            state["max_exp_avg_sq"] = jitgrad.zeros_like(p)
-                    state["step"] += 1
-                    step, mean, square = state["step"], state["exp_avg"], state["exp_avg_sq"]
-                    if weight_decay != 0:
-                        if decoupled:
-                            p.mul_(1 - lr * weight_decay)
-                        else:
-                            g = g.add(p, alpha=weight_decay)
-                    mean.lerp_(g, 1 - beta1)
-                    square.mul_(beta2).addcmul_(g, g, value=1 - beta2)
-                    if amsgrad:
-                        largest = state["max_exp_avg_sq"]
-                        largest.copy_(jitgrad.maximum(largest, square))
-                        square = largest
-                    bias1, bias2 = 1 - beta1**step, 1 - beta2**step
-                    root = square.sqrt().div_(math.sqrt(bias2)).add_(eps)
-                    p.addcdiv_(mean, root, value=-(lr / bias1))
-        return loss
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in (("amsgrad", False), ("maximize", False), ("foreach", None), ("capturable", False),
+                                  ("differentiable", False), ("decoupled_weight_decay", False), ("fused", None)):
+                group.setdefault(name, default)
+            for p in group["params"]:
+                own = self.state.get(p)
+                if own and not isinstance(own["step"], Tensor):  # saved before step counts were tensors
+                    own["step"] = jitgrad.tensor(float(own["step"]))
+
+    def _update(self, group: Group) -> None:
+        lr, weight_decay, eps = group["lr"], group["weight_decay"], group["eps"]
+        beta1, beta2 = group["betas"]
+        for p in group["params"]:
+            grad = p.grad
+            if grad is not None:
+                state = self.state[p]
+                if len(state) == 0:
+                    state["step"] = jitgrad.tensor(0.0)
+                    state["exp_avg"] = jitgrad.zeros_like(p)
+                    state["exp_avg_sq"] = jitgrad.zeros_like(p)
+                    if group["amsgrad"]:
+                        state["max_exp_avg_sq"] = jitgrad.zeros_like(p)
+                if group["maximize"]:
+                    grad = -grad
+                if weight_decay != 0:
+                    if group["decoupled_weight_decay"]:
+                        p.mul_(1 - lr * weight_decay)
+                    else:
+                        grad = grad + p * weight_decay
+                mean, square = state["exp_avg"], state["exp_avg_sq"]
+                state["step"].add_(1)
+                t = state["step"].item()
+                mean.mul_(beta1).add_(grad * (1 - beta1))
+                square.mul_(beta2).add_((grad * grad).mul_(1 - beta2))
+                if group["amsgrad"]:
+                    largest = state["max_exp_avg_sq"]
+                    largest.copy_(jitgrad.maximum(largest, square))
+                    square = largest
+                divisor = square.sqrt().div_((1 - beta2 ** t) ** 0.5).add_(eps)
+                p.sub_((mean / divisor).mul_(lr / (1 - beta1 ** t)))
 
 
 class AdamW(Adam):
-    """Adam that shrinks p by lr * weight_decay apart from the gradient; the options are Adam's."""
+    """Adam with decoupled weight decay: p <- p * (1 - lr * weight_decay) before each of Adam's steps.
 
-    def __init__(self, params: Params, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-                 weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+    Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019. Arguments as Adam's.
+    """
+
+    def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
-                 fused: bool | None = None):
+                 fused: bool | None = None) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize,
-                         capturable=capturable, differentiable=differentiable, fused=fused, decoupled_weight_decay=True)
+                         capturable=capturable, differentiable=differentiable, fused=fused,
+                         decoupled_weight_decay=True)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            group["decoupled_weight_decay"] = True

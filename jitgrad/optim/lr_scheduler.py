@@ -1,7 +1,7 @@
 """Schedules of the learning rate: each step writes `group["lr"]` of every group.
 
-Schedulers here are functions of the number of steps (closed forms), where torch multiplies step by step: the values agree
-to rounding, and `scheduler.step(epoch)` needs nothing special.
+Schedulers here are functions of the number of steps (closed forms), where torch multiplies step by step: the values
+agree to rounding, and `scheduler.step(epoch)` needs nothing special.
 """
 
 from __future__ import annotations

@@ -1,42 +1,91 @@
-"""`Optimizer`: parameter groups, state, and torch's format for saving them.
+"""`Optimizer`: parameter groups, per-parameter state, saving and loading, in torch's format.
 
-A subclass writes `step` in plain Python over tensors and numbers, in the subset that `@script` compiles. State that is a
-number in torch's format (`step`) is a 0-dim tensor in `state_dict` and may be a number here.
+A subclass writes `_update(group)`, one step of one group; `step` here runs the closure, switches recording off and goes
+through the groups. Both are in the subset of Python that `@script` compiles. A subclass in torch's style, which
+overrides `step` itself, works as well.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
-from copy import deepcopy
-from typing import Any
+import copy
+import functools
+import warnings
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import jitgrad
-from jitgrad.eager.tensor import Tensor
+from jitgrad import Tensor
+from jitgrad.eager.node import RemovableHandle
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
-Closure = Callable[[], Any]
+Group = dict[str, Any]
+
+
+class _Required:
+    """The default of an option that every group must state."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def require_at_least_zero(what: str, value: Any) -> None:
+    """ValueError with torch's words unless value >= 0; NaN is refused too."""
+    if not value >= 0.0:
+        raise ValueError(f"Invalid {what}: {value}")
+
+
+def require_rate(lr: Any) -> None:
+    """ValueError unless lr is a number, or a tensor of one element, that is at least 0."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    require_at_least_zero("learning rate", lr)
+
+
+def require_modes(foreach: bool | None, fused: bool | None, differentiable: bool) -> None:
+    """Refuse what torch refuses, and steps that are differentiated through."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    if differentiable:
+        raise NotImplementedError("differentiable=True is not available: optimizers write parameters in place, outside "
+                                  "the recorded history. Write the update out of place, with tensors, instead")
 
 
 class Optimizer:
     """Base of all optimizers.
 
     Args:
-        params: tensors, or dicts with "params" and options of their own, or (name, tensor) pairs.
-        defaults: the options of a group that does not give them.
+        params: tensors, (name, tensor) pairs, or dicts with "params" and options of their own for each group; in an
+            order that does not change between runs.
+        defaults: options for the groups that do not state them.
 
     Attributes:
-        param_groups: dicts with "params" and the options; change `group["lr"]` at any time.
-        state: per parameter, what the optimizer remembers.
+        param_groups: the groups, dicts of "params" and options such as "lr"; options may be changed between steps.
+        state: what each parameter carries from step to step, by parameter.
+
+    Raises:
+        TypeError: a single tensor, a set, or something that is no tensor among the parameters.
+        ValueError: no parameters, one parameter in two groups, a tensor with history, or a required option missing.
     """
 
-    def __init__(self, params: Params, defaults: dict[str, Any]):
+    state: defaultdict[Any, Any]
+    param_groups: list[Group]
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        # what a scheduler asks; of a `step` that is not the one below nothing is known
+        self._opt_called = type(self).step is not Optimizer.step
+        self._make_hooks()
         if isinstance(params, Tensor):
             raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
-                            f"{type(params).__name__}")
-        self.defaults = defaults
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
-        self.param_groups: list[dict[str, Any]] = []
+                            + jitgrad.typename(params))
+        self.state = defaultdict(dict)
+        self.param_groups = []
         groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
@@ -45,123 +94,240 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own.
+    # --- steps -------------------------------------------------------------------------------------------------------
 
-        Raises:
-            TypeError: something that is no tensor.
-            ValueError: not a leaf, a parameter that another group has, a missing option.
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update all parameters that have a gradient; the others, and their state, stay as they are.
+
+        Args:
+            closure: computes the loss again, with gradients.
+
+        Returns:
+            what the closure returned, None without one.
         """
-        if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
-        params = group["params"]
-        if isinstance(params, Tensor):
-            params = [params]
-        elif isinstance(params, set):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of "
-                            "tensors in sets will change between runs. Please use a list instead.")
-        params = list(params)
-        if params and isinstance(params[0], tuple):
-            group["param_names"] = [name for name, _ in params]
-            params = [p for _, p in params]
-        taken = {p for g in self.param_groups for p in g["params"]}
-        for p in params:
-            if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
-            if not p.is_leaf:
-                raise ValueError("can't optimize a non-leaf Tensor")
-            if p in taken:
-                raise ValueError("some parameters appear in more than one parameter group")
-        if len(set(params)) < len(params):
-            raise ValueError("optimizer contains a parameter group with duplicate parameters")
-        group["params"] = params
-        for name, value in self.defaults.items():
-            group.setdefault(name, value)
-        self.param_groups.append(group)
+        loss = None
+        if closure is not None:
+            with jitgrad.enable_grad():
+                loss = closure()
+        with jitgrad.no_grad():
+            for group in self.param_groups:
+                self._update(group)
+        self._opt_called = True
+        return loss
+
+    def _update(self, group: Group) -> None:
+        """One step of the parameters of one group, called with recording off."""
+        raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients, or fill them with zeros."""
+        """Forget the gradients, or set them to zero, which keeps their memory.
+
+        With None a parameter that the next backward does not reach is skipped by `step`; with zeros it is updated.
+        """
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad.detach_()
-                    p.grad.zero_()
+                    p.grad = p.grad.detach().zero_()
 
-    def step(self, closure: Closure | None = None) -> Any:
-        """Update the parameters once; `closure` computes the loss anew, and its result is returned."""
-        raise NotImplementedError
+    # --- groups ------------------------------------------------------------------------------------------------------
 
-    # --- state -------------------------------------------------------------------------------------------------------
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a dict of "params" and options; defaults fill in what it does not state. Raises as the constructor."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        _normalise(param_group)
+        params = param_group["params"]
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {jitgrad.typename(p)}")
+            if not (p.is_leaf or p.retains_grad):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+            param_group.setdefault(name, default)
+        own = {id(p) for p in params}
+        if len(own) != len(params):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause "
+                          "an error; see github.com/pytorch/pytorch/issues/40967 for more information", stacklevel=3)
+        for group in self.param_groups:
+            if ("param_names" in param_group) != ("param_names" in group):
+                kind = "with names" if "param_names" in param_group else "without names"
+                raise ValueError("all optimizer param groups should be with/without names. "
+                                 f"cannot add param group {kind} to the optimizer")
+            if any(id(p) in own for p in group["params"]):
+                raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    # --- saving and loading ------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": {number: {name: value}}, "param_groups": [...]}, where parameters are numbered across the groups."""
+        """{"state": ..., "param_groups": ...} with each parameter replaced by its number, counted over all groups."""
+        for before in self._optimizer_state_dict_pre_hooks.values():
+            before(self)
         numbers: dict[int, int] = {}
-        groups = []
+        packed: list[Group] = []
+        start = 0
         for group in self.param_groups:
-            packed = {k: v for k, v in group.items() if k != "params"}
-            for p in group["params"]:
-                numbers.setdefault(id(p), len(numbers))
-            packed["params"] = [numbers[id(p)] for p in group["params"]]
-            groups.append(packed)
-        state = {numbers[id(p)]: {k: self._saved(k, v) for k, v in values.items()} for p, values in self.state.items()}
-        return {"state": state, "param_groups": groups}
+            for i, p in enumerate(group["params"], start):
+                numbers.setdefault(id(p), i)
+            start += len(group["params"])
+            options = {k: v for k, v in group.items() if k != "params"}
+            packed.append({**options, "params": [numbers[id(p)] for p in group["params"]]})
+        state = {numbers[id(k)] if isinstance(k, Tensor) else k: v for k, v in self.state.items()}
+        result: dict[str, Any] = {"state": state, "param_groups": packed}
+        for after in self._optimizer_state_dict_post_hooks.values():
+            changed = after(self, result)
+            result = result if changed is None else changed
+        return result
 
-    def _saved(self, name: str, value: Any) -> Any:
-        """A value of the state as torch saves it: the number of steps is a float32 tensor."""
-        return jitgrad.tensor(float(value)) if name == "step" and not isinstance(value, Tensor) else value
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take over state and options from what `state_dict` gave; parameters are matched by their order.
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the groups' options and the state from a `state_dict`. ValueError where the groups do not fit."""
-        saved = deepcopy(state_dict["param_groups"])
-        if len(saved) != len(self.param_groups):
+        Options are copied, tensors become of their parameter's dtype.
+
+        Raises:
+            ValueError: another number of groups, or of parameters in a group.
+        """
+        loaded: Any = dict(state_dict)
+        for before in self._optimizer_load_state_dict_pre_hooks.values():
+            changed = before(self, loaded)
+            loaded = loaded if changed is None else changed
+        groups, saved = self.param_groups, copy.deepcopy(loaded["param_groups"])
+        if len(groups) != len(saved):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups, strict=True)):
+        if any(len(g["params"]) != len(s["params"]) for g, s in zip(groups, saved, strict=True)):
             raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's "
                              "group")
-        params = {}
-        for old, group in zip(saved, self.param_groups, strict=True):
-            params.update(zip(old.pop("params"), group["params"], strict=True))
-            group.update(old)
-        self.state.clear()
-        for number, values in state_dict["state"].items():
-            p = params[number]
-            self.state[p] = {k: _loaded(k, v, p) for k, v in values.items()}
+        owners = {number: p for g, s in zip(groups, saved, strict=True)
+                  for number, p in zip(s["params"], g["params"], strict=True)}
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in loaded["state"].items():
+            if key in owners:
+                state[owners[key]] = _converted(owners[key], value, None)
+            else:
+                state[key] = value
+        for group, new in zip(groups, saved, strict=True):
+            new["params"] = group["params"]
+            if "param_names" in group:
+                new.setdefault("param_names", group["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for after in self._optimizer_load_state_dict_post_hooks.values():
+            after(self)
 
-    # --- text --------------------------------------------------------------------------------------------------------
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_opt_called" not in self.__dict__:  # unpickled
+            self._opt_called = type(self).step is not Optimizer.step
+            self._make_hooks()
 
     def __repr__(self) -> str:
-        text = type(self).__name__ + " ("
+        lines = [f"{type(self).__name__} ("]
         for i, group in enumerate(self.param_groups):
-            text += f"\nParameter Group {i}\n"
-            for key in sorted(group):
-                if key != "params":
-                    text += f"    {key}: {group[key]}\n"
-        return text + ")"
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines) + "\n)"
+
+    # --- hooks -------------------------------------------------------------------------------------------------------
+
+    def _make_hooks(self) -> None:
+        self._optimizer_step_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_step_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+        self._optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable[..., Any]] = OrderedDict()
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new (args, kwargs)."""
+        self._call_hooks_in_step()
+        return RemovableHandle(self._optimizer_step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        self._call_hooks_in_step()
+        return RemovableHandle(self._optimizer_step_post_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict`."""
+        return _register(self._optimizer_state_dict_pre_hooks, hook, prepend)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another one."""
+        return _register(self._optimizer_state_dict_post_hooks, hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)`, with a shallow copy, before `load_state_dict`; it may return another."""
+        return _register(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., None], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(optimizer)` after `load_state_dict`."""
+        return _register(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+
+    def _call_hooks_in_step(self) -> None:
+        """Wrap this instance's `step`, so that optimizers without step hooks pay nothing for them."""
+        if "step" not in self.__dict__:
+            self.__dict__["step"] = functools.partial(_step_with_hooks, self, self.step)
 
 
-def _loaded(name: str, value: Any, p: Tensor) -> Any:
-    """A saved value as this process keeps it: the number of steps as an int, tensors in the parameter's dtype."""
-    if name == "step":
-        return int(value)
+def _step_with_hooks(optimizer: Optimizer, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    for before in list(optimizer._optimizer_step_pre_hooks.values()):
+        changed = before(optimizer, args, kwargs)
+        if changed is not None:
+            if not isinstance(changed, tuple) or len(changed) != 2:
+                raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
+            args, kwargs = changed
+    result = step(*args, **kwargs)
+    for after in list(optimizer._optimizer_step_post_hooks.values()):
+        after(optimizer, args, kwargs)
+    return result
+
+
+def _register(hooks: OrderedDict[int, Callable[..., Any]], hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
+    handle = RemovableHandle(hooks, hook)
+    if prepend:
+        hooks.move_to_end(next(reversed(hooks)), last=False)
+    return handle
+
+
+class _Named(NamedTuple):
+    names: list[str]
+    tensors: list[Any]
+
+
+def _normalise(group: Group) -> None:
+    """Make "params" a list of tensors, and "param_names" a list of their names if they came with names."""
+    params = group["params"]
+    if isinstance(params, Tensor):
+        params = [params]
+    elif isinstance(params, set):
+        raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors "
+                        "in sets will change between runs. Please use a list instead.")
+    found = _Named([], [])
+    for p in params:
+        if isinstance(p, tuple):
+            found.names.append(p[0])
+            found.tensors.append(p[1])
+        else:
+            found.tensors.append(p)
+    group["params"] = found.tensors
+    if found.names:
+        if len(found.names) != len(found.tensors):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        group["param_names"] = found.names
+
+
+def _converted(param: Tensor, value: Any, key: Any) -> Any:
+    """A loaded value for `param`: tensors, but for step counts, of its dtype; containers copied."""
     if isinstance(value, Tensor):
-        return value.to(p.dtype).clone() if p.dtype.is_floating_point else value.clone()
-    if hasattr(value, "__array__"):
-        return jitgrad.tensor(value, dtype=p.dtype)
-    return deepcopy(value)
-
-
-def require_range(name: str, value: float, *, below: float | None = None) -> None:
-    """ValueError in torch's words for an option that is negative, or not below `below`."""
-    if not value >= 0.0 or (below is not None and not value < below):
-        raise ValueError(f"Invalid {name}: {value}")
-
-
-def run_closure(closure: Closure | None) -> Any:
-    """The loss that the closure computes with gradients enabled; None without one."""
-    if closure is None:
-        return None
-    with jitgrad.enable_grad():
-        return closure()
+        return value if key == "step" or not param.is_floating_point() else value.to(param.dtype)
+    if isinstance(value, dict):
+        return {k: _converted(param, v, k) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_converted(param, v, None) for v in value)
+    return value

@@ -1,63 +1,73 @@
-"""Stochastic gradient descent.
-
-Source: torch.optim.SGD, whose momentum buffer is momentum * buffer + (1 - dampening) * gradient.
-"""
+"""Stochastic gradient descent."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import jitgrad
-from jitgrad.optim.optimizer import Closure, Optimizer, Params, require_range, run_closure
+from jitgrad import Tensor
+from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
 
 
 class SGD(Optimizer):
-    """p -= lr * g, with momentum if asked for.
+    """p <- p - lr * d, with d the gradient g + weight_decay * p, or with momentum a running sum of gradients.
+
+    b <- g at a parameter's first step, momentum * b + (1 - dampening) * g afterwards; d = b, with `nesterov`
+    g + momentum * b.
+    Source: Sutskever et al., "On the importance of initialization and momentum in deep learning", ICML 2013, in torch's
+    form, where the learning rate is outside of b.
 
     Args:
-        params: what to optimize.
-        lr: learning rate.
-        momentum: share of the last step that is kept.
-        dampening: share of the gradient that momentum leaves out.
-        weight_decay: times p, added to the gradient.
-        nesterov: look ahead along the momentum.
-        maximize: climb instead.
+        params: tensors, named tensors, or groups of them.
+        lr: learning rate; a tensor of one element may be changed in place.
+        momentum: how much of b stays.
+        dampening: how much of a later gradient does not enter b.
+        weight_decay: strength of the L2 penalty.
+        nesterov: look ahead; needs a momentum, and no dampening.
+        maximize: go uphill.
+        foreach, fused: accepted for torch's sake; one implementation serves all.
+        differentiable: must be False.
+
+    Raises:
+        ValueError: a negative lr, momentum or weight_decay; `nesterov` without momentum or with dampening.
     """
 
-    def __init__(self, params: Params, lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
+    def __init__(self, params: Params, lr: float | Tensor = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
-                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None):
-        require_range("learning rate", lr)
-        require_range("momentum value", momentum)
-        require_range("weight_decay value", weight_decay)
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
+        require_rate(lr)
+        require_at_least_zero("momentum value", momentum)
+        require_at_least_zero("weight_decay value", weight_decay)
+        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+                    "nesterov": nesterov, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
+                    "fused": fused}
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-                                  "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
-                                  "differentiable": differentiable, "fused": fused})
+        require_modes(foreach, fused, differentiable)
+        super().__init__(params, defaults)
 
-    def step(self, closure: Closure | None = None) -> Any:
-        """Update every parameter that has a gradient."""
-        loss = run_closure(closure)
-        with jitgrad.no_grad():
-            for group in self.param_groups:
-                lr, momentum, dampening = group["lr"], group["momentum"], group["dampening"]
-                weight_decay, nesterov, maximize = group["weight_decay"], group["nesterov"], group["maximize"]
-                for p in group["params"]:
-                    g = p.grad
-                    if g is None:
-                        continue
-                    if maximize:
-                        g = -g
-                    if weight_decay != 0:
-                        g = g.add(p, alpha=weight_decay)
-                    if momentum != 0:
-                        state = self.state[p]
-                        buffer = state.get("momentum_buffer")
-                        if buffer is None:
-                            buffer = state["momentum_buffer"] = g.clone()
-                        else:
-                            buffer.mul_(momentum).add_(g, alpha=1 - dampening)
-                        g = g.add(buffer, alpha=momentum) if nesterov else buffer
-                    p.add_(g, alpha=-lr)
-        return loss
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None),
+                                  ("differentiable", False), ("fused", False)):
+                group.setdefault(name, default)
+
+    def _update(self, group: Group) -> None:
+        lr, momentum, weight_decay = group["lr"], group["momentum"], group["weight_decay"]
+        for p in group["params"]:
+            grad = p.grad
+            if grad is not None:
+                if group["maximize"]:
+                    grad = -grad
+                if weight_decay != 0:
+                    grad = grad + p * weight_decay
+                if momentum != 0:
+                    state = self.state[p]
+                    buffer = state.get("momentum_buffer")
+                    if buffer is None:
+                        buffer = grad.clone()
+                        state["momentum_buffer"] = buffer
+                    else:
+                        buffer.mul_(momentum).add_(grad * (1 - group["dampening"]))
+                    grad = grad + buffer * momentum if group["nesterov"] else buffer
+                p.sub_(grad * lr)

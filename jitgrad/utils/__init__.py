@@ -1,3 +1,5 @@
-"""Helpers around training: `utils.data`."""
+"""Utilities: data loading."""
 
-from jitgrad.utils import data as data
+from jitgrad.utils import data
+
+__all__ = ["data"]

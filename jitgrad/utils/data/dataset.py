@@ -93,7 +93,8 @@ class Subset(Dataset[T]):
         return len(self.indices)
 
 
-def random_split(dataset: Dataset[T], lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset[T]]:
+def random_split(dataset: Dataset[T], lengths: Sequence[int | float],
+                 generator: Generator | None = None) -> list[Subset[T]]:
     """Disjoint random subsets of the given lengths, or of lengths in the given proportion (which sum to 1)."""
     n = len(dataset)  # type: ignore[arg-type]
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:

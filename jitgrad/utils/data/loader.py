@@ -66,7 +66,8 @@ class DataLoader:
                  prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
                  in_order: bool = True):
         if num_workers != 0:
-            raise NotImplementedError("DataLoader(num_workers=...): batches are made in this process; use num_workers=0")
+            raise NotImplementedError("DataLoader(num_workers=...): batches are made in this process; use "
+                                      "num_workers=0")
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         is_stream = isinstance(dataset, IterableDataset)
