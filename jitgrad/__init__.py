@@ -384,8 +384,8 @@ newaxis = None
 
 # --- what is loaded when it is first used --------------------------------------------------------------------------
 
-_SUBMODULES = frozenset({"accelerator", "amp", "autograd", "cuda", "distributions", "fft", "func", "jit", "linalg", "nn",
-                         "optim", "profiler", "serialization", "testing", "utils"})
+_SUBMODULES = frozenset({"accelerator", "amp", "autograd", "cuda", "distributions", "fft", "func", "jit", "linalg",
+                         "nn", "optim", "profiler", "serialization", "testing", "utils"})
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "set_printoptions": "eager.format"}
 

@@ -64,7 +64,7 @@ class iinfo:
     def __init__(self, type: dtype):
         if type.is_floating_point or type.category == 0:
             raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
-        limits = np.iinfo(type.np)
+        limits = np.iinfo(type.np.name)
         self.dtype = type.name
         self.bits, self.max, self.min = int(limits.bits), int(limits.max), int(limits.min)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.library import linalg as _linalg
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library import shape as _shape
 from jitgrad.ops.library.core import library
-from jitgrad.ops.tensorbase import TensorBase as Tensor
 
 cross, matmul, vector_norm = _linalg.cross, _linalg.matmul, _reduce.vector_norm
 

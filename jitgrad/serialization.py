@@ -64,8 +64,8 @@ class _Writer:
         for kind, cls in (("list", list), ("tuple", tuple), ("set", set)):
             if isinstance(obj, cls):
                 return {kind: [self.describe(v, f"{where}[{i}]") for i, v in enumerate(obj)]}
-        raise TypeError(f"cannot save {where}: an object of type `{type(obj).__name__}`; save a module's `state_dict()` "
-                        "rather than the module")
+        raise TypeError(f"cannot save {where}: an object of type `{type(obj).__name__}`; save a module's "
+                        "`state_dict()` rather than the module")
 
     def _tensor(self, t: Tensor) -> Any:
         from jitgrad.nn import Parameter
@@ -180,7 +180,7 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
             if header.get("format") != FORMAT:
                 raise LoadError("not a jitgrad file")
             if header.get("version", 0) > VERSION:
-                raise LoadError(f"a file of version {header['version']}, but this jitgrad reads up to version {VERSION}")
+                raise LoadError(f"a file of version {header['version']}, but this jitgrad reads up to {VERSION}")
             return _Reader(archive).build(header["root"])
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, ValueError, EOFError) as error:
         raise LoadError(f"not a jitgrad file, or damaged ({error})") from error

@@ -16,7 +16,8 @@ TOLERANCES = {"float16": (1e-3, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e
 
 def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None,
                  atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
-                 check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False, msg: Any = None) -> None:
+                 check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
+                 msg: Any = None) -> None:
     """Raise AssertionError unless tensors, numbers, or sequences and mappings of them are close.
 
     Tolerances are those of the (wider) dtype unless both are given; |actual - expected| <= atol + rtol |expected|.
@@ -66,11 +67,11 @@ def _assert_arrays(actual: Any, expected: Any, rtol: float | None, atol: float |
         return
     wrong = ~close
     greatest = float(np.nanmax(np.where(wrong, distance, 0.0))) if np.any(wrong) else math.nan
-    where = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.where(wrong, np.nan_to_num(distance, nan=math.inf), -1))),
-                                                   a.shape)) if a.ndim else ()
+    ranked = np.where(wrong, np.nan_to_num(distance, nan=math.inf), -1.0)
+    where = tuple(int(i) for i in np.unravel_index(int(np.argmax(ranked)), a.shape)) if a.ndim else ()
     _fail(f"Tensor-likes are not close!\n\nMismatched elements: {int(wrong.sum())} / {a.size} "
-          f"({100 * float(wrong.mean()):.1f}%)\nGreatest absolute difference: {greatest} at index {where} (up to {atol} "
-          f"allowed, relative {rtol})", msg)
+          f"({100 * float(wrong.mean()):.1f}%)\nGreatest absolute difference: {greatest} at index {where} "
+          f"(up to {atol} allowed, relative {rtol})", msg)
 
 
 def _fail(text: str, msg: Any) -> None:

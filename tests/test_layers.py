@@ -42,10 +42,23 @@ def storey(module: str) -> str:
     return "public"
 
 
+def _executed(tree: ast.AST) -> list[ast.AST]:
+    """Every node but those under `if TYPE_CHECKING`: types may point upwards."""
+    found, stack = [], [tree]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            stack.extend(node.orelse)
+        else:
+            stack.extend(ast.iter_child_nodes(node))
+    return found
+
+
 def imports(path: Path, name: str) -> set[str]:
     tree = ast.parse(path.read_text())
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in _executed(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:

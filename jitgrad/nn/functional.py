@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jitgrad
+from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library import pointwise as _pointwise
@@ -19,7 +20,6 @@ from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import library
 from jitgrad.ops.library.join import pad_constant
 from jitgrad.ops.library.random import dropout as _dropout
-from jitgrad.ops.tensorbase import TensorBase as Tensor
 
 Number = bool | int | float
 
@@ -254,8 +254,9 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
-               bias: Tensor | None = None, training: bool = False, momentum: Number = 0.1, eps: Number = 1e-05) -> Tensor:
-    """Channels of (N, C, ...) normalised by the batch's moments, or by the running ones; training updates those in place.
+               bias: Tensor | None = None, training: bool = False, momentum: Number = 0.1,
+               eps: Number = 1e-05) -> Tensor:
+    """Channels of (N, C, ...) normalised by the batch's moments, or the running ones; training updates those in place.
 
     Source: Ioffe and Szegedy, "Batch Normalization", 2015.
     """
@@ -394,7 +395,8 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     hard = nll_loss(logp, target, weight, None, ignore_index, None, reduction)
     if label_smoothing == 0.0:
         return hard
-    return hard * (1.0 - label_smoothing) + _smoothing(logp, target, weight, ignore_index, reduction, axis) * label_smoothing
+    even = _smoothing(logp, target, weight, ignore_index, reduction, axis)
+    return hard * (1.0 - label_smoothing) + even * label_smoothing
 
 
 def _smoothing(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
@@ -498,8 +500,8 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
     product = (input1 * input2).sum(-1)
     n1, n2 = (input1 * input1).sum(-1) + 1e-12, (input2 * input2).sum(-1) + 1e-12
     cosine = product / jitgrad.sqrt(n1 * n2)
-    loss = jitgrad.where(target == 1, 1 - cosine, 0.0) + jitgrad.where(target == -1, (cosine - margin).clamp_min(0), 0.0)
-    return _reduced(loss, reduction)
+    apart = jitgrad.where(target == -1, (cosine - margin).clamp_min(0), 0.0)
+    return _reduced(jitgrad.where(target == 1, 1 - cosine, 0.0) + apart, reduction)
 
 
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: Number = 1.0, p: Number = 2,
@@ -539,7 +541,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     scores = (query * factor) @ key.transpose(-2, -1)
     if is_causal:
         if attn_mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when "
+                               "is_causal=True")
         rows = jitgrad.arange(query.shape[-2]).unsqueeze(1)
         columns = jitgrad.arange(key.shape[-2])
         scores = scores.masked_fill(columns > rows, -math.inf)

@@ -6,9 +6,9 @@ A subclass has `shape`, `dtype` and `ndim`, and whatever belongs to its executio
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jitgrad import device as devices
+from jitgrad.device import CPU
 from jitgrad.ops.library import (
     activation,
     compare,
@@ -21,8 +21,11 @@ from jitgrad.ops.library import (
     shape,
 )
 from jitgrad.ops.library import gather as gathering
-from jitgrad.ops.library.core import library, product
+from jitgrad.ops.library.core import apply, library, product
 from jitgrad.ops.operators import Operators
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
 
 
 class Size(tuple[int, ...]):
@@ -30,11 +33,11 @@ class Size(tuple[int, ...]):
 
     __slots__ = ()
 
-    def numel(self) -> Any:
+    def numel(self: Any) -> Any:
         """The product of the sizes."""
         return product(self)
 
-    def __repr__(self) -> str:
+    def __repr__(self: Any) -> str:
         return f"Size([{', '.join([str(s) for s in self])}])"
 
 
@@ -51,89 +54,95 @@ class TensorBase(Operators):
 
     requires_grad_: Any
     detach: Any
+    is_contiguous: Any
     T = property(shape.reversed_axes)
     mT = property(shape.matrix_transpose)
     H = T
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
-    device = property(lambda self: devices.CPU)
+    device = property(lambda self: CPU)
     is_cuda = property(lambda self: False)
     is_sparse = property(lambda self: False)
 
-    def dim(self) -> builtins.int:
+    def dim(self: Any) -> builtins.int:
         """The rank."""
         return self.ndim
 
     ndimension = dim
 
-    def element_size(self) -> builtins.int:
+    def element_size(self: Any) -> builtins.int:
         """Bytes of an element."""
         return self.dtype.itemsize
 
-    def get_device(self) -> builtins.int:
+    def get_device(self: Any) -> builtins.int:
         """-1, the CPU."""
         return -1
 
     # --- arguments that a method takes one by one -------------------------------------------------------------------
 
     @library
-    def reshape(self, *shape_: Any) -> Any:
+    def reshape(self: Any, *shape_: Any) -> Tensor:
         """The elements in order in another shape, given as ints or a tuple; one size may be -1."""
         return shape.reshape(self, _listed(shape_))
 
     @library
-    def view(self, *shape_: Any) -> Any:
+    def view(self: Any, *shape_: Any) -> Tensor:
         """`reshape`; with a dtype of the same size in bytes the bits are not reinterpreted but refused."""
         if len(shape_) == 1 and not isinstance(shape_[0], (int, tuple, list)) and hasattr(shape_[0], "itemsize"):
             raise NotImplementedError("view(dtype) is not available; `to(dtype)` converts")
         return shape.reshape(self, _listed(shape_))
 
     @library
-    def permute(self, *dims: Any) -> Any:
+    def permute(self: Any, *dims: Any) -> Tensor:
         """Axes in another order, given as ints or a tuple."""
         return shape.permute(self, _listed(dims))
 
     @library
-    def expand(self, *sizes: Any) -> Any:
+    def expand(self: Any, *sizes: Any) -> Tensor:
         """Axes of size one repeated, sizes given as ints or a tuple; -1 keeps one."""
         return shape.expand(self, _listed(sizes))
 
     @library
-    def repeat(self, *sizes: Any) -> Any:
+    def repeat(self: Any, *sizes: Any) -> Tensor:
         """A tiled copy, counts given as ints or a tuple."""
         return shape.repeat(self, _listed(sizes))
 
     @library
-    def tile(self, *dims: Any) -> Any:
+    def tile(self: Any, *dims: Any) -> Tensor:
         """A tiled copy; fewer counts than axes are allowed."""
         return shape.tile(self, _listed(dims))
 
     @library
-    def flip(self, *dims: Any) -> Any:
+    def flip(self: Any, *dims: Any) -> Tensor:
         """A copy with axes reversed, given as ints or a tuple."""
         return shape.flip(self, _listed(dims))
 
     @library
-    def softmax(self, dim: int, dtype: Any = None) -> Any:
+    def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:
         """exp(x) / sum(exp(x)) along dim."""
         return reduce.softmax(self, dim, dtype)
 
     @library
-    def where(self, condition: Any, other: Any) -> Any:
+    def where(self: Any, condition: Any, other: Any) -> Tensor:
         """self where the condition holds, else other."""
         return compare.where(condition, self, other)
 
     @library
-    def polygamma(self, n: int) -> Any:
+    def polygamma(self: Any, n: int) -> Tensor:
         """The n-th derivative of digamma."""
         return pointwise.polygamma(n, self)
 
     @library
-    def normal_(self, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Any:
+    def normal_(self: Any, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
         """Overwrite with normal numbers."""
         return random.normal_(self, mean, std, generator=generator)
 
-    def tolist(self) -> Any:
+    @library
+    def contiguous(self: Any, memory_format: Any = None) -> Tensor:
+        """Itself where its memory is in order already, else a copy that is."""
+        return self if self.is_contiguous() else apply("pad", self, pads=((0, 0),) * self.ndim, value=0)
+
+    def tolist(self: Any) -> Any:
         """The elements as nested lists, a number for a 0-dim tensor."""
         return self.detach().numpy().tolist()
 

@@ -10,7 +10,7 @@ from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library
 from jitgrad.ops.library.pointwise import mul
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 
 def _floats(name: str, x: Any) -> Any:

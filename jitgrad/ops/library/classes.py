@@ -11,7 +11,7 @@ from jitgrad.ops.library.core import apply, cast, library, product, require, req
 from jitgrad.ops.library.indexing import checked_indices
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 
 @library
@@ -42,8 +42,8 @@ def pick(input: Tensor, classes: Tensor) -> Tensor:
         raise RuntimeError(f"input of {input.ndim} axes goes with a target of {input.ndim - 1} axes, got one of "
                            f"{classes.ndim}")
     if axis:
-        require_equal(input.shape[0], classes.shape[0], lambda: f"Expected input batch_size ({input.shape[0]}) to match "
-                                                                f"target batch_size ({classes.shape[0]}).", ValueError)
+        n, m = input.shape[0], classes.shape[0]
+        require_equal(n, m, lambda: f"Expected input batch_size ({n}) to match target batch_size ({m}).", ValueError)
     i = _valid(cast(classes, int64), input.shape[axis])
     taken = apply("gather", input, apply("unsqueeze", i, axis=axis), axis=axis)
     return apply("squeeze", taken, axis=axis)

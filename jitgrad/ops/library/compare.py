@@ -23,7 +23,7 @@ from jitgrad.ops.library.core import (
 )
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 Comparison = Callable[["Tensor | Number", "Tensor | Number"], "Tensor"]
 
@@ -163,9 +163,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
     """input with value where mask (which broadcasts with it) is True. The dtype is input's."""
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-    if isinstance(value, AnyTensor) and value.ndim:  # type: ignore[attr-defined]
+    if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{value.ndim} dimension(s).")  # type: ignore[attr-defined]
+                           f"{value.ndim} dimension(s).")
     d = result_dtype(input, value)
     if d.category > input.dtype.category:
         raise RuntimeError(f"value cannot be converted to type {word(input.dtype)} without overflow"

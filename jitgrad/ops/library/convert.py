@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jitgrad import device as devices
 from jitgrad import dtypes
+from jitgrad.device import device as Device
 from jitgrad.device import resolve as require_cpu
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, backend
@@ -27,7 +27,7 @@ from jitgrad.ops.library.core import (
 from jitgrad.ops.library.shape import clone
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 # --- dtypes --------------------------------------------------------------------------------------------------------
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @library
 def to(input: Tensor, *args: Any, dtype: dtype | None = None, device: Any = None, copy: bool = False,
        non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-    """Another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`. Itself where nothing changes.
+    """Another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; itself if nothing changes.
 
     Raises RuntimeError for a device other than the CPU.
     """
@@ -44,7 +44,7 @@ def to(input: Tensor, *args: Any, dtype: dtype | None = None, device: Any = None
             dtype = a
         elif isinstance(a, AnyTensor):
             dtype = a.dtype  # type: ignore[attr-defined]
-        elif isinstance(a, (str, devices.device)) or (a is None and device is None):
+        elif isinstance(a, (str, Device)) or (a is None and device is None):
             device = a
         elif isinstance(a, bool):
             continue  # non_blocking, copy: everything here is one memory
@@ -165,8 +165,8 @@ def is_nonzero(input: Tensor) -> Any:
 @library
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Overwrite with a number."""
-    if isinstance(value, AnyTensor) and value.ndim:  # type: ignore[attr-defined]
-        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")  # type: ignore[attr-defined]
+    if isinstance(value, AnyTensor) and value.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return backend().assign(input, expand_to(as_operand(value, input.dtype), tuple(input.shape)))
 
 

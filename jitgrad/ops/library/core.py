@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Number = bool | int | float | SymNumber
 #: what may stand where torch takes a tensor or a number
-OPERAND = (AnyTensor, int, float, SymNumber, np.generic)
+OPERAND: Any = (AnyTensor, int, float, SymNumber, np.generic)
 
 #: torch's words for dtypes in its messages
 WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
@@ -70,7 +70,9 @@ def number_type(x: Any) -> type:
 
 def result_dtype(*operands: Any) -> dtype:
     """torch's result dtype of tensors and numbers. TypeError for an operand that is neither."""
-    dimensioned, zero_dim, numbers = [], [], []
+    dimensioned: list[dtype] = []
+    zero_dim: list[dtype] = []
+    numbers: list[type] = []
     for x in operands:
         if isinstance(x, AnyTensor):
             (dimensioned if x.ndim else zero_dim).append(x.dtype)  # type: ignore[attr-defined]

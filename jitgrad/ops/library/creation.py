@@ -24,11 +24,12 @@ from jitgrad.ops.library.core import (
     require,
     size_list,
     size_of,
+    text,
 )
 from jitgrad.ops.library.shape import clone
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 
 def _leaf(x: Any, requires_grad: bool) -> Any:
@@ -40,7 +41,7 @@ def _size(fn: str, size: tuple[Any, ...], shape: Any) -> tuple[Any, ...]:
     for s in sizes:
         if isinstance(s, int):
             if s < 0:
-                raise RuntimeError(f"Trying to create tensor with negative dimension {s}: [{', '.join(map(str, sizes))}]")
+                raise RuntimeError(f"Trying to create tensor with negative dimension {s}: {text(sizes)}")
         else:
             require(s >= 0, RuntimeError, "Trying to create tensor with negative dimension ", s)
     return sizes
@@ -214,7 +215,8 @@ def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dt
 
 
 @library
-def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None,
+        requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal of an n x m matrix (n x n without m)."""
     require_cpu(device)
     rows = apply("unsqueeze", apply("arange", length=size_of(n), dtype=int64), axis=1)

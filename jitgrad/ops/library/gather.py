@@ -26,7 +26,7 @@ from jitgrad.ops.library.indexing import checked_indices, index_put_value, mask_
 from jitgrad.ops.library.shape import take_slice
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 
 def _index(fn: str, index: Any) -> Any:
@@ -165,11 +165,12 @@ def _put_slices(fn: str, input: Any, dim: Any, index: Any, source: Any, accumula
     a = axis(dim, input.ndim)
     i = checked_indices(_vector(fn, index), input.shape[a], a, negative=False)
     if source.dtype is not input.dtype:
-        raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) {word(input.dtype)} "
-                           f"and (source) {word(source.dtype)}")
+        raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) "
+                           f"{word(input.dtype)} and (source) {word(source.dtype)}")
     if source.ndim:
-        require_equal(source.shape[a], i.shape[0], lambda: f"{fn}(): Number of indices ({i.shape[0]}) should be equal to "
-                                                           f"source.size(dim): ({source.shape[a]}), for dim: {a}")
+        n, m = source.shape[a], i.shape[0]
+        require_equal(n, m, lambda: f"{fn}(): Number of indices ({m}) should be equal to source.size(dim): ({n}), for "
+                                    f"dim: {a}")
     return apply("index_put", input, source, i, axes=(a,), accumulate=accumulate)
 
 
@@ -203,8 +204,9 @@ def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
     for i in indices:
         if i.dtype in (bool_, uint8):
             for k, m in enumerate(i.shape):
-                require_equal(m, input.shape[len(found) + k],
-                              lambda: "The shape of the mask does not match the shape of the indexed tensor", IndexError)
+                n = input.shape[len(found) + k]
+                require_equal(m, n, lambda: "The shape of the mask does not match the shape of "
+                                            "the indexed tensor", IndexError)
             found.extend(mask_indices(cast(i, bool_)))
         else:
             found.append(checked_indices(i, input.shape[len(found)], len(found)))

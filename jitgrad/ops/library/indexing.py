@@ -36,7 +36,7 @@ from jitgrad.ops.library.shape import take_slice
 from jitgrad.ops.specs import index_result_shape
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 # --- integer tensors as indices ------------------------------------------------------------------------------------
 
@@ -210,8 +210,8 @@ def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advance
 
 
 def _require_mask_size(mask: Any, view: Any, m: Any, n: Any, k: int, a: int) -> None:
-    require_equal(m, n, lambda: f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of the "
-                                f"indexed tensor {text(view.shape)} at index {a + k}", IndexError)
+    require_equal(m, n, lambda: f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of "
+                                f"the indexed tensor {text(view.shape)} at index {a + k}", IndexError)
 
 
 def _bound(b: Any) -> Any:
@@ -228,8 +228,7 @@ def _sliced(view: Any, a: int, item: slice) -> Any:
     n = view.shape[a]
     step = 1 if step is None else step
     require(step > 0, ValueError, "step must be greater than zero")
-    if isinstance(n, int) and isinstance(start, (int, type(None))) and isinstance(stop, (int, type(None))) and isinstance(
-            step, int):
+    if not any(isinstance(v, SymNumber) for v in (n, start, stop, step)):
         known = range(n)[slice(start, stop, step)]
         return take_slice(view, a, known.start, len(known), step)
     first, length = _stretch(start, stop, n)

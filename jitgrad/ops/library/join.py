@@ -21,12 +21,13 @@ from jitgrad.ops.library.core import (
 )
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 
 def _tensors(fn: str, tensors: Any) -> list[Any]:
     if isinstance(tensors, AnyTensor) or not isinstance(tensors, (tuple, list)):
-        raise TypeError(f"{fn}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}")
+        raise TypeError(f"{fn}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+                        f"{type(tensors).__name__}")
     for i, x in enumerate(tensors):
         if not isinstance(x, AnyTensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")

@@ -22,7 +22,7 @@ from jitgrad.ops.library.core import (
 )
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 
 def _same_dtype(a: Any, b: Any) -> None:
@@ -55,8 +55,9 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
         which, given = ("batch1", input) if input.ndim != 3 else ("batch2", mat2)
         raise RuntimeError(f"{which} must be a 3D tensor, got {given.ndim}D")
     _same_dtype(input, mat2)
-    require_equal(input.shape[0], mat2.shape[0], lambda: "Expected size for first two dimensions of batch2 tensor to be: "
-                  f"[{input.shape[0]}, {input.shape[2]}] but got: [{mat2.shape[0]}, {mat2.shape[1]}].")
+    a, b = input.shape, mat2.shape
+    require_equal(a[0], b[0], lambda: "Expected size for first two dimensions of batch2 tensor to be: "
+                                      f"[{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}].")
     return apply("matmul", input, mat2)
 
 
@@ -169,8 +170,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     else:
         over_a, over_b = ([axis(d, x.ndim) for d in ds] for x, ds in zip((a, b), dims, strict=True))
     for i, j in zip(over_a, over_b, strict=True):
-        require_equal(a.shape[i], b.shape[j], lambda: "contracted dimensions need to match, but first has size "
-                                                      f"{[a.shape[i] for i in over_a]} and second {[b.shape[j] for j in over_b]}")
+        require_equal(a.shape[i], b.shape[j], lambda i=i, j=j: (  # type: ignore[misc]
+            f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
+            f"{b.shape[j]} in dim {j}"))
     free_a = [i for i in range(a.ndim) if i not in over_a]
     free_b = [j for j in range(b.ndim) if j not in over_b]
     shared = product([a.shape[i] for i in over_a])
@@ -289,10 +291,10 @@ def _parse(equation: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]
     left, arrow, right = equation.partition("->")
     inputs = left.split(",")
     if len(inputs) != len(ranks):
-        more = "more" if len(inputs) > len(ranks) else "fewer"
-        raise RuntimeError(f"einsum(): {more} operands were expected in the equation than were provided"
-                           if more == "more" else "einsum(): fewer operands were provided than specified in the equation")
-    widest, parsed = 0, []
+        given = "fewer" if len(inputs) > len(ranks) else "more"
+        raise RuntimeError(f"einsum(): {given} operands were provided than specified in the equation")
+    widest = 0
+    parsed: list[list[str]] = []
     for subscripts, rank in zip(inputs, ranks, strict=True):
         head, dots, tail = subscripts.partition("...")
         if any(not c.isalpha() for c in head + tail):
@@ -300,7 +302,8 @@ def _parse(equation: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]
         width = rank - len(head) - len(tail)
         if width < 0 or (width and not dots):
             raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(head) + len(tail)}) does not "
-                               f"match the number of dimensions ({rank}) for operand {len(parsed)} and no ellipsis was given")
+                               f"match the number of dimensions ({rank}) for operand {len(parsed)} and no ellipsis was "
+                               "given")
         widest = max(widest, width)
         parsed.append([*head, *[str(k) for k in range(width - 1, -1, -1)], *tail])
     dims = [str(k) for k in range(widest - 1, -1, -1)]
@@ -338,7 +341,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
             s = t.x.shape[t.letters.index(letter)] if letter in t.letters else 1
             if not (isinstance(s, int) and s == 1):
                 require_equal(s, size, lambda letter=letter, s=s, size=size: (  # type: ignore[misc]
-                    f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has size {s} and {size}"))
+                    f"einsum(): operands do not broadcast with remapped shapes: subscript {letter} has sizes {s} and "
+                    f"{size}"))
     current = terms[0]
     for k, term in enumerate(terms[1:], 1):
         kept = set(result) | {c for later in terms[k + 1:] for c in later.letters}

@@ -26,7 +26,7 @@ from jitgrad.ops.library.core import (
 )
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 Unary = Callable[["Tensor"], "Tensor"]
 
@@ -180,8 +180,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     """input + weight * (end - input), computed from the nearer end."""
     d = input.dtype
     for name, x in (("end", end), ("weight", weight)):
-        if isinstance(x, AnyTensor) and x.dtype is not d:  # type: ignore[attr-defined]
-            raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")  # type: ignore[attr-defined]
+        if isinstance(x, AnyTensor) and x.dtype is not d:
+            raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")
     return apply("lerp", input, end, as_operand(weight, d))
 
 

@@ -28,7 +28,7 @@ from jitgrad.ops.library.core import (
 )
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 
 def compose(kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
@@ -98,7 +98,8 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
     _stream(generator)
     if size is None:
         low, high, size = 0, low, high
-    require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=", high)
+    require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=",
+            high)
     return _leaf(backend().draw("randint", size_list((size,)), dtype or int64, low=low, high=high), requires_grad)
 
 
@@ -124,7 +125,8 @@ def randn_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None,
 
 
 @library
-def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
+def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: dtype | None = None,
+                 device: Any = None) -> Tensor:
     """Integers in [low, high) of input's shape and dtype."""
     if high is None:
         low, high = 0, low

@@ -34,7 +34,7 @@ from jitgrad.ops.library.core import (
 from jitgrad.ops.library.shape import take_slice
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 Dims = int | Sequence[int] | None
 
@@ -104,8 +104,8 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype
     """The mean over dim. RuntimeError for integers without a floating dtype."""
     x = cast(require_tensor("mean", input), dtype) if dtype is not None else input
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
-                           f"dtype. Got: {word(x.dtype)}")
+        raise RuntimeError("mean(): could not infer output dtype. Input dtype must be either a floating point or "
+                           f"complex dtype. Got: {word(x.dtype)}")
     return apply("mean", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
@@ -327,7 +327,8 @@ def vector_norm(x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = Fa
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (the count of nonzeros). `ord` is static."""
     x = cast(x, dtype) if dtype is not None else x
     if not x.dtype.is_floating_point:
-        raise RuntimeError(f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {word(x.dtype)}")
+        raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
+                           + word(x.dtype))
     over, keep = axes(dim, x.ndim), bool(keepdim)
     p = float(ord)  # type: ignore[arg-type]
     size = apply("abs", x)
@@ -390,7 +391,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Te
 
 
 @library
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
+         append: Tensor | None = None) -> Tensor:
     """The n-th differences of neighbours along dim."""
     a = axis(dim, input.ndim)
     parts = [p for p in (prepend, input, append) if p is not None]

@@ -32,7 +32,7 @@ from jitgrad.ops.library.core import (
 )
 
 if TYPE_CHECKING:
-    from jitgrad.ops.tensorbase import TensorBase as Tensor
+    from jitgrad.eager.tensor import Tensor
 
 # --- the same elements in another shape ----------------------------------------------------------------------------
 
@@ -212,8 +212,8 @@ def expand(input: Tensor, sizes: Sequence[Any]) -> Tensor:
     s = input.shape
     lead = len(sizes) - len(s)
     if lead < 0:
-        raise RuntimeError(f"expand: the number of sizes provided ({len(sizes)}) must be greater or equal to the number "
-                           f"of dimensions in the tensor ({len(s)})")
+        raise RuntimeError(f"expand: the number of sizes provided ({len(sizes)}) must be greater or equal to the "
+                           f"number of dimensions in the tensor ({len(s)})")
     if any(_is_minus_one(d) for d in sizes[:lead]):
         raise RuntimeError("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0")
     return expand_to(input, (*sizes[:lead], *[s[i] if _is_minus_one(d) else d for i, d in enumerate(sizes[lead:])]))
