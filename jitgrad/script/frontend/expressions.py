@@ -337,15 +337,18 @@ def _conditional(context: Context, node: ast.IfExp) -> Any:
     return merge.branch(context, test, side(node.body, True), side(node.orelse, False))
 
 
-def narrow(context: Context, test: ast.expr, value: Any, outcome: bool) -> None:
-    """Use what a condition says: after `x is not None` a name that may be None holds its value."""
+def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: bool = True) -> None:
+    """Use what a condition says: after `x is not None` a name that may be None holds its value.
+
+    `direct`: the condition is this very test, not an `and` or `or` that it is part of.
+    """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        narrow(context, test.operand, value, not outcome)
+        narrow(context, test.operand, value, not outcome, direct)
         return
     if isinstance(test, ast.BoolOp):
         if isinstance(test.op, ast.And) == outcome:
             for part in test.values:
-                narrow(context, part, value, outcome)
+                narrow(context, part, value, outcome, False)
         return
     if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)
             and isinstance(test.ops[0], (ast.Is, ast.IsNot)) and isinstance(test.comparators[0], ast.Constant)
@@ -355,7 +358,7 @@ def narrow(context: Context, test: ast.expr, value: Any, outcome: bool) -> None:
     union = context.state.values.get(key)
     if isinstance(union, Union):
         is_none = isinstance(test.ops[0], ast.Is) == outcome
-        context.state.values[key] = None if is_none else tp.without(context, union, None)
+        context.state.values[key] = None if is_none else tp.without(context, union, None, not direct)
 
 
 def _named(context: Context, node: ast.NamedExpr) -> Any:

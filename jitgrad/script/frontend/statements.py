@@ -20,7 +20,7 @@ from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.frames import Frame
 from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.liveness import always_leaves, exits
-from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, type_word
 
 _RESULT = ("result",)
 
@@ -50,8 +50,18 @@ def run_function(context: Context, frame: Frame, node: Any) -> Any:
         return None
     result = values.pop(key)
     if flag is True:
-        return tp.without(context, result, UNBOUND)
-    return merge.branch(context, flag, lambda: tp.without(context, result, UNBOUND), lambda: None, frozenset())
+        return tp.without(context, result, UNBOUND, known=True)
+    flag, known = _returned(context, flag, result)
+    return merge.branch(context, flag, lambda: tp.without(context, result, UNBOUND, known), lambda: None, frozenset())
+
+
+def _returned(context: Context, flag: Number, result: Any) -> tuple[Number, bool]:
+    """A pending return as a condition: the presence of its result where that says it; else the flag."""
+    if isinstance(result, Union) and result.tag is None and result.statics == (UNBOUND,):
+        bound = numbers.negate(context, tp.is_static(context, result, UNBOUND))
+        assert isinstance(bound, Number)
+        return bound, False
+    return flag, True
 
 
 def run_block(context: Context, statements: Sequence[ast.stmt]) -> None:
@@ -99,12 +109,15 @@ def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: froze
     """Run `rest` where control has not left."""
     frame = context.frame
     flag = context.state.values.get((frame.id, "return"), False)
+    returned, known = flag is left, True
+    if returned:
+        left, known = _returned(context, left, context.state.values[(frame.id, _RESULT)])
 
     def gone() -> None:
-        if isinstance(flag, Number) and flag is left:
+        if returned:
             values = context.state.values
             values[(frame.id, "return")] = True
-            values[(frame.id, _RESULT)] = tp.without(context, values[(frame.id, _RESULT)], UNBOUND)
+            values[(frame.id, _RESULT)] = tp.without(context, values[(frame.id, _RESULT)], UNBOUND, known)
 
     merge.branch(context, left, gone, lambda: run_block(context, rest), live)
 

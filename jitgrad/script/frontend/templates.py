@@ -393,22 +393,26 @@ def is_static(context: Context, value: Union, which: Any) -> Any:
     return numbers.wrap(context, context.one("num.eq", value.tag, context.constant(index)))
 
 
-def payload(context: Context, value: Union) -> Any:
-    """The run-time value of a union that is known to hold it."""
+def payload(context: Context, value: Union, known: bool = False) -> Any:
+    """The run-time value of a union that is known to hold it.
+
+    `known`: an exit flag or a tag says so, not `opt.has` itself.
+    """
+    flags = {"known": True} if known or tagged(Either(value.statics, value.inner)) or len(value.leaves) > 1 else {}
     assert value.inner is not None
     inner_types = types(value.inner)
-    leaves = [v if isinstance(w, OptionalType) else context.one("opt.get", v)
+    leaves = [v if isinstance(w, OptionalType) else context.one("opt.get", v, **flags)
               for v, w in zip(value.leaves, inner_types, strict=True)]
     return rebuild(context, value.inner, iter(leaves))
 
 
-def without(context: Context, value: Any, which: Any) -> Any:
-    """A value known not to be its static alternative `which`."""
+def without(context: Context, value: Any, which: Any, known: bool = False) -> Any:
+    """A value known not to be its static alternative `which`; `known` as for `payload`."""
     if not isinstance(value, Union) or not any(same_static(s, which) for s in value.statics):
         return value
     rest = tuple(s for s in value.statics if not same_static(s, which))
     if not rest:
-        return payload(context, value)
+        return payload(context, value, known)
     if len(rest) == 1 and value.inner is None:
         return rest[0]
     narrowed = Either(rest, value.inner)

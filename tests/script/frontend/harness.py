@@ -20,6 +20,7 @@ from jitgrad.script.frontend.source import source_of
 from jitgrad.script.interpret import interpret
 from jitgrad.script.results import result_writer
 from jitgrad.script.sources import resolve
+from jitgrad.script.verify import verify
 
 
 def run_scripted(function: Any, args: tuple[Any, ...], optimistic: bool = True, script: Any = None) -> Any:
@@ -27,6 +28,7 @@ def run_scripted(function: Any, args: tuple[Any, ...], optimistic: bool = True, 
     import inspect
 
     script = script or build(function, args, {}, optimistic=optimistic)
+    verify(script.graph)
     bound = inspect.signature(function).bind(*args)
     bound.apply_defaults()
     params = dict(bound.arguments)

@@ -717,3 +717,243 @@ def unrolled_by_index(x):
     for i in range(3):
         x = fs[i](x)
     return x
+
+
+# --- objects -------------------------------------------------------------------------------------------------------
+
+
+class Counter:
+    """State that a script reads and writes."""
+
+    def __init__(self) -> None:
+        self.n = 3
+        self.rate = 0.5
+        self.flag = True
+        self.name = "counter"
+        self.weight = t(3)
+        self.parts = [t(3, seed=1), t(3, seed=2)]
+        self.table = {"a": 1.5, "b": t(3, seed=3)}
+        self.last = None
+
+    @property
+    def double(self):
+        return self.rate * 2
+
+    def scale(self, x, by=1.0):
+        return x * self.rate * by
+
+    def __call__(self, x):
+        return self.scale(x)
+
+
+counter = Counter()
+FACTOR = 0.25
+
+
+@program((t(3),))
+def global_objects(x):
+    y = counter(x) + counter.double + FACTOR
+    for p in counter.parts:
+        y = y + p
+    return y * counter.table["a"] + counter.table["b"] + counter.weight, counter.name
+
+
+@program((t(3), Counter()))
+def counts_calls(x, state):
+    state.n += 1
+    state.rate = state.rate * 0.5
+    return x * state.n, state.n
+
+
+@program((t(3), Counter(), 1.0), (t(3), Counter(), -1.0))
+def counts_in_branch(x, state, c):
+    if c > 0:
+        state.n += 2
+    print(state.n)
+    if c < 0:
+        raise ValueError("after the write")
+    return x
+
+
+@program((t(3), Counter(), 4))
+def counts_in_loop(x, state, n):
+    for _ in range(n):
+        state.n += 1
+    return state.n, x
+
+
+@program((t(3), Counter()))
+def rebinds_attribute(x, state):
+    state.last = x * 2
+    return state.last + 1
+
+
+@program((t(3), Counter()))
+def writes_attribute_tensor(x, state):
+    state.weight += x
+    state.weight[0] = 1.0
+    return state.weight.sum()
+
+
+@program((t(3), Counter()))
+def attribute_dispatch(x, state):
+    if state.flag and hasattr(state, "rate") and not hasattr(state, "missing"):
+        return getattr(state, "scale")(x, by=getattr(state, "missing", 2.0))
+    return x
+
+
+# --- more numbers and exits ----------------------------------------------------------------------------------------
+
+
+@program((5, 2.0), (-5, 2.0), (0, -1.5))
+def mixed_arithmetic(a, b):
+    return a + b, a * 2 - b, a // b, a % b, a < b, a == b, (a > 0) + 1, divmod(a, 3), -a ** 2
+
+
+@program((12, 10), (0, 255))
+def bits(a, b):
+    return a & b, a | b, a ^ b, a << 2, b >> 1, ~a
+
+
+@program((2 ** 40, 2 ** 40))
+def product_in_range(a, b):
+    return a // 1024 * (b // 1024)
+
+
+@program((3, -1))
+def negative_shift(a, b):
+    return a << b
+
+
+@program((True, False), (False, False))
+def booleans(a, b):
+    return a and b, a or b, a & b, a | b, not a, a + b, a == b, int(a), float(b)
+
+
+@program((2.5,), (-2.5,), (0.5,))
+def rounding(x):
+    return round(x), int(x), x // 1, math.floor(x), math.ceil(x), math.trunc(x)
+
+
+@program((float("inf"),), (float("nan"),))
+def int_of_infinity(x):
+    return int(x)
+
+
+@program((6, 4), (0, 0), (5, 9))
+def gcd(a, b):
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@program((20, 7), (20, 3), (1, 1))
+def primes(n, stop):
+    found = 0
+    k = 2
+    while k < n:
+        is_prime = True
+        for d in range(2, k):
+            if k % d == 0:
+                is_prime = False
+                break
+        if is_prime:
+            found += 1
+            if found == stop:
+                return k
+        k += 1
+    return -found
+
+
+@program((t(4), 5, 2), (t(4), 5, 9), (t(4), 0, 0))
+def return_tensor_in_loop(x, n, k):
+    for i in range(n):
+        x = x * 1.5
+        if i == k:
+            return x + 100
+        if x.sum() > 1e6:
+            break
+    return x
+
+
+@program((t(4), 5), (t(4), 0))
+def optional_in_loop(x, n):
+    best = None
+    for i in range(n):
+        y = (x * i).sum()
+        if best is None or y > best:
+            best = y
+    return best
+
+
+@program((5, 3), (2, 0))
+def continue_and_break(n, skip):
+    out = 0
+    i = 0
+    while True:
+        i += 1
+        if i > n:
+            break
+        if i == skip:
+            continue
+        out = out * 10 + i
+    return out
+
+
+@program((t(3), 3), (t(3), 0))
+def rebinding_in_both(x, n):
+    a, b = x, x + 1
+    for _ in range(n):
+        a, b = b, a * 0.5
+    return a, b
+
+
+@program((t(3), 3, True), (t(3), 3, False))
+def branch_in_loop(x, n, c):
+    for i in range(n):
+        if c:
+            x = x + i
+            c = False
+        else:
+            x = x * 2
+            c = bool(x.sum() > 0)
+    return x
+
+
+@program((t(2, 3), 2), (t(2, 3), 0))
+def static_unrolled_break(x, k):
+    for i, f in enumerate((pointwise.tanh, pointwise.sigmoid, pointwise.exp)):
+        if i == k:
+            break
+        x = f(x)
+    return x
+
+
+@program((t(3, 3),), (t(1, 1),))
+def gather_and_mask(x):
+    y = x.clone()
+    y[y < 0] = 0.0
+    rows = creation.arange(x.shape[0])
+    return y, x[rows, rows], x[..., -1], x[None], pointwise.tanh(x)[0, 0].item()
+
+
+@program((t(4, 6),), (t(4, 1),))
+def reshape_with_sizes(x):
+    n, m = x.shape
+    return x.reshape(n * m), x.reshape(m, -1).shape[1], x.view(-1, 1).expand(-1, 2), x.unsqueeze(0).squeeze(0)
+
+
+@program((t(3), t(3)), (t(3), t(1)), (t(1), t(3)))
+def broadcast(x, y):
+    return x + y, x * y.sum()
+
+
+@program((t(3), t(4)),)
+def broadcast_clash(x, y):
+    return x + y
+
+
+@program((t(3), 2.0),)
+def formatted(x, c):
+    print(f"{c:>8.2f}|{c!r}|{3}|{'a' + 'b'}", x.shape[0], (c, 1), [1, c])
+    return f"{3:02d}"
