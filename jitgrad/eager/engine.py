@@ -176,14 +176,14 @@ class _Pass:
         while heap:
             _, node = heappop(heap)
             cotangents = pending.pop(node)
+            if not everything:
+                if node in self.stops:  # the last to see this gradient: hooks come first, as in torch
+                    self._before(node, cotangents)
+                    self._collect(node, cotangents)
+                    continue
+                self._collect(node, cotangents)
             if node.hooks is not None or node.retained is not None:
                 self._before(node, cotangents)
-            if not everything:
-                for slot, value in enumerate(cotangents):
-                    if value is not None and (node, slot) in self.wanted:
-                        self.collected[(node, slot)] = value
-                if node in self.stops:
-                    continue
             edges = node.edges
             needs = tuple([e is not None and (everything or e[0] in useful) for e in edges])
             metas = node.metas
@@ -198,6 +198,12 @@ class _Pass:
             if not self.keep_graph:
                 node.release()
         self._finish()
+
+    def _collect(self, node: Node, cotangents: list[Any]) -> None:
+        for slot, value in enumerate(cotangents):
+            if value is not None and (node, slot) in self.wanted:
+                self.values.taken(value)
+                self.collected[(node, slot)] = value
 
     def _finish(self) -> None:
         leaves = self.leaves
@@ -225,7 +231,8 @@ class _Pass:
                 if not isinstance(result, Tensor):
                     raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
                 if result._data.shape != gradient._data.shape:
-                    raise RuntimeError("hook has changed the size of value")
+                    name = getattr(hook, "__name__", type(hook).__name__)
+                    raise RuntimeError(f"hook '{name}' has changed the size of value")
                 gradient = result
         return self.values.unwrap(gradient)
 

@@ -113,7 +113,7 @@ class FunctionCtx(Node):
                 raise TypeError(f"function {self.name()} returned a gradient of type {type(g).__name__} at position "
                                 f"{i + 1}, expected a Tensor or None")
             if meta is None:
-                raise RuntimeError(f"function {self.name()} returned a gradient different from None at position "
+                raise RuntimeError(f"function {self.name()} returned a gradient different than None at position "
                                    f"{i + 1}, but the corresponding forward input was not a Variable")
             if not _reducible(g._data.shape, meta.shape):
                 raise RuntimeError(f"Function {self.name()} returned an invalid gradient at index {i} - got "

@@ -96,7 +96,7 @@ def _keep_overwritten(target: Tensor, storage: Storage, last: Node) -> None:
 
 def _make_writable(array: np.ndarray[Any, Any]) -> None:
     """Unlock a view that NumPy made read-only although no two elements share memory (an `expand` that repeats none)."""
-    if any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
+    if array.size and any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(OVERLAP)
     try:
         array.flags.writeable = True

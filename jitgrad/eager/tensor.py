@@ -398,7 +398,7 @@ def _from_sequence(data: Any, d: dtype | None) -> Array:
         if any(isinstance(v, (float, np.floating)) for v in items):
             raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
         if any(not -(1 << 63) <= int(v) < 1 << 63 for v in items):
-            raise RuntimeError("Overflow when unpacking long long") from None
+            raise ValueError("Overflow when unpacking long long") from None
         raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
     return array.reshape(shape)
 

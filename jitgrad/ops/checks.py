@@ -50,7 +50,7 @@ class Checker:
         if a == b:
             return
         rank = max(len(a), len(b))
-        for axis in range(rank - min(len(a), len(b)), rank):
+        for axis in reversed(range(rank - min(len(a), len(b)), rank)):  # torch names the last one
             m, n = a[axis - rank + len(a)], b[axis - rank + len(b)]
             if m != n:
                 self.one_of(m, n, lambda m=m, n=n, axis=axis: (  # type: ignore[misc]

@@ -456,7 +456,7 @@ def hook_on_captured_gradient(t):
     y = x * 2
     y.register_hook(lambda g: g * 7)
     x.register_hook(lambda g: g * 3)
-    return [*t.autograd.grad((y * y).sum(), [x, y])]
+    return [*t.autograd.grad((y * y).sum(), [x, y], retain_graph=True), *t.autograd.grad((y * y).sum(), y)]
 
 
 @program
@@ -474,7 +474,7 @@ def wrong_hook(t):
     x = leaf(t, 2)
     y = x * 2
     y.register_hook(lambda g: g.sum())
-    return [error(lambda: y.sum().backward(), "hook has changed the size of value")]
+    return [error(lambda: y.sum().backward(), "hook '<lambda>' has changed the size of value")]
 
 
 @pytest.mark.skipif(torch is None, reason="torch is not installed")
@@ -533,7 +533,7 @@ def test_graph_dies_by_reference_counting():
     gc.disable()
     try:
         x = jt.tensor([1.0, 2.0]).requires_grad_()
-        y = (x.exp() * x).relu()
+        y = x.exp() * x
         z = y.view(2, 1).t()
         z[0] *= 2
         nodes = [weakref.ref(v.grad_fn) for v in (y, z)]
