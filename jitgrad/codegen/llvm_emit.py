@@ -176,26 +176,14 @@ def _div(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
     return xs[0] / xs[1]
 
 
-def _int_power(base: V, exponent: V) -> V:
-    """Wrapping integer power by squaring, all 63 bits of the exponent; negative exponents as torch: 0, 1 or -1."""
-    result = base.code.const(1, base.elem, base.lanes)
-    square, rest = base, exponent
-    for _ in range(min(BITS[base.elem], 64) if BITS[base.elem] < 64 else 64):
-        result = (rest & 1).ne(0).where(result * square, result)
-        square, rest = square * square, rest.lshr(1)
-    odd = (exponent & 1).ne(0)
-    one = base.code.const(1, base.elem, base.lanes)
-    negative = base.eq(1).where(one, base.eq(-1).where(odd.where(-one, one), 0))
-    return (exponent < 0).where(negative, result)
-
-
 def _pow(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
     if xs[0].is_float:
         return library("pow", xs)
-    if not s.is_signed:
-        a, b = (x.cast("zext", "i64") for x in xs)
-        return _int_power(a, b).cast("trunc", xs[0].elem)
-    return _int_power(xs[0], xs[1])
+    elem = xs[0].elem  # in int64: powers wrap alike
+    if elem != "i64":
+        xs = [x.cast("sext" if s.is_signed else "zext", "i64") for x in xs]
+    power = library("ipow", xs)
+    return power if elem == "i64" else power.cast("trunc", elem)
 
 
 def _sign(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
@@ -275,8 +263,7 @@ def _fma(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
 
 def library_symbol(name: str, elem: str, lanes: int) -> str:
     """The name of a math function of the run-time library: `jg_exp_v16f32`, `jg_exp_f64`."""
-    kind = "f32" if elem == "float" else "f64"
-    return f"jg_{name}_{kind}" if lanes == 1 else f"jg_{name}_v{lanes}{kind}"
+    return f"jg_{name}_{mangle(elem, lanes)}"
 
 
 #: functions short enough to stand in the kernel: in vectors they save the call and its spilled registers

@@ -68,7 +68,8 @@ class _Module:
         self.scalar(name, elem, arity)
 
     def scalar(self, name: str, elem: str, arity: int) -> None:
-        lanes = self.lanes[elem]
+        """The scalar form: one lane of the vector form."""
+        lanes = self.lanes["double" if elem == "i64" else elem]
         code, args = self.begin(self.symbol(name, elem, 1), elem, 1, arity)
         result = code.call(self.symbol(name, elem, lanes), elem, lanes, *[a.splat(lanes) for a in args])
         self.end(code, result.lane(0))
@@ -234,6 +235,32 @@ def _fmod(module: _Module) -> None:
     module.scalar("fmod", "double", 2)
 
 
+def _integer_power(module: _Module) -> None:
+    """Wrapping int64 powers by squaring; negative exponents give 0, 1 or -1, as torch does."""
+    lanes = module.lanes["double"]
+    kind = type_text("i64", lanes)
+    symbol = module.symbol("ipow", "i64", lanes)
+    code, (base, exponent) = module.begin(symbol, "i64", lanes, 2)
+    start = (exponent < 0).where(0, exponent)
+    one = code.const(1, "i64", lanes)
+    result, square, rest = (V(code, code.name(), "i64", lanes) for _ in range(3))
+    code.lines += ["  br label %loop", "loop:"]
+    hole = len(code.lines)
+    some = code.emit(f"call i64 @llvm.vector.reduce.or.v{lanes}i64({kind} {rest.name})", "i64", 1).ne(0)
+    code.declares[f"llvm.vector.reduce.or.v{lanes}i64"] = f"declare i64 @llvm.vector.reduce.or.v{lanes}i64({kind})"
+    code.lines += [f"  br i1 {some.name}, label %step, label %end", "step:"]
+    following = [(rest & 1).ne(0).where(result * square, result), square * square, rest.lshr(1)]
+    code.lines.append("  br label %loop")
+    code.lines[hole:hole] = [
+        f"  {phi.name} = phi {kind} [ {first.name}, %entry ], [ {then.name}, %step ]"
+        for phi, first, then in zip((result, square, rest), (one, base, start), following, strict=True)]
+    code.lines.append("end:")
+    odd = (exponent & 1).ne(0)
+    inverse = base.eq(1).where(one, base.eq(-1).where(odd.where(-one, one), 0))
+    module.end(code, (exponent < 0).where(inverse, result))
+    module.scalar("ipow", "i64", 2)
+
+
 def _half(module: _Module) -> None:
     """Conversions of float16 in integer arithmetic, which LLVM calls on machines without F16C (round to even).
 
@@ -280,6 +307,7 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
             module.through64(name, 1, lambda x: math64_special.erfinv(x, precise=False))
         else:
             module.through64(name, 2 if name in BINARY64 or name == "fmod" else 1)
+    _integer_power(module)
     _half(module)
     declares = [line for name, line in module.declares.items() if name not in module.defined]
     exports = tuple(n for n in module.defined if not n.endswith(("_large", "_large32", "_slow")))

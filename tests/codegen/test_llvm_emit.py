@@ -135,3 +135,16 @@ def test_integer_division_never_traps(name, d):
             np.testing.assert_array_equal(got, 0)
         elif name == "floor_divide" and d.is_signed:
             np.testing.assert_array_equal(got, -a if d.itemsize > 2 else (-a.astype(np.int64)).astype(d.np))
+
+
+@pytest.mark.parametrize("d", dtypes.INTEGERS, ids=lambda d: d.name)
+def test_integer_powers_wrap(d):
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9 if d.is_signed else 0, 10, 203).astype(d.np)
+    b = rng.integers(0, 90, 203).astype(d.np)
+    n, got = dim(Symbol()), np.empty(203, d.np)
+    kernel = Kernel((n,), (), (Operand(d, (1,)), Operand(d, (1,)), Operand(d, (1,), "out")), (),
+                    (Stmt("load", operand=0), Stmt("load", operand=1), Stmt("pow", (0, 1), d),
+                     Stmt("store", (2,), operand=2)))
+    run(kernel, (203,), (a, b, got))
+    np.testing.assert_array_equal(got, a**b)
