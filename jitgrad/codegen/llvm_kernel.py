@@ -162,7 +162,10 @@ class _Emitter(Nest):
         stmt = self.kernel.body[i]
         pointer = self.pointers[stmt.operand]
         elem = STORED[self.kernel.operands[stmt.operand].dtype.name]
-        for position, a in enumerate(stmt.args[stmt.op != "gather":]):
+        indices = stmt.args[stmt.op != "gather":]
+        if self.contiguous(stmt.operand) and any(self.plan.vector[a] for a in indices):  # one address per lane
+            pointer = self.offset(pointer, iota(self.code, "i64", self.plan.lanes), elem)
+        for position, a in enumerate(indices):
             offset = self.values[a]
             assert offset is not None
             stride = self.stride("b", i, position, stmt.strides[position])

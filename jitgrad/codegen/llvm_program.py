@@ -593,7 +593,7 @@ class ProgramPrinter:
         args = [self.one(v) for v in step.args]
         source = step.args[1] if node.op == "where" else step.args[0]
         assert isinstance(source.type, TensorType)
-        self.define(out, EMIT[node.op](args, source.type.dtype, d, 0))
+        self.define(out, EMIT[node.op](args, source.type.dtype, d, node.attrs.get("n", 0)))
 
     def load_scalar(self, step: LoadScalar) -> None:
         d = step.buffer.dtype

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING
 
 from jitgrad.codegen.llvm_emit import STORED
 from jitgrad.codegen.program import (
-    ArenaAllocate, Buffer, Column, Ref, SeqGet, SeqGrow, SeqLength, SeqPlace, SeqPut, SeqStart,
+    ArenaAllocate,
+    Buffer,
+    Column,
+    Ref,
+    SeqGet,
+    SeqGrow,
+    SeqLength,
+    SeqPlace,
+    SeqPut,
+    SeqStart,
 )
 from jitgrad.dims import product
 from jitgrad.kernels.values import V

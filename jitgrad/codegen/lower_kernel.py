@@ -201,7 +201,7 @@ class GroupBuilder:
         args = tuple(self.read(o, axes) for o in item.operands)
         if node.op in REDUCTIONS:
             return self.reduction(item, args[0], d)
-        return self.builder.add(Stmt(node.op, args, d))
+        return self.builder.add(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
 
     def read(self, operand: Operand, axes: Sequence[int]) -> int:
         found = self.values.get(operand.base)

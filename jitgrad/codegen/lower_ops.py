@@ -1,7 +1,7 @@
 """Nodes that are steps of their own: matrix products, joins, write-backs, scatters, and calls of the library.
 
 A join or write-back fills its result window by window, each window one copy kernel. `library` is for the rows that have no
-native form (sorting, running sums, polygamma, nonzero, random words, `sum_to` of undecidable sizes): native code calls
+native form (sorting, running sums, nonzero, random words, `sum_to` of undecidable sizes): native code calls
 back and NumPy runs the row on views of the buffers.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
 
 #: rows that run in Python on the buffers, because there is no native form of them
-LIBRARY = frozenset({"polygamma", "cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", "random.uniform",
+LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", "random.uniform",
                      "random.bits", "sum_to"})
 #: rows whose operands are read as memory, not by a kernel
 STORING = frozenset({"matmul", "reshape"}) | LIBRARY
