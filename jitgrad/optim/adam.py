@@ -8,6 +8,8 @@ import jitgrad
 from jitgrad import Tensor
 from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
 
+Betas = tuple[float | Tensor, float | Tensor]
+
 
 class Adam(Optimizer):
     """p <- p - lr * m / (sqrt(v) + eps), with m and v running means of the gradient and of its square.
@@ -32,7 +34,7 @@ class Adam(Optimizer):
         ValueError: a negative lr, eps or weight_decay, or betas outside of [0, 1).
     """
 
-    def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+    def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: Betas = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
                  maximize: bool = False, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None, decoupled_weight_decay: bool = False) -> None:
@@ -103,7 +105,7 @@ class AdamW(Adam):
     Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", ICLR 2019. Arguments as Adam's.
     """
 
-    def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+    def __init__(self, params: Params, lr: float | Tensor = 1e-3, betas: Betas = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  foreach: bool | None = None, capturable: bool = False, differentiable: bool = False,
                  fused: bool | None = None) -> None:
