@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from jitgrad.script.frontend.values import Storage
 from jitgrad.script.ir import Block, Graph, Node, Value, map_attr
 
 RESTARTS = 64
+STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
 
 
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -44,12 +46,17 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     bound.apply_defaults()
     decisions: set[Any] = set()
     log: list[str] = []
-    for _ in range(RESTARTS):
-        try:
-            return _evaluate(function, bound.arguments, decisions, log, optimistic)
-        except Restart as restart:
-            decisions.add(restart.decision)
-            log.append(restart.text)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, STACK))
+    try:
+        for _ in range(RESTARTS):
+            try:
+                return _evaluate(function, bound.arguments, decisions, log, optimistic)
+            except Restart as restart:
+                decisions.add(restart.decision)
+                log.append(restart.text)
+    finally:
+        sys.setrecursionlimit(limit)
     raise NotStatic("too many loops would have to be unrolled", source_of(function).span(source_of(function).node))
 
 

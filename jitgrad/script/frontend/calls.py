@@ -6,6 +6,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from jitgrad import dtypes
@@ -26,7 +27,7 @@ DUNDER: dict[str, Callable[..., Any]] = {
     "rshift": operator.rshift, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "eq": operator.eq, "ne": operator.ne, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
 }
-DEPTH = 200
+DEPTH = 64
 
 
 class Text:
@@ -233,7 +234,8 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
     from jitgrad.script.frontend.syntax import check_source
 
     if context.calls > DEPTH:
-        raise UnsupportedCall(f"the calls are more than {DEPTH} deep", context.span(),
+        place = context.span()
+        raise UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
                               hint="recursion must end by something that is known while compiling")
     if source.scope is None:
         check_source(source)

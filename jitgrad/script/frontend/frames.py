@@ -96,6 +96,6 @@ def _load_local(context: Context, frame: Frame, name: str, free: bool = False) -
 def _similar(name: str, frame: Frame, function: Any) -> str:
     import difflib
 
-    names = set(frame.scope.local) | set(getattr(function, "__globals__", ())) | set(dir(builtins))
-    close = difflib.get_close_matches(name, sorted(names), 1)
+    names = set(frame.scope.local) | set(getattr(function, "__globals__", ()))
+    close = difflib.get_close_matches(name, sorted(n for n in names if not n.startswith("_")), 1)
     return f"did you mean `{close[0]}`?" if close else ""

@@ -52,15 +52,16 @@ def _characters(file: str, line: int, column: int) -> int:
     return len(linecache.getline(file, line).encode()[:column].decode(errors="replace"))
 
 
-_cache: dict[CodeType, Source] = {}
+_cache: dict[tuple[str, CodeType], Source] = {}  # code objects of different files may compare equal
 
 
 def source_of(function: Callable[..., Any]) -> Source:
     """The source of a Python function. Raises SourceUnavailable."""
     code: CodeType = function.__code__  # type: ignore[attr-defined]
-    found = _cache.get(code)
+    key = code.co_filename, code
+    found = _cache.get(key)
     if found is None:
-        found = _cache[code] = _parse(code)
+        found = _cache[key] = _parse(code)
     return found
 
 

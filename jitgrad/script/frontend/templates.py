@@ -23,7 +23,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
 from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, tensor_word, type_word
 from jitgrad.script.ir import Value
 
 
@@ -61,7 +61,7 @@ class Tensor:
     alias: str = ""
 
     def __str__(self) -> str:
-        return f"a tensor {TensorType(self.dtype, self.dims)}"
+        return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def join(context: Context, a: Template, b: Template, widen: Widener) -> Template
         if a.dtype is not b.dtype:
             raise Clash(f"a tensor of dtype {a.dtype.name} and one of dtype {b.dtype.name}")
         if len(a.dims) != len(b.dims):
-            raise Clash(f"a tensor of {len(a.dims)} dimensions and one of {len(b.dims)}")
+            raise Clash(f"a tensor of rank {len(a.dims)} and one of rank {len(b.dims)}")
         return Tensor(a.dtype, tuple(widen.join(x, y) for x, y in zip(a.dims, b.dims, strict=True)),
                       a.history or b.history, a.alias or b.alias)
     kinds = _number_kind(a), _number_kind(b)

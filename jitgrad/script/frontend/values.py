@@ -20,7 +20,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.errors import NotStatic
 from jitgrad.ops.backend import SymNumber
 from jitgrad.ops.tensorbase import TensorBase
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type, short_name
 from jitgrad.script.frontend.context import Context, current
 from jitgrad.script.ir import Value
 
@@ -395,10 +395,17 @@ def is_dynamic(value: Any) -> bool:
     return False
 
 
+def tensor_word(type_: TensorType) -> str:
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    sizes = current().sizes
+    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
+    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
+
+
 def type_word(value: Any) -> str:
     """What a value is, in the user's words: `tensor f32[N, 3]`, `int`, `None`, `str`."""
     if isinstance(value, SymTensor):
-        return f"a tensor {value.type_}"
+        return f"a tensor {tensor_word(value.type_)}"
     if isinstance(value, Number):
         return {bool: "a bool", int: "an int", float: "a float"}.get(value.number_type, "a number")
     if value is None:
@@ -412,5 +419,9 @@ def type_word(value: Any) -> str:
         return "a list"
     if isinstance(value, SymDict):
         return "a dict"
+    if isinstance(value, Range):
+        return "a range"
+    if isinstance(value, (Function, Method)):
+        return "a function"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

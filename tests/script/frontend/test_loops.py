@@ -1,0 +1,46 @@
+"""The loop fixpoint is linear in the depth of a nest, and sizes settle."""
+
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+import pytest
+
+from jitgrad.eager.tensor import wrap
+from jitgrad.script.frontend import build as building
+from jitgrad.script.frontend import context as contexts
+
+
+def nest(depth: int, step: str) -> Any:
+    """f(x, n): `depth` loops around `step`."""
+    lines = ["def f(x, n):", "    total = 0"]
+    for d in range(depth):
+        lines.append("    " * (d + 1) + f"for i{d} in range(n):")
+    lines += ["    " * (depth + 1) + step, "    return x, total"]
+    program, file = "\n".join(lines) + "\n", f"nest_{depth}_{abs(hash(step))}.py"
+    linecache.cache[file] = (len(program), None, program.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {}
+    exec(compile(program, file, "exec"), scope)
+    return scope["f"]
+
+
+@pytest.mark.parametrize("step", ["total = total + 0.5", "x = x * 2.0", "total = (total + x.shape[0]) * 1.5"])
+def test_bodies_are_evaluated_linearly(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    made: list[contexts.Context] = []
+    original = contexts.Context.__init__
+
+    def remember(self: contexts.Context, *args: Any) -> None:
+        original(self, *args)
+        made.append(self)
+
+    monkeypatch.setattr(contexts.Context, "__init__", remember)
+    counts = []
+    for depth in range(1, 9):
+        made.clear()
+        building.build(nest(depth, step), (wrap(np.ones(3, np.float32)), 2), {})
+        counts.append(sum(c.bodies for c in made))
+    for depth, count in enumerate(counts, 1):
+        assert count <= 2 * depth * (depth + 1), counts
