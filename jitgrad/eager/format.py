@@ -15,7 +15,31 @@ from jitgrad import dtypes
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
 
-PRECISION, THRESHOLD, EDGE, COLUMNS = 4, 1000, 3, 80
+PRECISION, EDGE, COLUMNS = 4, 3, 80
+THRESHOLD: float = 1000
+SCIENTIFIC: bool | None = None  # None: as the values need
+
+_PROFILES = {"default": (4, 1000.0, 3, 80), "short": (2, 1000.0, 2, 80), "full": (4, math.inf, 3, 80)}
+
+
+def set_printoptions(precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+                     linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None) -> None:
+    """How tensors are printed: digits, elements before summarising, elements shown at an edge, columns, notation.
+
+    Args:
+        profile: "default", "short" or "full": a set of the first four.
+        sci_mode: True or False for scientific notation; None, each time, for torch's choice.
+    """
+    global PRECISION, THRESHOLD, EDGE, COLUMNS, SCIENTIFIC
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"profile must be one of {', '.join(_PROFILES)}, got `{profile}`")
+        PRECISION, THRESHOLD, EDGE, COLUMNS = _PROFILES[profile]
+    PRECISION = PRECISION if precision is None else precision
+    THRESHOLD = THRESHOLD if threshold is None else threshold
+    EDGE = EDGE if edgeitems is None else edgeitems
+    COLUMNS = COLUMNS if linewidth is None else linewidth
+    SCIENTIFIC = sci_mode
 
 
 class _Formatter:
@@ -38,11 +62,12 @@ class _Formatter:
         high, low = float(sizes.max()), float(sizes.min())
         self.as_int = bool((nonzero == np.ceil(nonzero)).all())
         if self.as_int:
-            self.scientific = high / low > 1000.0 or high > 1.0e8
+            self.scientific = high / low > 1000.0 or high > 1.0e8 if SCIENTIFIC is None else SCIENTIFIC
             digits = f".{PRECISION}e" if self.scientific else ".0f"
             self.width = max(len(format(v, digits)) for v in nonzero.tolist()) + (not self.scientific)
         else:
-            self.scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
+            wild = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
+            self.scientific = wild if SCIENTIFIC is None else SCIENTIFIC
             kind = "e" if self.scientific else "f"
             self.width = max(len(f"{v:.{PRECISION}{kind}}") for v in nonzero.tolist())
 

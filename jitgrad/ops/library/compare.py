@@ -63,7 +63,7 @@ def _bitwise(name: str, doc: str) -> Comparison:
     def fn(input: Tensor | Number, other: Tensor | Number) -> Tensor:
         d = result_dtype(input, other)
         if d.is_floating_point or (d is bool_ and "shift" in name):
-            raise RuntimeError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
+            raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
         return apply(name, as_operand(input, d), as_operand(other, d))
 
     fn.__name__ = fn.__qualname__ = name
@@ -82,7 +82,7 @@ bitwise_right_shift = _bitwise("bitwise_right_shift", "input >> other, keeping t
 def bitwise_not(input: Tensor) -> Tensor:
     """~input; logical for bools."""
     if require_tensor("bitwise_not", input).dtype.is_floating_point:
-        raise RuntimeError(f'"bitwise_not_cpu" not implemented for \'{word(input.dtype)}\'')
+        raise NotImplementedError(f'"bitwise_not_cpu" not implemented for \'{word(input.dtype)}\'')
     return apply("bitwise_not", input)
 
 

@@ -32,7 +32,7 @@ def _tensors(fn: str, tensors: Any) -> list[Any]:
         if not isinstance(x, AnyTensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
     if not tensors:
-        raise RuntimeError(f"{fn}(): expected a non-empty list of Tensors")
+        raise (ValueError if fn == "cat" else RuntimeError)(f"{fn}(): expected a non-empty list of Tensors")
     return list(tensors)
 
 

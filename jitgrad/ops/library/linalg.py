@@ -29,7 +29,7 @@ def _same_dtype(a: Any, b: Any) -> None:
     if a.dtype is not b.dtype:
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_c(a)} != {_c(b)}")
     if a.dtype is bool_:
-        raise RuntimeError('"addmm_impl_cpu_" not implemented for \'Bool\'')
+        raise NotImplementedError('"addmm_impl_cpu_" not implemented for \'Bool\'')
 
 
 def _c(x: Any) -> str:

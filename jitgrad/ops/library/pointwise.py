@@ -209,7 +209,7 @@ def _unary(name: str, doc: str) -> Unary:
     """A function that keeps the dtype; bools are refused as torch does."""
     def fn(input: Tensor) -> Tensor:
         if require_tensor(name, input).dtype is bool_:
-            raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
+            raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
         return backend().apply(OPS[name], (input,), {})
 
     fn.__name__ = fn.__qualname__ = name
@@ -275,11 +275,11 @@ def square(input: Tensor) -> Tensor:
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest integer, halves to even; or to a number of decimal places."""
     if require_tensor("round", input).dtype is bool_:
-        raise RuntimeError('"round_cpu" not implemented for \'Bool\'')
+        raise NotImplementedError('"round_cpu" not implemented for \'Bool\'')
     if decimals == 0:
         return apply("round", input)
     if not input.dtype.is_floating_point:
-        raise RuntimeError(f'"round_cpu" not implemented for \'{word(input.dtype)}\'')
+        raise NotImplementedError(f'"round_cpu" not implemented for \'{word(input.dtype)}\'')
     scale = as_operand(10.0 ** (decimals if decimals > 0 else -decimals), input.dtype)
     up, down = ("mul", "div") if decimals > 0 else ("div", "mul")
     return apply(down, apply("round", apply(up, input, scale)), scale)
@@ -433,7 +433,7 @@ def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numbe
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     d = result_dtype(x, *bounds)
     if d is bool_:
-        raise RuntimeError('"clamp_scalar_cpu" not implemented for \'Bool\'')
+        raise NotImplementedError('"clamp_scalar_cpu" not implemented for \'Bool\'')
     x = cast(x, d)
     if max is None:
         return apply("clamp_min", x, as_operand(min, d))

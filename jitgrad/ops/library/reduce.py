@@ -250,7 +250,7 @@ def min(input: Tensor, *args: Any, dim: int | None = None, keepdim: bool = False
 
 def _arg(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
     if require_tensor(name, x).dtype is bool_:
-        raise RuntimeError(f'"{name}_cpu" not implemented for \'Bool\'')
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
     if x.ndim == 0:
         return backend().lift(0, int64)
     if dim is not None:

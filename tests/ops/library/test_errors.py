@@ -1,0 +1,43 @@
+"""Wrong calls: the exceptions are of torch's types."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+import jitgrad
+import jitgrad.nn.functional
+from tests.ops.library.test_values import evaluate, torch
+
+#: expressions that raise in both libraries
+WRONG = """
+b - c; 1 - b; -b; x @ x; x.mm(v); t.bmm(x, x); t.dot(x, v); v @ m[:3]; i.mean(); b.mean(); x.view(5); x.view(-1, 5)
+x.view(-1, -1); x.reshape(5, -1); i ** -1; x.sum(2); x.sum((0, 0)); x.squeeze(3); x.transpose(0, 2); x.flatten(1, 0)
+a3.t(); v.mT; x.expand(4, 4); x.split(0); x.split([1, 1]); x.chunk(0); x.narrow(0, 2, 2); x.select(0, 3)
+t.stack([x, v]); t.cat([x, s]); t.cat([]); t.topk(x, 5); t.zeros(-1); t.arange(0, 3, -1); t.clamp(x); x.item()
+bool(x); bool(x[:0]); len(s); x.fill_(v); x.masked_fill(i, 1.0); x[:0].max(); x[:0].max(0); x[:0].argmax()
+x.gather(1, v.long()); x.gather(1, g + 9); x.scatter(1, g + 9, 1.0); t.index_select(x, 0, g); i.std(); b.argmax()
+x.add_(a3); v.add_(x); i.add_(x); i.div_(2); i.mul_(1.5); t.isclose(x, i); t.linspace(0, 1, -1); t.addmm(v, x, i)
+t.softmax(x, 5); x.diagonal(0, 1, 1); t.flip(x, [0, 0]); t.sigmoid(3); t.zeros(2).requires_grad_().add_(1)
+t.einsum('ij,jk', x); t.einsum('ij,jk->il', x, m); x + 'a'; x.permute(0); x.permute(0, 0)
+F.cross_entropy(x, t.tensor([0, 1, 9])); F.gelu(x, approximate='no'); F.dropout(x, 1.5); t.tensor([[1], [1, 2]])
+v.unflatten(0, (3, 2)); x == v[:3]; t.where(x, x, y); i & x; F.pad(x, (1,)); F.layer_norm(x, (3,)); i.diff(dim=5)
+x.sum(7); x.roll((1, 2), 0)
+"""
+CASES = [e.strip() for line in WRONG.strip().splitlines() for e in line.split(";") if e.strip()]
+
+
+def caught(expression: str, module: Any) -> Exception:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(Exception) as info:  # noqa: PT011  (the type is what the test compares)
+            evaluate(expression, module, False)
+    return info.value
+
+
+@pytest.mark.parametrize("expression", CASES)
+def test_same_type(expression: str) -> None:
+    theirs, ours = caught(expression, torch), caught(expression, jitgrad)
+    assert isinstance(ours, type(theirs)), (type(ours), ours, type(theirs), theirs)
