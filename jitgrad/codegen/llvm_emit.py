@@ -36,7 +36,7 @@ def narrow(value: V, d: dtype) -> V:
 
 
 def convert(value: V, source: dtype, target: dtype) -> V:
-    """`value` of dtype `source` as `target`: floats to ints truncate (saturating, NaN gives 0), ints wrap."""
+    """`value` of dtype `source` as `target`: floats to ints truncate, ints wrap."""
     if source is target:
         return value
     if target is dtypes.bool_:
@@ -76,11 +76,19 @@ def _round_to_odd(value: V) -> V:
 
 
 def _float_to_int(value: V, target: dtype) -> V:
-    """Through int64 or int32 with wrap-around for narrower types, as NumPy and torch do on x86."""
+    """Towards zero; narrower types through int32 with wrap-around.
+
+    What does not fit, NaN too, becomes what the machine's own instruction gives, so that results are NumPy's: the
+    lowest integer on x86, elsewhere the nearest one or 0.
+    """
+    from jitgrad.codegen.engine import host
+
     elem = COMPUTED[target.name]
     wide = "i64" if target is dtypes.int64 else "i32"
     name = f"llvm.fptosi.sat.{mangle(wide, value.lanes)}.{mangle(value.elem, value.lanes)}"
     result = value.code.call(name, wide, value.lanes, value)
+    if host().triple.startswith(("x86", "i686", "amd64")):
+        result = (value < 2.0 ** (BITS[wide] - 1)).where(result, -(1 << (BITS[wide] - 1)))
     return result if wide == elem else result.cast("trunc", elem)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
+from jitgrad.codegen import engine
 from jitgrad.codegen.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.dims import Symbol, dim
@@ -89,6 +90,19 @@ def test_cast(source, target):
     n, got = dim(Symbol()), np.empty(len(x), target.np)
     kernel = Kernel((n,), (), (Operand(source, (1,)), Operand(target, (1,), "out")), (),
                     (Stmt("load", operand=0, dtype=source), Stmt("cast", (0,), target), Stmt("store", (1,), operand=1)))
+    run(kernel, (len(x),), (x, got))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, x.astype(target.np))
+
+
+@pytest.mark.skipif(not engine.host().triple.startswith("x86"), reason="what does not fit depends on the machine")
+@pytest.mark.parametrize("source", [f for f in dtypes.FLOATS if f is not dtypes.float16], ids=lambda d: d.name)
+@pytest.mark.parametrize("target", [dtypes.int32, dtypes.int64], ids=lambda d: d.name)
+def test_what_does_not_fit_an_integer_becomes_the_lowest(source, target):
+    x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 2.0**31, -(2.0**31), 2.0**63, -(2.0**63)] * 4, source.np)
+    n, got = dim(Symbol()), np.empty(len(x), target.np)
+    kernel = Kernel((n,), (), (Operand(source, (1,)), Operand(target, (1,), "out")), (),
+                    (Stmt("load", operand=0), Stmt("cast", (0,), target), Stmt("store", (1,), operand=1)))
     run(kernel, (len(x),), (x, got))
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(got, x.astype(target.np))
