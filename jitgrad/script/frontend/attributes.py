@@ -9,8 +9,17 @@ from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCa
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import calls, merge
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import (Function, Method, Number, Range, SymDict, SymList, SymTensor, Union,
-                                            type_word)
+from jitgrad.script.frontend.values import (
+    Function,
+    Method,
+    Number,
+    Range,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+    type_word,
+)
 
 _GRADIENT = {"backward": "`.backward()` inside a script", "grad": "`.grad` inside a script",
              "grad_fn": "`.grad_fn` inside a script", "register_hook": "a hook on a tensor of a script"}
@@ -49,7 +58,7 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         raise NonDifferentiable(_GRADIENT[name] + " is not supported yet", context.span(),
                                 hint="return the loss and differentiate outside the script")
     if name == "data":
-        return getattr(obj, "detach")()
+        return obj.detach()
     if name == "is_cuda":
         return False
     if not hasattr(type(obj), name):

@@ -60,7 +60,7 @@ class SymbolicBackend:
         from jitgrad.script.graph_namespace import GraphNamespace
 
         assert op.compose is not None
-        F = GraphNamespace(self.context.builder)  # noqa: N806
+        F = GraphNamespace(self.context.builder)
         result = op.compose(F, *[F.wrap(v) for v in values], **attrs)
         if isinstance(result, tuple):
             return tuple([heap.new_tensor(self.context, r.value) for r in result])
@@ -150,7 +150,7 @@ class SymbolicBackend:
             return self._words("random.bits", sizes, None, 1)
         from jitgrad.ops.library import random
 
-        return random.compose(kind, shape, d, **params)  # type: ignore[attr-defined]
+        return random.compose(kind, shape, d, **params)
 
     def _words(self, op: str, shape: tuple[Size, ...], d: dtype | None, per_element: int) -> SymTensor:
         """Draw from the stream, which advances by a block for every four words."""

@@ -88,7 +88,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         if context.sizes.changed:
             _canonicalise(context, graph)
         return sig.ScriptGraph(
-            graph, context.inputs.sources, input_types, list(context.inputs.guards.values()), context.sizes.guards, tree,
+            graph, context.inputs.sources, input_types, list(context.inputs.guards.values()), context.sizes.guards,
+            tree,
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if v.id in context.builder.history),
             stores=stores, functions=[function, *context.functions], log=[*log, *context.log])
@@ -107,7 +108,7 @@ def _written(context: Context, results: Results) -> dict[int, int]:
 
 def _bind_inputs(context: Context, graph: Graph) -> None:
     """The graph's block binds the symbols of its inputs."""
-    seen = {}
+    seen: dict[Any, None] = {}
     for v in graph.inputs:
         if isinstance(v.type, TensorType):
             for d in v.type.dims:

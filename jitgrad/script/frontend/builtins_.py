@@ -18,8 +18,18 @@ from jitgrad.script.frontend import iteration as it
 from jitgrad.script.frontend.attributes import getattribute, has_attribute, setattribute
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.printing import print_
-from jitgrad.script.frontend.values import (Function, Method, Number, Range, SymDict, SymList, SymTensor, Union,
-                                            is_dynamic, type_word)
+from jitgrad.script.frontend.values import (
+    Function,
+    Method,
+    Number,
+    Range,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+    is_dynamic,
+    type_word,
+)
 
 Args = tuple[Any, ...]
 Handler = Callable[[Context, Args, dict[str, Any]], Any]
@@ -45,7 +55,7 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     for a in args:
         if isinstance(a, SymTensor):
             a = calls.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
-        if isinstance(a, Number) and a.number_type is float or isinstance(a, float):
+        if (isinstance(a, Number) and a.number_type is float) or isinstance(a, float):
             raise merge.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
         given.append(a)
     if not any(isinstance(a, Number) for a in given):
@@ -171,11 +181,11 @@ def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) == 2:
         return calls.Super(args[0], args[1])
     frame = context.frame
-    function = frame.function
+    function: Any = frame.function
     code = getattr(function, "__code__", None)
     if code is None or "__class__" not in code.co_freevars:
         raise UnsupportedCall("`super()` outside a method", context.span())
-    owner = function.__closure__[code.co_freevars.index("__class__")].cell_contents  # type: ignore[union-attr]
+    owner = function.__closure__[code.co_freevars.index("__class__")].cell_contents
     return calls.Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
 
 
@@ -225,7 +235,7 @@ def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @_handles(round)
 def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
-    value = args[0]
+    value: Any = args[0]
     if isinstance(value, SymTensor):
         return calls.guarded(context, lambda: value.round() if digits is None else value.round(decimals=digits))
     return numbers.round_(context, value, digits)
@@ -385,8 +395,8 @@ def _refused(name: str) -> Handler:
     return handler
 
 
-for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "next", "__import__", "breakpoint",
-              "delattr", "set", "frozenset", "filter", "memoryview", "bytearray", "object"):
+for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "next", "__import__",
+              "breakpoint", "delattr", "set", "frozenset", "filter", "memoryview", "bytearray", "object"):
     HANDLERS[getattr(builtins, _name)] = _refused(_name)
 
 

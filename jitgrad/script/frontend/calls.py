@@ -7,7 +7,7 @@ import operator
 import types
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from jitgrad import dtypes
 from jitgrad.errors import JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
@@ -16,8 +16,18 @@ from jitgrad.script.frontend import merge
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.frames import Frame
 from jitgrad.script.frontend.source import source_of
-from jitgrad.script.frontend.values import (Function, Method, Number, Range, SymDict, SymList, SymTensor, Union,
-                                            is_dynamic, type_word)
+from jitgrad.script.frontend.values import (
+    Function,
+    Method,
+    Number,
+    Range,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+    is_dynamic,
+    type_word,
+)
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis))
 DUNDER: dict[str, Callable[..., Any]] = {
@@ -129,7 +139,7 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if isinstance(fn, (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType,
                        types.WrapperDescriptorType)):
         return _builtin(context, fn, args, kwargs)
-    method = getattr(type(fn), "__call__", None)
+    method = getattr(type(fn), "__call__", None)  # noqa: B004  (the attribute itself is wanted)
     if isinstance(method, types.FunctionType):
         return call(context, method, (fn, *args), kwargs)
     if method is not None and hasattr(method, "eager"):
@@ -146,7 +156,7 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
 
 def argument(context: Context, value: Any) -> Any:
     """A value as the library takes it: lists as Python lists, unions as what they hold."""
-    if isinstance(value, (SymTensor, Number)) or isinstance(value, PLAIN):
+    if isinstance(value, (SymTensor, Number, *PLAIN)):
         return value
     if isinstance(value, SymList):
         return [argument(context, v) for v in context_items(context, value)]
@@ -391,7 +401,7 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
             return merge.switch(context, obj, lambda v: getitem(context, v, index))
     if isinstance(obj, SymTensor):
         given = argument(context, index)
-        return guarded(context, lambda: obj[given])
+        return guarded(context, lambda: operator.getitem(cast("Any", obj), given))
     if isinstance(obj, SymDict):
         items = dict_of(context, obj)
         key = static(context, index, "a dict key")
@@ -414,7 +424,7 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     """`obj[index] = value`."""
     if isinstance(obj, SymTensor):
         given, source = argument(context, index), argument(context, value)
-        guarded(context, lambda: operator.setitem(obj, given, source))
+        guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
         return
     if isinstance(obj, SymDict):
         if obj.source is not None:
@@ -458,6 +468,6 @@ def text_of(context: Context, text: Text) -> Any:
     """A string where every part is known, else the Text."""
     if any(not isinstance(p, str) and (is_dynamic(p[0]) or isinstance(p[0], Text)) for p in text.parts):
         return text
-    convert = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
+    convert: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
     return guarded(context, lambda: "".join(
         p if isinstance(p, str) else format(convert[p[1]](p[0]), p[2]) for p in text.parts))

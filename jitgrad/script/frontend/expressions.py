@@ -8,12 +8,21 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, frames, merge, numbers
+from jitgrad.script.frontend import calls, frames, heap, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.attributes import getattribute
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import (Function, Number, Range, SymDict, SymList, SymTensor, Union, is_dynamic,
-                                            type_word)
+from jitgrad.script.frontend.values import (
+    Function,
+    Number,
+    Range,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+    is_dynamic,
+    type_word,
+)
 
 BINARY: dict[type[ast.AST], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -216,7 +225,7 @@ def _is(context: Context, a: Any, b: Any) -> Any:
                 test.maybe = (value, other)
             return test
     if isinstance(a, SymTensor) and isinstance(b, SymTensor):
-        return merge.heap.same_reference(a, b)
+        return heap.same_reference(a, b)
     if isinstance(a, bool) and isinstance(b, Number) and b.number_type is bool:
         a, b = b, a
     if isinstance(a, Number) and a.number_type is bool and isinstance(b, bool):
@@ -253,7 +262,7 @@ def truth(context: Context, value: Any) -> Any:
         return bool(calls.dict_of(context, value))
     if isinstance(value, Range):
         return truth(context, calls.length(context, value))
-    if isinstance(value, tuple) or isinstance(value, calls.PLAIN):
+    if isinstance(value, (tuple, *calls.PLAIN)):
         return bool(value)
     for name in ("__bool__", "__len__"):
         method = getattr(type(value), name, None)

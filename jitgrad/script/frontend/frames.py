@@ -63,17 +63,17 @@ def load(context: Context, frame: Frame, name: str) -> Any:
         if name in outer.scope.local:
             return _load_local(context, outer, name, free=True)
         frame, outer = outer, outer.outer
-    function = frame.function
+    function: Any = frame.function
     if function is not None:
-        code = function.__code__  # type: ignore[attr-defined]
+        code = function.__code__
         if name in code.co_freevars:
             index = code.co_freevars.index(name)
             try:
-                value = function.__closure__[index].cell_contents  # type: ignore[attr-defined]
+                value = function.__closure__[index].cell_contents
             except ValueError:
                 raise UnresolvedName(f"`{name}` is not assigned in the enclosing function", context.span()) from None
-            return context.inputs.read(value, Cell(function, index), ("cell", id(function.__closure__[index])))  # type: ignore[attr-defined]
-        namespace = function.__globals__  # type: ignore[attr-defined]
+            return context.inputs.read(value, Cell(function, index), ("cell", id(function.__closure__[index])))
+        namespace = function.__globals__
         if name in namespace:
             return context.inputs.read_global(namespace[name], Global(function, name))
     if hasattr(builtins, name):
@@ -83,7 +83,7 @@ def load(context: Context, frame: Frame, name: str) -> Any:
 
 def _load_local(context: Context, frame: Frame, name: str, free: bool = False) -> Any:
     value = context.state.values.get((frame.id, name), UNBOUND)
-    if value is UNBOUND or isinstance(value, Union) and UNBOUND in value.statics:
+    if value is UNBOUND or (isinstance(value, Union) and UNBOUND in value.statics):
         from jitgrad.script.frontend.merge import bound
 
         text = (f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"

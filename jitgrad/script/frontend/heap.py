@@ -1,4 +1,4 @@
-"""Tensors as references: reading applies the view path, writing rebuilds the storage, commits reach the caller's memory."""
+"""Tensors as references: reading applies the view path, writing rebuilds the storage, commits reach the caller."""
 
 from __future__ import annotations
 

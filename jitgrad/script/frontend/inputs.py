@@ -221,7 +221,7 @@ class Inputs:
     # --- attributes ------------------------------------------------------------------------------------------------
 
     def attribute(self, obj: Any, name: str) -> Any:
-        """`obj.name` for a real object, by path; properties and methods are not looked at. Raises UnresolvedAttribute."""
+        """`obj.name` for a real object, by path, properties and methods aside. Raises UnresolvedAttribute."""
         slot = ("attr", id(obj), name)
         values = self.context.state.values
         if slot in values:
@@ -263,8 +263,8 @@ class Inputs:
         context = self.context
         source = self.source(obj)
         if source is None:
-            raise UnsupportedCall(f"assignment to `{name}` of a `{type(obj).__name__}` that the script cannot reach again",
-                                  context.span(), hint="assign attributes only of arguments, globals and closures")
+            raise UnsupportedCall(f"assignment to `{name}` of a `{type(obj).__name__}` that the script cannot reach "
+                                  "again", context.span(), hint="assign attributes only of arguments, globals and closures")
         slot, path = ("attr", id(obj), name), sig.Attr(source, name)
         self._write_slot(slot, path, value, getattr(obj, name, None))
 
@@ -276,8 +276,8 @@ class Inputs:
                 raise Restart(slot, f"`{_name(path)}` is written, so it is read at run time")
             if slot not in self._slots:
                 if type(before) is not kind:
-                    raise UnsupportedCall(f"`{_name(path)}` was a {type(before).__name__} and becomes a {kind.__name__}",
-                                          context.span(), hint="keep one type of number in an attribute")
+                    raise UnsupportedCall(f"`{_name(path)}` was a {type(before).__name__} and becomes a "
+                                          f"{kind.__name__}", context.span(), hint="keep one type of number in an attribute")
                 context.decisions.add(slot)
                 self.guard(path, "type", kind)
                 self._number(before, path, _name(path))

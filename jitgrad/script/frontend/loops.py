@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
-from jitgrad.script.frontend import merge, numbers
+from jitgrad.script.frontend import heap, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
 from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymTensor, type_word
@@ -127,8 +127,8 @@ class Head:
             if key not in self.entry.values and not self._known_outside(key):
                 continue
             before = merge.fetch(context, self.entry, key)
-            if before is value or isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
-                    merge.heap.same_reference(before, value)):
+            if before is value or (isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
+                    heap.same_reference(before, value))):
                 continue
             if variable and key[1] in ("return", "break", ("result",)):
                 self.exits.add(key)
@@ -142,7 +142,7 @@ class Head:
             if value is head.values.get(key) and key not in self.exits:
                 continue
             begun = head.values.get(key)
-            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and merge.heap.same_reference(begun, value):
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):
                 continue
             joined = self._join(key, t, merge.fetch(context, self.entry, key), value, end)
             if joined != t:
@@ -156,7 +156,7 @@ class Head:
         for key in list(self.templates):
             begun, value = head.values.get(key), end.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and not begun.path and (
-                    merge.heap.same_reference(begun, value)) and (
+                    heap.same_reference(begun, value)) and (
                     head.values.get(begun.storage) is not end.values.get(begun.storage)):
                 self.kept.add(key)
                 del self.templates[key]
@@ -185,7 +185,7 @@ class Head:
         except tp.Clash as clash:
             raise self._clash(key, before, value, end, str(clash)) from None
         if isinstance(joined, tp.Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
-                not joined.alias) and not merge.heap.same_reference(before, value) and _shared(context, self.entry, key,
+                not joined.alias) and not heap.same_reference(before, value) and _shared(context, self.entry, key,
                                                                                               before):
             joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
                                "before the first iteration it is a tensor that something else refers to")

@@ -138,7 +138,7 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
             merged.values[key] = a
             continue
-        if a is True and b is False or a is False and b is True:
+        if (a is True and b is False) or (a is False and b is True):
             number = numbers.wrap(context, condition)
             merged.values[key] = number if a else numbers.negate(context, number)
             continue

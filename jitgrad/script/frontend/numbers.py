@@ -168,7 +168,7 @@ def _known(context: Context, op: str, a: Any, b: Any) -> bool | None:
         difference = m - n
         if isinstance(difference, int):
             return bool(_PYTHON[op](difference, 0))
-        if op in ("eq", "ne") and (n == 1 and is_not_one(m) or m == 1 and is_not_one(n)):
+        if op in ("eq", "ne") and ((n == 1 and is_not_one(m)) or (m == 1 and is_not_one(n))):
             return op == "ne"
         sizes = context.sizes
         if sizes.at_least(difference, 1):

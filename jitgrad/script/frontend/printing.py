@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -12,6 +12,7 @@ from jitgrad.script.frontend.values import Number, SymDict, SymList, SymTensor, 
 from jitgrad.script.ir import Value
 
 Template = tuple[Any, ...]
+_CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
 
 
 def template_of(context: Context, parts: Sequence[Any]) -> tuple[Template, list[Value]]:
@@ -34,8 +35,7 @@ def template_of(context: Context, parts: Sequence[Any]) -> tuple[Template, list[
         elif is_dynamic(value):
             raise UnsupportedCall(f"text of {type_word(value)}", context.span(), hint="print its parts")
         else:
-            convert = {"": lambda v: v, "s": str, "r": repr, "a": ascii}[conversion]
-            template.append(calls.guarded(context, lambda: format(convert(value), spec)))
+            template.append(calls.guarded(context, lambda: format(_CONVERT[conversion](value), spec)))
 
     def _container(value: Any) -> None:
         items = calls.items_of(context, value)

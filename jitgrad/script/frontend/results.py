@@ -9,8 +9,17 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import calls, heap
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import (Function, Method, Number, SymDict, SymList, SymTensor, Union, is_dynamic,
-                                            type_word)
+from jitgrad.script.frontend.values import (
+    Function,
+    Method,
+    Number,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+    is_dynamic,
+    type_word,
+)
 from jitgrad.script.ir import Value, attr_symbols
 
 

@@ -57,7 +57,7 @@ _cache: dict[tuple[str, CodeType], Source] = {}  # code objects of different fil
 
 def source_of(function: Callable[..., Any]) -> Source:
     """The source of a Python function. Raises SourceUnavailable."""
-    code: CodeType = function.__code__  # type: ignore[attr-defined]
+    code: CodeType = function.__code__
     key = code.co_filename, code
     found = _cache.get(key)
     if found is None:
@@ -76,7 +76,8 @@ def _parse(code: CodeType) -> Source:
             hint="define the function in a file (a module, a script or a notebook cell); functions typed into a bare "
                  "interpreter or made by `exec` have no source")
     if code.co_name == "<lambda>":
-        node, first = _find_lambda(code, lines), 0
+        node: Any = _find_lambda(code, lines)
+        first = 0
         text_ascii = all(line.isascii() for line in lines)
     else:
         block = inspect.getblock(lines[code.co_firstlineno - 1:])

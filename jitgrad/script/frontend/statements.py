@@ -69,13 +69,13 @@ def run_block(context: Context, statements: Sequence[ast.stmt]) -> None:
     for i, s in enumerate(statements):
         rest = statements[i + 1:]
         context.node = s
-        handler = HANDLERS.get(type(s))
-        if handler is None:
-            raise UnsupportedSyntax(f"`{type(s).__name__.lower()}` statement", context.span())
         if isinstance(s, ast.If):
             if _if(context, s, rest):
                 return
         else:
+            handler = HANDLERS.get(type(s))
+            if handler is None:
+                raise UnsupportedSyntax(f"`{type(s).__name__.lower()}` statement", context.span())
             handler(context, s)
         left = pending(context)
         if left is True:
@@ -131,11 +131,12 @@ def _if(context: Context, s: ast.If, rest: Sequence[ast.stmt]) -> bool:
     if not isinstance(test, Number):
         run_block(context, s.body if test else s.orelse)
         return False
-    then, other, last, consumed = list(s.body), list(s.orelse), s, False
+    then, other, consumed = list(s.body), list(s.orelse), False
+    last: ast.stmt = s
     if rest and always_leaves(s.body):
-        other, last, consumed = other + list(rest), rest[-1], True
+        other, last, consumed = [*other, *rest], rest[-1], True
     elif rest and s.orelse and always_leaves(s.orelse):
-        then, last, consumed = then + list(rest), rest[-1], True
+        then, last, consumed = [*then, *rest], rest[-1], True
 
     def side(statements: list[ast.stmt], outcome: bool) -> Callable[[], None]:
         def run() -> None:
@@ -232,8 +233,8 @@ def _for(context: Context, s: ast.For) -> None:
         _finish(context, s, loop)
     else:
         if ("unroll", place) in context.decisions:
-            raise NotStatic("this loop must be unrolled, because its counter is an index into separate objects, but its "
-                            "length is known only at run time", context.span(s),
+            raise NotStatic("this loop must be unrolled, because its counter is an index into separate objects, but "
+                            "its length is known only at run time", context.span(s),
                             hint="loop over the objects themselves")
         _counted(context, s, iterable, loop)
         _finish(context, s, loop)
@@ -344,8 +345,8 @@ def require_trip(context: Context, length: Any, s: ast.stmt) -> None:
     size = length.size
     hint = None if size is None else context.sizes.hint(size)
     if size is None or hint is None or hint < 1:
-        raise TypeMismatch("a variable is a number before this loop and a tensor after its first iteration, and the loop "
-                           "may not run at all", context.span(s),
+        raise TypeMismatch("a variable is a number before this loop and a tensor after its first iteration, and the "
+                           "loop may not run at all", context.span(s),
                            hint="start with a tensor, for example `torch.zeros(...)`")
     context.sizes.guards.append((dims.call("max", size, 1), size))
 
@@ -558,7 +559,7 @@ def _function(context: Context, s: ast.FunctionDef) -> None:
 
 
 HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
-    ast.Assign: _assign, ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.If: _if, ast.While: _while,
+    ast.Assign: _assign, ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.While: _while,
     ast.For: _for, ast.Return: _return, ast.Break: _break, ast.Continue: _continue, ast.Expr: _expression,
     ast.Pass: _pass, ast.Assert: _assert, ast.Raise: _raise, ast.With: _with, ast.FunctionDef: _function,
 }

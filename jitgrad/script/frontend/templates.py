@@ -100,7 +100,7 @@ class Either:
 
 Template = Same | Static | Tensor | Num | Items | Either
 _PYTHON_KINDS = (bool, int, float)
-_LEAF = {bool: BOOL, int: INT, float: FLOAT, object: NUMBER}
+_LEAF: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT, object: NUMBER}
 
 
 def template_of(context: Context, value: Any, general: bool = False) -> Template:
@@ -137,7 +137,7 @@ class Widener:
             return a
         for mine, other in ((a, b), (b, a)):
             if isinstance(mine, Dim) and mine.symbol in self.fresh:
-                if not is_not_one(other) and mine.symbol.not_one:  # type: ignore[union-attr]
+                if not is_not_one(other) and mine.symbol.not_one:
                     return self.new(False)
                 return mine
         if self._visible(a) and self._visible(b) and sizes.assume_equal(a, b):

@@ -106,7 +106,7 @@ class SymTensor(TensorBase):
     __hash__ = object.__hash__
 
 
-_KINDS = {bool: BOOL, int: INT, float: FLOAT}
+_KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
 TYPES: dict[Type, type] = {BOOL: bool, INT: int, FLOAT: float}
 
 

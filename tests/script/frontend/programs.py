@@ -436,7 +436,7 @@ def range_forms(n, start):
 @program((t(4, 2),))
 def enumerate_and_zip(x):
     s = 0.0
-    for i, (a, b) in enumerate(zip(x, x * 2)):
+    for i, (a, b) in enumerate(zip(x, x * 2, strict=True)):
         s = s + i * (a * b).sum()
     return s
 
@@ -798,7 +798,7 @@ def writes_attribute_tensor(x, state):
 @program((t(3), Counter()))
 def attribute_dispatch(x, state):
     if state.flag and hasattr(state, "rate") and not hasattr(state, "missing"):
-        return getattr(state, "scale")(x, by=getattr(state, "missing", 2.0))
+        return state.scale(x, by=getattr(state, "missing", 2.0))
     return x
 
 

@@ -43,4 +43,4 @@ def test_bodies_are_evaluated_linearly(step: str, monkeypatch: pytest.MonkeyPatc
         building.build(nest(depth, step), (wrap(np.ones(3, np.float32)), 2), {})
         counts.append(sum(c.bodies for c in made))
     for depth, count in enumerate(counts, 1):
-        assert count <= 2 * depth * (depth + 1), counts
+        assert count <= (depth + 1) * (depth + 2) // 2, counts  # the innermost: depth + 1
