@@ -129,7 +129,9 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    p.grad = p.grad.detach().zero_()
+                    if p.grad.requires_grad:  # of a backward that was recorded itself
+                        p.grad = p.grad.detach()
+                    p.grad.zero_()
 
     # --- groups ------------------------------------------------------------------------------------------------------
 
@@ -186,7 +188,7 @@ class Optimizer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Take over state and options from what `state_dict` gave; parameters are matched by their order.
 
-        Options are copied, tensors become of their parameter's dtype.
+        Everything is copied: two optimizers never share state. Tensors become of their parameter's dtype.
 
         Raises:
             ValueError: another number of groups, or of parameters in a group.
@@ -323,9 +325,10 @@ def _normalise(group: Group) -> None:
 
 
 def _converted(param: Tensor, value: Any, key: Any) -> Any:
-    """A loaded value for `param`: tensors, but for step counts, of its dtype; containers copied."""
+    """A copy of a loaded value for `param`; tensors, but for step counts, become of its dtype."""
     if isinstance(value, Tensor):
-        return value if key == "step" or not param.is_floating_point() else value.to(param.dtype)
+        same = key == "step" or not param.is_floating_point() or value.dtype is param.dtype
+        return value.detach().clone() if same else value.detach().to(param.dtype)
     if isinstance(value, dict):
         return {k: _converted(param, v, k) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

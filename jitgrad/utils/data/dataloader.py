@@ -85,7 +85,7 @@ class DataLoader(Generic[T_co]):
             return self._streamed()
         if self.batch_sampler is None:
             indices = iter(cast(Iterable[Any], self.sampler))
-            return (self.collate_fn(self.dataset[i]) for i in indices)
+            return (self.collate_fn(cast(Any, self.dataset[i])) for i in indices)
         return self._batches(iter(self.batch_sampler))
 
     def _batches(self, batches: Iterator[list[Any]]) -> Iterator[Any]:

@@ -1,7 +1,7 @@
 """Datasets: samples by index, or as a stream.
 
-`_get_batch(indices)`, where a dataset has it, is the batch that `default_collate` would make of those samples, made at
-once: a `TensorDataset` gathers each tensor's rows in one operation.
+`whole_batches` finds the datasets whose batches can be made at once: of a `TensorDataset`, and of subsets of one, each
+tensor's rows are gathered in one operation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from jitgrad import Tensor, tensor
+from jitgrad import Tensor, int64, tensor
 from jitgrad.random import Generator
 from jitgrad.utils.data.shuffle import permutation
 
@@ -64,8 +64,9 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
     def __len__(self) -> int:
         return int(self.tensors[0].size(0))
 
-    def _get_batch(self, indices: Sequence[int]) -> list[Tensor]:
-        rows = tensor(indices)
+    def batch(self, indices: Iterable[int]) -> list[Tensor]:
+        """What `default_collate` makes of the samples at these indices."""
+        rows = tensor(list(indices), dtype=int64)
         return [t[rows] for t in self.tensors]
 
 
@@ -78,8 +79,8 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, "
-                             "but both types are given.")
+            raise ValueError("Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like "
+                             "input/output, but both types are given.")
         self.datasets: Any = args or kwargs
         parts: list[Any] = list(args or kwargs.values())
         if not parts:
@@ -154,9 +155,9 @@ class Subset(Dataset[T_co]):
         if own.__getitem__ is not Subset.__getitem__ and own.__getitems__ is Subset.__getitems__:
             raise NotImplementedError(
                 f"{own.__name__} overrides __getitem__ but not __getitems__. When subclassing Subset and overriding "
-                "__getitem__, you must also override __getitems__ to ensure DataLoader works correctly with your custom "
-                "logic. A simple implementation:\n\ndef __getitems__(self, indices):\n    return [self.__getitem__(idx) "
-                "for idx in indices]")
+                "__getitem__, you must also override __getitems__ to ensure DataLoader works correctly with your "
+                "custom logic. A simple implementation:\n\ndef __getitems__(self, indices):\n    "
+                "return [self.__getitem__(idx) for idx in indices]")
 
     def __getitem__(self, index: Any) -> T_co:
         if isinstance(index, list):
@@ -182,7 +183,7 @@ def whole_batches(dataset: Any) -> Any:
     Only the classes here qualify, not their subclasses, which may give samples of their own.
     """
     if type(dataset) is TensorDataset:
-        return dataset._get_batch
+        return dataset.batch
     if type(dataset) is Subset:
         inner, chosen = whole_batches(dataset.dataset), dataset.indices
         return inner and (lambda indices: inner([chosen[i] for i in indices]))
@@ -214,7 +215,8 @@ def random_split(dataset: Dataset[T], lengths: Sequence[int | float], generator:
             counts[i % len(counts)] += 1
         for i, count in enumerate(counts):
             if count == 0:
-                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2)
+                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.",
+                              stacklevel=2)
         lengths = counts
     if sum(lengths) != n:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
