@@ -61,7 +61,8 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+                f"bias={self.bias is not None}")
 
 
 class RMSNorm(Module):
@@ -96,7 +97,7 @@ class GroupNorm(Module):
     """Normalisation of groups of channels (axis 1), with a weight and a bias per channel."""
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
-                 dtype: dtype | None = None):
+                 dtype: dtype | None = None, *, bias: bool = True):
         super().__init__()
         if num_channels % num_groups != 0:
             raise ValueError("num_channels must be divisible by num_groups")
@@ -105,16 +106,19 @@ class GroupNorm(Module):
         self.bias: Parameter | None
         if affine:
             self.weight = Parameter(jitgrad.empty(num_channels, device=device, dtype=dtype))
-            self.bias = Parameter(jitgrad.empty(num_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
+        if affine and bias:
+            self.bias = Parameter(jitgrad.empty(num_channels, device=device, dtype=dtype))
+        else:
             self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0."""
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -122,7 +126,8 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+                f"bias={self.bias is not None}")
 
 
 class _BatchNorm(Module):
@@ -134,12 +139,14 @@ class _BatchNorm(Module):
         momentum: the share of a batch in the running statistics; None: their plain average.
         affine: whether there are weight and bias.
         track_running_stats: whether there are running statistics.
+        bias: with affine, whether there is a bias.
     """
 
     _version = 2
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device: Any = None, dtype: dtype | None = None):
+                 track_running_stats: bool = True, device: Any = None, dtype: dtype | None = None, *,
+                 bias: bool = True):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
@@ -150,9 +157,11 @@ class _BatchNorm(Module):
         self.num_batches_tracked: Tensor | None
         if affine:
             self.weight = Parameter(jitgrad.empty(num_features, device=device, dtype=dtype))
-            self.bias = Parameter(jitgrad.empty(num_features, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
+        if affine and bias:
+            self.bias = Parameter(jitgrad.empty(num_features, device=device, dtype=dtype))
+        else:
             self.register_parameter("bias", None)
         tracked = track_running_stats
         self.register_buffer("running_mean", jitgrad.zeros(num_features, dtype=dtype) if tracked else None)
@@ -170,8 +179,9 @@ class _BatchNorm(Module):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and the running statistics."""
         self.reset_running_stats()
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -192,7 +202,7 @@ class _BatchNorm(Module):
 
     def extra_repr(self) -> str:
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"track_running_stats={self.track_running_stats}")
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
 class BatchNorm1d(_BatchNorm):
