@@ -344,6 +344,7 @@ from jitgrad.ops.library.shape import (
     unsqueeze,
 )
 from jitgrad.ops.tensorbase import Size
+from jitgrad.random import Generator
 
 if TYPE_CHECKING:
     from jitgrad import accelerator, autograd, cuda, jit, linalg, nn, optim, testing, utils
@@ -414,6 +415,7 @@ __all__ = [
     "CharTensor",
     "DoubleTensor",
     "FloatTensor",
+    "Generator",
     "HalfTensor",
     "IntTensor",
     "LongTensor",
