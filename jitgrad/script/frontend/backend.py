@@ -157,7 +157,9 @@ class SymbolicBackend:
         context = self.context
         inputs = context.inputs
         seed = inputs.random_state("seed")
-        offset = context.state.values.get(("rng",)) or inputs.random_state("offset")
+        offset = context.state.values.get(("rng",))
+        if offset is None:
+            offset = inputs.random_state("offset")
         attrs = {"shape": shape} if d is None else {"shape": shape, "dtype": d}
         value = context.one(op, seed.value, offset.value, **attrs)
         words = dims.product(shape) * per_element

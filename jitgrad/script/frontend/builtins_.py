@@ -235,9 +235,10 @@ def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @_handles(round)
 def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
-    value: Any = args[0]
+    value = args[0]
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: value.round() if digits is None else value.round(decimals=digits))
+        tensor: Any = value
+        return calls.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
     return numbers.round_(context, value, digits)
 
 

@@ -126,6 +126,8 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if getattr(fn, "__library__", False):
         return library(context, fn, args, kwargs)
     if isinstance(fn, types.MethodType):
+        if isinstance(fn.__self__, SymTensor):
+            return library(context, fn, args, kwargs)
         return call(context, fn.__func__, (fn.__self__, *args), kwargs)
     if isinstance(fn, types.FunctionType):
         return python(context, fn, args, kwargs)

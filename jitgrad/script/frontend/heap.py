@@ -31,6 +31,10 @@ def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
 def read(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value."""
     value = current_value(context, tensor.storage)
+    storage = tensor.storage
+    if context.grad and storage.requires_grad and not context.has_history(value):
+        raise UnsupportedCall("a tensor that requires a gradient is used again after an update under `no_grad`",
+                              context.span(), hint="use it inside `no_grad`, or do the update after the script")
     for op, attrs in tensor.path:
         value = apply_view(context, value, op, attrs)
     if not context.grad and context.has_history(value):
@@ -59,8 +63,11 @@ def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]
 
 def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
     """A tensor that shares memory with `tensor`."""
+    steps: Path = ((op, attrs),)
+    if not context.grad and tensor.requires_grad:
+        steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied or (op == "reshape" and any(o in _STRIDED for o, _ in tensor.path))
-    return SymTensor(tensor.storage, (*tensor.path, (op, attrs)), type_, copied)
+    return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
 
 
 def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Storage] = frozenset()) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import dtype
-from jitgrad.errors import NotStatic
+from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import SymNumber
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type, short_name
@@ -94,11 +94,47 @@ class SymTensor(TensorBase):
         from jitgrad.script.frontend.heap import current_value
 
         context = current()
+        if any(op == "detach" for op, _ in self.path):
+            return False
         return self.dtype.is_floating_point and context.has_history(current_value(context, self.storage))
 
     @property
     def is_leaf(self) -> bool:
         return not self.requires_grad or (not self.path and self.storage.requires_grad)
+
+    def detach(self) -> SymTensor:
+        """The same memory without history."""
+        from jitgrad.script.frontend.heap import view
+
+        return view(current(), self, "detach", {}, self.type_)
+
+    def _refused(self, what: str) -> UnsupportedCall:
+        return UnsupportedCall(f"`{what}` of a tensor of a script", current().span(),
+                               hint="do it outside the script")
+
+    def requires_grad_(self, requires_grad: bool = True) -> SymTensor:
+        """Refused: which tensors ask for gradients is decided outside."""
+        raise self._refused("requires_grad_")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Refused."""
+        raise self._refused("numpy")
+
+    def tolist(self) -> Any:
+        """Refused."""
+        raise self._refused("tolist")
+
+    def is_contiguous(self) -> bool:
+        """Refused: the layout is the compiler's business."""
+        raise self._refused("is_contiguous")
+
+    def _in_order(self) -> bool:
+        """For `contiguous`: whether the views on the way keep the order; what a caller passes counts as in order."""
+        for op, attrs in self.path:
+            leading = attrs.get("axis") == 0 and attrs.get("step", 1) == 1
+            if op not in ("reshape", "unsqueeze", "squeeze", "detach") and not (op in ("select", "slice") and leading):
+                return False
+        return True
 
     def __repr__(self) -> str:
         return f"<tensor {self._type}>"
