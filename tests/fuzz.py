@@ -184,7 +184,7 @@ class Generator:
             self.line(depth, f"{name} = {self.scalar(scope)}")
             names = scope.scalars
         elif kind == 4:
-            name = self.fresh("i") if new or len(scope.ints) < 2 else self.pick([n for n in scope.ints if n != "n"])
+            name = self.fresh("i") if new or len(scope.ints) < 2 else self.pick([n for n in scope.ints if n[0] == "i"])
             self.line(depth, f"{name} = {self.integer(scope)}")
             names = scope.ints
         else:
@@ -195,8 +195,8 @@ class Generator:
             names.append(name)
 
     def update(self, scope: Scope, depth: int, in_loop: bool) -> None:
-        if self.random.random() < 0.3 and len(scope.ints) > 1:
-            name = self.pick([n for n in scope.ints if n != "n"])
+        if self.random.random() < 0.3 and "i0" in scope.ints:
+            name = self.pick([n for n in scope.ints if n[0] == "i"])
             self.line(depth, f"{name} {self.pick(['+=', '-='])} {self.random.randrange(1, 3)}")
             return
         name = self.pick([n for n in scope.matrices if n not in ("x", "y")] or ["m0"])

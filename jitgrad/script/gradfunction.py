@@ -11,7 +11,7 @@ import functools
 import json
 import struct
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from jitgrad import config
@@ -34,18 +34,19 @@ class GraphFunction:
         differentiable: outputs that get this call's history.
         name: for messages and the tape.
         tensors: outputs that are tensors (or absent).
+        arguments: inputs that are tensors.
         n_outputs: number of graph outputs; what the forward program returns after them are residuals.
     """
 
     def __init__(self, graph: Graph | str, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str,
-                 tensors: tuple[int, ...], n_outputs: int):
+                 tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int):
         self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
         self.n_outputs = n_outputs
-        self._tensors = tensors
+        self._tensors, self._arguments = tensors, arguments
         self._lock = threading.Lock()
         self._backwards: dict[tuple[bool, ...], Program] = {}
-        self._gradients: dict[tuple[bool, ...], GraphFunction] = {}
+        self._gradients: dict[tuple[tuple[bool, ...], tuple[bool, ...]], GraphFunction] = {}
         self._compiled: list[Any] = []
         self.forward: Program
         #: where each residual is: index of a forward output, or ~index of an input that the backward reads again
@@ -108,16 +109,18 @@ class GraphFunction:
         optimised = pipeline.prepare(graph)
         types = [v.type for v in graph.outputs]
         function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
-                       tuple(i for i, t in enumerate(types) if _is_tensor(t)), len(types))
+                       tuple(i for i, t in enumerate(types) if _is_tensor(t)),
+                       tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types))
         function._compile()
         return function
 
     def to_bytes(self) -> bytes | None:
         """Everything that another process needs to run this; None where the program cannot be stored."""
-        if config.current().interpret or not self._compiled or not self._compiled[0].storable:
+        if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
             return None
         header = {"wrt": self.wrt, "differentiable": self.differentiable, "residuals": self._residuals,
-                  "name": self.name, "tensors": self._tensors, "n_outputs": self.n_outputs}
+                  "name": self.name, "tensors": self._tensors, "arguments": self._arguments,
+                  "n_outputs": self.n_outputs}
         return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
 
     @classmethod
@@ -128,7 +131,7 @@ class GraphFunction:
         header_bytes, text, program = unpack(data)
         header = json.loads(header_bytes)
         function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
-                       tuple(header["tensors"]), header["n_outputs"])
+                       tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"])
         function._residuals = tuple(header["residuals"])
         compiled = Compiled.from_bytes(program)
         function._compiled.append(compiled)
@@ -151,8 +154,11 @@ class GraphFunction:
         return [text for compiled in self._compiled for text in compiled.kernels]
 
     def __call__(self, objects: Sequence[Any], arrays: list[Any],
-                 on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
-        """Run on inputs given twice: as objects (for the tape) and as arrays and numbers (for the program)."""
+                 on_commit: Callable[[int, Any], None] | None = None, unreached: Collection[int] = ()) -> list[Any]:
+        """Run on inputs given twice: as objects (for the tape) and as arrays and numbers (for the program).
+
+        `unreached` is kept by reference: when the node runs, inputs in it get no gradient.
+        """
         from jitgrad.eager.tensor import wrap
 
         outputs = self.forward(arrays) if on_commit is None else self.forward(arrays, on_commit)
@@ -163,22 +169,24 @@ class GraphFunction:
             return outputs
         residuals = [outputs[i] if i >= 0 else arrays[~i] for i in self._residuals]
         del outputs[self.n_outputs:]
-        return self._record(objects, outputs, residuals)
+        return self._record(objects, outputs, residuals, unreached)
 
     def rebase(self, target: Any, outputs: Sequence[Any], index: int) -> None:
         """Give tensor `target`, which the program wrote in place, the history of graph output `index`."""
         if index in self.differentiable:
             target._rebase(outputs[index])
 
-    def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any]) -> list[Any]:
+    def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any],
+                unreached: Collection[int]) -> list[Any]:
         from jitgrad.eager.node import Node
         from jitgrad.eager.tensor import wrap
 
         inputs = [objects[i] for i in self.wrt]
         saved = [objects[~i] for i in self._residuals if i < 0]
-        node = Node(self.name + "Backward", inputs, functools.partial(self._backward, residuals),
-                    functools.partial(self._backward_on_tape, list(objects)), n_outputs=len(self.differentiable),
-                    saved=saved)
+        versions = [o._version for o in map(objects.__getitem__, self._arguments)]
+        node = Node(self.name + "Backward", inputs, functools.partial(self._backward, residuals, unreached),
+                    functools.partial(self._backward_on_tape, objects, versions, unreached),
+                    n_outputs=len(self.differentiable), saved=saved)
         for i in self._tensors:
             if outputs[i] is not None:
                 outputs[i] = wrap(outputs[i])
@@ -187,12 +195,19 @@ class GraphFunction:
                 node.attach(outputs[i], slot)
         return outputs
 
-    def _backward(self, residuals: list[Any], cotangents: Sequence[Any]) -> list[Any]:
+    def _backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any]) -> list[Any]:
         """First order: arrays in, arrays (or None where an input was not reached) out."""
         present = tuple(c is not None for c in cotangents)
         program = self._backwards.get(present) or self._compile_backward(present)
         flat = program([*residuals, *(c for c in cotangents if c is not None)])
-        return _reached(flat)
+        return self._reached(flat, unreached)
+
+    def _reached(self, flat: Sequence[Any], unreached: Collection[int]) -> list[Any]:
+        """(value, reached) pairs as values or None."""
+        values = [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
+        if unreached:
+            values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
+        return values
 
     def _compile_backward(self, present: tuple[bool, ...]) -> Program:
         with self._lock:
@@ -201,16 +216,28 @@ class GraphFunction:
                 self._backwards[present] = self._programs({"backward": graph})["backward"]
             return self._backwards[present]
 
-    def _backward_on_tape(self, objects: list[Any], cotangents: Sequence[Any]) -> list[Any]:
-        """With `create_graph`: the gradient function, recorded as one node."""
+    def _backward_on_tape(self, objects: Sequence[Any], versions: list[int], unreached: Collection[int],
+                          cotangents: Sequence[Any]) -> list[Any]:
+        """With `create_graph`: the gradient function, recorded as one node; it reads the inputs again."""
+        for i, version in zip(self._arguments, versions, strict=True):
+            if objects[i]._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"argument {i} of `{self.name}` is at version {objects[i]._version}; expected version {version} "
+                    "instead. Hint: create_graph=True computes a scripted function's gradient from its arguments.")
         present = tuple(c is not None for c in cotangents)
         given = [*objects, *(c for c in cotangents if c is not None)]
-        gradient = self._gradients.get(present)
+        key = (present, tuple([bool(getattr(o, "requires_grad", False)) for o in given]))
+        gradient = self._gradients.get(key)
         if gradient is None:
             with self._lock:
                 graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
-                gradient = self._gradients[present] = GraphFunction.prepare(graph, given, self.name + "Backward")
-        return _reached(gradient(given, [getattr(o, "_data", o) for o in given]))
+                gradient = self._gradients[key] = GraphFunction.prepare(graph, given, self.name + "Backward")
+        # What was not reached now is not reached by derivatives of this gradient either.
+        dead = set(unreached)
+        flat = gradient(given, [getattr(o, "_data", o) for o in given], None, dead)
+        dead.update(i for i, reached in zip(self.wrt, flat[1::2], strict=True) if not reached)
+        return self._reached(flat, unreached)
 
 
 def pack(parts: Sequence[bytes]) -> bytes:
@@ -228,11 +255,6 @@ def unpack(data: bytes) -> list[bytes]:
             raise ValueError("truncated data")
         parts.append(data[at - length:at])
     return parts
-
-
-def _reached(flat: Sequence[Any]) -> list[Any]:
-    """(value, reached) pairs as values or None."""
-    return [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def _payload(type_: Any) -> Any:
