@@ -137,10 +137,14 @@ class TensorBase(Operators):
         """Overwrite with normal numbers."""
         return random.normal_(self, mean, std, generator=generator)
 
+    def _in_order(self: Any) -> builtins.bool:
+        """Whether the elements lie in memory in their order, as far as is known."""
+        return self.is_contiguous()
+
     @library
     def contiguous(self: Any, memory_format: Any = None) -> Tensor:
         """Itself where its memory is in order already, else a copy that is."""
-        return self if self.is_contiguous() else apply("pad", self, pads=((0, 0),) * self.ndim, value=0)
+        return self if self._in_order() else apply("pad", self, pads=((0, 0),) * self.ndim, value=0)
 
     def tolist(self: Any) -> Any:
         """The elements as nested lists, a number for a 0-dim tensor."""

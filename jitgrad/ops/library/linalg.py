@@ -275,7 +275,7 @@ def _contract(a: _Term, b: _Term, kept: set[str]) -> _Term:
     def folded(term: _Term, rows: list[str], columns: list[str]) -> Any:
         x = term.arrange(batch + rows + columns)
         sizes = dict(zip(summed, shared, strict=True))
-        full = (*batch_shape, *[sizes.get(c) or _size((term,), c) for c in rows + columns])
+        full = (*batch_shape, *[sizes[c] if c in sizes else _size((term,), c) for c in rows + columns])
         x = expand_to(x, full)  # a size of 1 may meet another in torch's einsum
         n = len(batch)
         return apply("reshape", x, shape=(*batch_shape, product(full[n:n + len(rows)]), product(full[n + len(rows):])))

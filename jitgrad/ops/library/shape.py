@@ -386,9 +386,12 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     if same_size(even * chunks, n):  # known to divide: the count needs no size
         return _pieces(input, a, n, even, chunks)
     size = ceil_div(n, chunks)
-    if isinstance(size, int) and size == 0:
-        return (input,) * chunks
-    return _pieces(input, a, n, size, static_int(ceil_div(n, size)))
+    if isinstance(size, int):
+        return _pieces(input, a, n, size, ceil_div(n, size)) if size else (input,) * chunks
+    count = chunks
+    while count > 1 and static_int(minimum(maximum(n - size * (count - 1), 0), 1)) == 0:  # the last part is empty
+        count -= 1
+    return _pieces(input, a, n, size, count)
 
 
 @library

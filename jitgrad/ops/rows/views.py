@@ -8,7 +8,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.ops import checks, specs
-from jitgrad.ops.opdef import GATHER, VIEW, register
+from jitgrad.ops.opdef import GATHER, NONDIFF, VIEW, register
 from jitgrad.ops.rules import each
 
 
@@ -61,6 +61,10 @@ _view("slice", "Every step-th element of an axis, `length` of them from `start`.
 _view("flip", "Axes in reverse order (a copy).", lambda xp, x, axes: xp.flip(x, axes).copy(), spec=specs.same,
       traits={"involution"}, vjp=lambda F, g, y, x, axes: (F.flip(g, axes=axes),),
       samples=_samples(((2, 3, 4), {"axes": (0, 2)}), ((3,), {"axes": (0,)}), ((2,), {"axes": ()})))
+
+
+_view("detach", "x without its history: where the tape ends.", lambda xp, x: x, spec=specs.same, vjp=NONDIFF,
+      samples=_samples(((2, 3), {}), ((), {})))
 
 
 def _diagonal(xp: Any, x: Any, offset: int, axis1: int, axis2: int) -> Any:
