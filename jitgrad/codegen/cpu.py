@@ -49,7 +49,7 @@ class Compiled:
         start = time.perf_counter()
         self.loaded = engine.load(code, _symbols(gemms), [symbol(f.name) for f in faces])
         self.functions: dict[str, Native] = {
-            f.name: Launcher(f, self.loaded.address(symbol(f.name))).build() for f in faces}
+            f.name: Launcher(f, self.loaded.address(symbol(f.name)), self.loaded).build() for f in faces}
         timing["load"] = 1e3 * (time.perf_counter() - start)
 
     def __getitem__(self, name: str) -> Native:

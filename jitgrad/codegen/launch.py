@@ -166,9 +166,9 @@ def raise_status(status: int, workspace: Workspace) -> None:
 
 
 class Launcher:
-    """Makes the Python function of a program at a native address."""
+    """Makes the Python function of a program at a native address. `code` is what keeps the machine code loaded."""
 
-    def __init__(self, interface: Interface, address: int):
+    def __init__(self, interface: Interface, address: int, code: Any = None):
         self.interface = interface
         self.native = _native(address)
         self.arenas: list[int] = []  # of sequences that are gone
@@ -176,7 +176,7 @@ class Launcher:
             "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
             "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS, "finish": raise_status,
             "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
-            "handles": self.handles,
+            "handles": self.handles, "code": code,
         }
 
     def build(self) -> Callable[..., list[Any]]:
@@ -225,8 +225,9 @@ class Launcher:
         lines += [f"    {line}" for line in self.unpack()]
         seqs = [k for k, o in enumerate(face.outputs) if has_sequence(o.kind)]
         if seqs:
-            names = ", ".join(f"o{k}" for k in seqs)
-            lines.append(f"    {names}, = handles(w, [{names}], inputs)")
+            found = ", ".join(f"o{k}" for k in seqs)
+            given = "".join(f"i{k}, " for k, kind in enumerate(face.inputs) if has_sequence(kind))
+            lines.append(f"    {found}, = handles(w, [{found}], ({given}))")
         lines.append("    pool.append(w)")
         lines.append(f"    return [{', '.join(f'o{k}' for k in range(len(face.outputs)))}]")
         return "\n".join(lines)
@@ -236,8 +237,9 @@ class Launcher:
         text = " ".join(" ".join(o.shape) for o in self.interface.outputs if o.shape is not None)
         lines = []
         for k, kind in enumerate(self.interface.inputs):
-            if is_tensor(kind) and f"s{k}_" in text:
-                lines.append(f"s{k}_ = i{k}.shape")
+            if is_tensor(payload(kind)) and f"s{k}_" in text:
+                given = f"i{k}" if is_tensor(kind) else f"(e{k} if i{k} is None else i{k})"
+                lines.append(f"s{k}_ = {given}.shape")
         return lines
 
     def pack(self) -> list[str]:

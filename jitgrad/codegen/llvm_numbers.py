@@ -319,7 +319,7 @@ class Numbers:
 
     def to_int(self, x: V) -> tuple[V, V]:
         """A float towards zero, saturating, NaN as 0; and where nothing was lost."""
-        return convert(x, dtypes.float64, dtypes.int64), x.abs().compare("olt", 9.2e18)
+        return self.printer.code.call("llvm.fptosi.sat.i64.f64", "i64", 1, x), x.abs().compare("olt", 9.2e18)
 
     def math(self, fn: str, args: list[V], is_int: bool, raw: tuple[V, ...]) -> Checked:
         x = args[0]

@@ -92,12 +92,17 @@ class Lowering:
                        self.symbols, self.steps, outputs, self.sites, self.reasons, commits)
 
     def _entry_symbols(self) -> dict[Symbol, tuple[int, int]]:
+        """Where each symbol of the inputs is read; in an Optional only if it is nowhere else."""
         found: dict[Symbol, tuple[int, int]] = {}
-        for i, value in enumerate(self.graph.inputs):
-            if isinstance(value.type, TensorType):
-                for axis, size in enumerate(value.type.dims):
-                    if isinstance(size, dims.Dim) and size.symbol is not None:
-                        found.setdefault(size.symbol, (i, axis))
+        for optional in (False, True):
+            for i, value in enumerate(self.graph.inputs):
+                type_ = value.type
+                while optional and isinstance(type_, OptionalType):
+                    type_ = type_.elem
+                if isinstance(type_, TensorType):
+                    for axis, size in enumerate(type_.dims):
+                        if isinstance(size, dims.Dim) and size.symbol is not None:
+                            found.setdefault(size.symbol, (i, axis))
         return found
 
     def known_at_entry(self, sizes: Iterable[Size]) -> bool:

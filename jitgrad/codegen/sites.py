@@ -145,6 +145,8 @@ def run_arithmetic(site: Site, block: Any, word: int) -> None:
 
     types: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
     result = number_ops.compute(site.op, tuple(values(site, block, word)), site.attrs, types[site.result])
+    if site.result == "int" and isinstance(result, float):
+        raise TypeError(f"`{site.op}` gave a float where the program was compiled for an int")
     if site.result == "number":
         block[word] = 2 if isinstance(result, float) else 0 if isinstance(result, bool) else 1
         word += 1
