@@ -277,10 +277,9 @@ def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: 
     a = node.args
     positional = [p.arg for p in (*a.posonlyargs, *a.args)]
     bound: dict[str, Any] = dict(zip(positional, args, strict=False))
-    if len(args) > len(positional):
-        if a.vararg is None:
-            raise TypeMismatch(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
-                               f"{len(args)} were given", context.span())
+    if len(args) > len(positional) and a.vararg is None:
+        raise TypeMismatch(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
+                           f"{len(args)} were given", context.span())
     if a.vararg is not None:
         bound[a.vararg.arg] = tuple(args[len(positional):])
     only = {p.arg for p in a.posonlyargs}

@@ -123,7 +123,6 @@ class Inputs:
             self.guard(source, "len", len(value))
             return self._sequence(value, source, lambda v, s, i: self.read(v, s))
         elif isinstance(value, dict):
-            self.guard(source, "type", kind)
             self.guard(source, "keys", tuple(value))
             return self._dict(value, source, lambda v, s, k: self.read(v, s))
         elif isinstance(value, types.MethodType):
@@ -264,7 +263,8 @@ class Inputs:
         source = self.source(obj)
         if source is None:
             raise UnsupportedCall(f"assignment to `{name}` of a `{type(obj).__name__}` that the script cannot reach "
-                                  "again", context.span(), hint="assign attributes only of arguments, globals and closures")
+                                  "again", context.span(),
+                                  hint="assign attributes only of arguments, globals and closures")
         slot, path = ("attr", id(obj), name), sig.Attr(source, name)
         self._write_slot(slot, path, value, getattr(obj, name, None))
 
@@ -277,7 +277,8 @@ class Inputs:
             if slot not in self._slots:
                 if type(before) is not kind:
                     raise UnsupportedCall(f"`{_name(path)}` was a {type(before).__name__} and becomes a "
-                                          f"{kind.__name__}", context.span(), hint="keep one type of number in an attribute")
+                                          f"{kind.__name__}", context.span(),
+                                          hint="keep one type of number in an attribute")
                 context.decisions.add(slot)
                 self.guard(path, "type", kind)
                 self._number(before, path, _name(path))

@@ -116,76 +116,88 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
     first, second = sides[0].state, sides[1].state
     widen = tp.Widener(context, mark)
     merged = State(first.values.copy(), {**first.where, **second.where})
-    plan: list[tuple[Any, Any, tp.Template, tuple[Any, Any]]] = []
-    references: dict[tuple[Any, ...], Any] = {}
+    plan, references = _plan(context, condition, sides, live, merged, widen)
+    result: Any = sides[0].result
+    if result is not sides[1].result:
+        pair = (sides[0].result, sides[1].result)
+        plan.append((RESULT, _joined(context, RESULT, *pair, widen, first, second), pair))
+    outputs = _emit(context, condition, sides, plan, widen)
+    context.state = merged
+    leaves = iter(outputs)
+    for key, template, (a, b) in plan:
+        value = rebuild_location(context, key, template, leaves, a)
+        both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
+        if both:
+            _link(context, entry, condition, value, a, b)
+        if key is RESULT:
+            result = value
+            continue
+        merged.values[key] = value
+        for other in references.get(_pair(a, b), ())[1:] if both else ():
+            merged.values[other] = value
+    return result
+
+
+def _pair(a: SymTensor, b: SymTensor) -> tuple[Any, ...]:
+    """What two names share if they are the same tensor on both sides."""
+    return a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path))
+
+
+Plan = list[tuple[Any, tp.Template, tuple[Any, Any]]]
+
+
+def _plan(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, merged: State,
+          widen: tp.Widener) -> tuple[Plan, dict[tuple[Any, ...], list[Any]]]:
+    """What must pass through the branch's results; the rest is put into `merged`. Also who shares a reference."""
+    first, second = sides[0].state, sides[1].state
+    plan: Plan = []
+    references: dict[tuple[Any, ...], list[Any]] = {}
     for key in [*first.values, *(k for k in second.values if k not in first.values)]:
         a, b = first.values.get(key, UNBOUND), second.values.get(key, UNBOUND)
         if a is b:
             continue
-        if key[0] == "clean" if isinstance(key, tuple) else False:
+        if _ends(context, key, a, b, live):
             merged.values.pop(key, None)
-            continue
-        if _is_variable(key) and not _needed(context, key, live):
-            merged.values.pop(key, None)
-            continue
-        if _made_inside(key) and (a is UNBOUND or b is UNBOUND):
-            merged.values.pop(key, None)  # nothing that lives on refers to it: merged values are made anew
             continue
         a, b = fetch(context, first, key), fetch(context, second, key)
-        if a is b:
-            merged.values[key] = a
-            continue
-        if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
+        tensors = isinstance(a, SymTensor) and isinstance(b, SymTensor)
+        if a is b or (tensors and heap.same_reference(a, b)):
             merged.values[key] = a
             continue
         if (a is True and b is False) or (a is False and b is True):
             number = numbers.wrap(context, condition)
             merged.values[key] = number if a else numbers.negate(context, number)
             continue
-        if isinstance(a, SymTensor) and isinstance(b, SymTensor):
-            pair = (a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path)))
-            if pair in references:
-                references[pair].append(key)
+        if tensors:
+            sharing = references.setdefault(_pair(a, b), [])
+            sharing.append(key)
+            if len(sharing) > 1:
                 continue
-            references[pair] = [key]
-        plan.append((key, references, _joined(context, key, a, b, widen, first, second), (a, b)))
-    result, result_template = None, None
-    if sides[0].result is not sides[1].result:
-        pair_ = (sides[0].result, sides[1].result)
-        result_template = _joined(context, RESULT, *pair_, widen, first, second)
-        plan.append((RESULT, references, result_template, pair_))
-    else:
-        result = sides[0].result
-    outputs = _emit(context, condition, sides, plan, widen)
-    context.state = merged
-    leaves = iter(outputs)
-    for key, _, template, (a, b) in plan:
-        value = rebuild_location(context, key, template, leaves, a)
-        if isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor):
-            _link(context, entry, condition, value, a, b)
-        if key is RESULT:
-            result = value
-            continue
-        merged.values[key] = value
-        if isinstance(a, SymTensor) and isinstance(b, SymTensor):
-            pair = (a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path)))
-            for other in references.get(pair, ())[1:]:
-                merged.values[other] = value
-    return result
+        plan.append((key, _joined(context, key, a, b, widen, first, second), (a, b)))
+    return plan, references
 
 
-def _emit(context: Context, condition: Value, sides: list[_Side], plan: list[Any],
+def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | None) -> bool:
+    """Whether nothing reads a location after the branch."""
+    if _is_variable(key):
+        return not _needed(context, key, live)
+    if isinstance(key, tuple) and key[0] == "clean":
+        return True
+    return _made_inside(key) and (a is UNBOUND or b is UNBOUND)  # merged values are made anew
+
+
+def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
           widen: tp.Widener) -> tuple[Value, ...]:
     lowered: list[list[Value]] = []
     before = context.state
     for index, side in enumerate(sides):
         context.state = side.state
         with context.block(side.block):
-            lowered.append([v for key, _, t, pair in plan for v in lower_location(context, key, t, pair[index])])
+            lowered.append([v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])])
         side.block.results = tuple(lowered[-1])
     context.state = before
-    types = [x for key, _, t, _ in plan for x in tp.types(t)]
-    history = [x for key, _, t, _ in plan for x in tp.histories(t)]
+    types = [x for _, t, _ in plan for x in tp.types(t)]
+    history = [x for _, t, _ in plan for x in tp.histories(t)]
     if not types and all(_idle(n) for side in sides for n in side.block.nodes):
         return ()
     binds = bound_by(types, widen.fresh)

@@ -15,7 +15,8 @@ Template = tuple[Any, ...]
 _CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
 
 
-def template_of(context: Context, parts: Sequence[Any]) -> tuple[Template, list[Value]]:
+def template_of(  # noqa: C901  (one case per kind of value)
+        context: Context, parts: Sequence[Any]) -> tuple[Template, list[Value]]:
     """Parts (strings, values, Texts) as the template of a `check` or `print` and the values that it names."""
     template: list[Any] = []
     values: list[Value] = []

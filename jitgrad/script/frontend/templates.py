@@ -426,5 +426,5 @@ def without(context: Context, value: Any, which: Any, known: bool = False) -> An
 
 
 __all__ = ["UNBOUND", "Clash", "Either", "Items", "Num", "Same", "Static", "Template", "Tensor", "Widener", "histories",
-           "is_static", "join", "lower", "payload", "rebuild", "same_static", "tag_of", "tagged", "template_of", "types",
-           "without"]
+           "is_static", "join", "lower", "payload", "rebuild", "same_static", "tag_of", "tagged", "template_of",
+           "types", "without"]

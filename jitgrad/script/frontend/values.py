@@ -292,6 +292,26 @@ class Number(SymNumber):
 
     __hash__ = object.__hash__
 
+    def minimum(self, other: Any) -> Any:
+        return self._extreme("min", other)
+
+    def maximum(self, other: Any) -> Any:
+        return self._extreme("max", other)
+
+    def _extreme(self, fn: str, other: Any) -> Any:
+        """The smaller or larger of two numbers; of two sizes a size, so that `x[1:]` and `x[:-1]` have equal ones."""
+        from jitgrad.dims import call
+        from jitgrad.script.frontend import numbers
+
+        m, n = self.size, numbers.size_of(other)
+        if m is None or n is None:
+            return numbers.minimum(self.context, self, other, largest=fn == "max")
+        if self.context.sizes.at_least(m - n, 0):
+            return size_number(m if fn == "max" else n)
+        if self.context.sizes.at_least(n - m, 0):
+            return size_number(n if fn == "max" else m)
+        return size_number(call(fn, m, n))
+
     def known_not_one(self) -> bool:
         from jitgrad.dims import is_not_one
 

@@ -112,7 +112,7 @@ def check(function: Any, *args: Any, optimistic: bool = True) -> Any:
         assert same(plain(eager[1]), plain(scripted[1])), f"eager {eager[1]}, scripted {scripted[1]}"
         looped = any(isinstance(n, (ast.For, ast.While)) for n in ast.walk(source_of(function).node))
         aliases = [[r is a for a in mine] for r in _leaves(eager[1])]
-        assert looped or aliases == [[r is a for a in theirs] for r in _leaves(scripted[1])], "results alias other arguments"
+        assert looped or aliases == [[r is a for a in theirs] for r in _leaves(scripted[1])], "other aliases"
     else:
         assert type(eager[1]) in type(scripted[1]).__mro__, f"eager {eager[1]!r}, scripted {scripted[1]!r}"
         assert str(eager[1]) in str(scripted[1]), f"eager {eager[1]!r}, scripted {scripted[1]!r}"

@@ -465,7 +465,7 @@ def loop_variable_after(x, n):
 
 @program((0,), (2,))
 def loop_variable_unbound(n):
-    for i in range(n):
+    for i in range(n):  # noqa: B007
         pass
     return i
 
