@@ -1,7 +1,7 @@
 """Learning rates that change from epoch to epoch: each `step()` writes new ones into the optimizer's groups.
 
-Rates follow from those before them, as in torch, so that schedulers can be combined; `_closed_form` gives them from the
-epoch alone, for `step(epoch)`.
+Rates follow from those before them, as in torch, so that schedulers can be combined; `_get_closed_form_lr` gives them
+from the epoch alone, for `step(epoch)`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class LRScheduler:
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATED, UserWarning, stacklevel=2)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        closed_form: Callable[[], list[Rate]] | None = getattr(self, "_closed_form", None)
+        closed_form: Callable[[], list[Rate]] | None = getattr(self, "_get_closed_form_lr", None)
         self._get_lr_called_within_step = True
         try:
             rates = self.get_lr() if epoch is None or closed_form is None else closed_form()
@@ -190,7 +190,7 @@ class StepLR(LRScheduler):
             return self._same()
         return self._scaled(self.gamma)
 
-    def _closed_form(self) -> list[Rate]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
 
 
@@ -210,7 +210,7 @@ class MultiStepLR(LRScheduler):
             return self._same()
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
 
-    def _closed_form(self) -> list[Rate]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [base * self.gamma ** passed for base in self.base_lrs]
 
@@ -243,7 +243,7 @@ class LinearLR(LRScheduler):
         rise = self.end_factor - self.start_factor
         return self._scaled(1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise))
 
-    def _closed_form(self) -> list[Rate]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         rise = self.end_factor - self.start_factor
         factor = self.start_factor + rise * min(self.total_iters, self.last_epoch) / self.total_iters
         return [base * factor for base in self.base_lrs]
@@ -261,7 +261,7 @@ class ExponentialLR(LRScheduler):
         self._warn_unless_stepping()
         return self._same() if self._is_initial else self._scaled(self.gamma)
 
-    def _closed_form(self) -> list[Rate]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         return [base * self.gamma ** self.last_epoch for base in self.base_lrs]
 
 
@@ -290,7 +290,7 @@ class CosineAnnealingLR(LRScheduler):
         quotient = (1 + math.cos(math.pi * epoch / period)) / (1 + math.cos(math.pi * (epoch - 1) / period))
         return [quotient * (group["lr"] - low) + low for group in self.optimizer.param_groups]
 
-    def _closed_form(self) -> list[Rate]:
+    def _get_closed_form_lr(self) -> list[Rate]:
         height = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 

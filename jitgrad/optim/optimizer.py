@@ -229,11 +229,11 @@ class Optimizer:
             self._make_hooks()
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        text = f"{type(self).__name__} ("
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join(lines) + "\n)"
+            options = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            text += f"\nParameter Group {i}\n" + "".join(options)
+        return text + ")"
 
     # --- hooks -------------------------------------------------------------------------------------------------------
 

@@ -38,9 +38,6 @@ class Dataset(Generic[T_co]):
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
     """Base of the datasets that are streams: write `__iter__`."""
 
-    def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
-
     def __add__(self, other: Dataset[Any]) -> ChainDataset:
         """One after the other."""
         return ChainDataset([self, other])
