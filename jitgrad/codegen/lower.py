@@ -65,6 +65,7 @@ class Lowering:
         self.views: dict[Value, Node] = {}
         self.inlined: dict[Value, tuple[Node, int]] = {}
         self.dest: dict[Value, Ref] = {}
+        self.created: dict[Value, Node] = {}    # constants and aranges that are items of their own
         self.sizes: dict[Size, Value] = {}
         self.steps: list[Any] = []
         self.undo: list[tuple[Any, Any]] = []
@@ -260,7 +261,7 @@ class Lowering:
 
     def inline(self, builder: KernelBuilder, value: Value, entries: IndexMap, axes: Sequence[int]) -> int:
         """A repeated expression as statements."""
-        node, _ = self.inlined[value]
+        node = self.created.get(value) or self.inlined[value][0]
         d = tensor(value).dtype
         if node.op == "full":
             return builder.const(node.attrs["value"], d)
@@ -410,7 +411,11 @@ class BlockLowering:
         """Values that a node other than a kernel reads directly: those are not repeated in kernels."""
         found: set[Value] = set()
         for node in self.block.nodes:
-            if node.op in ("matmul", "reshape", "index", "gather") or node.op in lower_ops.STORING:
+            if node.op == "reshape" and self.is_view(node):
+                continue
+            if node.op in ("index", "gather"):
+                found.add(node.inputs[0])
+            elif node.op in lower_ops.STORING:
                 found.update(node.inputs)
         return found
 
@@ -436,13 +441,15 @@ class BlockLowering:
 
     def item(self, node: Node, index: int) -> Item | None:
         """The node as a member of kernels, or None."""
-        op = node.op
+        op, state = node.op, self.state
         if len(node.outputs) != 1 or not isinstance(node.outputs[0].type, TensorType):
             return None
         out = node.outputs[0]
         if op in EMIT or op in CREATES:
             if is_single(out) and op in EMIT:
                 return None
+            if op in CREATES:
+                state.created[out] = node
             item = self.pointwise(node, index)
         elif op in REDUCTIONS or op == "sum_to":
             made = self.reduction(node, index)

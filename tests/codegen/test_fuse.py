@@ -125,3 +125,14 @@ def test_what_depends_through_a_product_is_not_merged():
         return F.add(F.matmul(a, a), a)
 
     assert len(agree(graph(body, tensor(N, N)), [normal(6, 6)]).kernels) == 2
+
+
+def test_constants_that_a_product_reads_are_stored():
+    N, = sizes("N")
+
+    def body(F, x):
+        i = F.arange(length=N, dtype=x.dtype)
+        ones = F.full(value=1.0, shape=(N, N), dtype=x.dtype)
+        return F.matmul(ones, x), F.add(F.reshape(F.reshape(i, shape=(N, 1)), shape=(N,)), F.select(x, axis=0, index=0))
+
+    agree(graph(body, tensor(N, N)), [normal(6, 6)])
