@@ -252,9 +252,35 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first
         context.state = second
         other = template(context, key, b)
         context.state = before
-        return tp.join(context, one, other, widen)
+        joined = tp.join(context, one, other, widen)
+        nested = not (isinstance(a, SymTensor) and isinstance(b, SymTensor))
+        return _refine(joined, a, b, first, second, nested)
     except tp.Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
+
+
+def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested: bool) -> tp.Template:
+    """A joined template with what the values add: items that are one object on both sides stay it; a tensor inside a
+    container or an Optional that may be older memory is not to be written."""
+    if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
+        return tp.Same(a)
+    if isinstance(t, tp.Tensor) and nested and any(_older(x, first, second) for x in (a, b)):
+        return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several")
+    if isinstance(t, tp.Items):
+        one = first.values[a] if isinstance(a, SymList) else a
+        other = second.values[b] if isinstance(b, SymList) else b
+        if isinstance(one, tuple) and isinstance(other, tuple):
+            return tp.Items(t.type, tuple(_refine(i, x, y, first, second, True)
+                                          for i, x, y in zip(t.items, one, other, strict=True)))
+    if isinstance(t, tp.Either) and isinstance(t.inner, tp.Tensor):
+        return tp.Either(t.statics, _refine(t.inner, a, b, first, second, True))
+    return t
+
+
+def _older(value: Any, first: State, second: State) -> bool:
+    """Whether a tensor's memory was there before the branch (then both sides know it)."""
+    return isinstance(value, SymTensor) and (
+        value.storage.input >= 0 or (value.storage in first.values and value.storage in second.values))
 
 
 def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None, place_b: Span | None,

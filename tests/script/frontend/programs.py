@@ -617,6 +617,57 @@ def write_then_raise(x, c):
     return x
 
 
+@program((t(3), 1.0), (t(3), -1.0))
+def lists_of_branches(x, c):
+    items = [x]
+    if c > 0:
+        items.append(x * 2)
+    else:
+        items.append(x * 3)
+    return items
+
+
+@program(*[(t(3), c, d) for c in (True, False) for d in (True, False)])
+def choice_of_choices(x, c, d):
+    p, q, r = x * 1, x * 2, x * 3
+    a = p if c else q
+    b = a if d else r
+    b += 10
+    return p, q, r, a, b
+
+
+@program((t(3), 0), (t(3), 1), (t(3), 5))
+def rebind_then_write(x, n):
+    h = x
+    for _ in range(n):
+        h = h * 2
+        h += 1
+    return h, x
+
+
+@program((t(2, 3), 0), (t(2, 3), 3))
+def rows_written_in_loop(x, n):
+    y = x.clone()
+    rows = [y[0], y[1]]
+    for r in rows:
+        r.mul_(2)
+    for i in range(n):
+        rows[0].add_(i)
+    return y
+
+
+@program((t(3), 5), (t(3), 1))
+def while_else(x, n):
+    while n > 0:
+        n -= 1
+        if n == 2:
+            return x + 1
+        x = x * 2
+    else:
+        x = x - 100
+    return x
+
+
 # --- functions -----------------------------------------------------------------------------------------------------
 
 
