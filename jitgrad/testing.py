@@ -66,7 +66,7 @@ def _assert_arrays(actual: Any, expected: Any, rtol: float | None, atol: float |
     if np.all(close):
         return
     wrong = ~close
-    greatest = float(np.nanmax(np.where(wrong, distance, 0.0))) if np.any(wrong) else math.nan
+    greatest = float(np.max(np.where(wrong & ~np.isnan(distance), distance, 0.0)))
     ranked = np.where(wrong, np.nan_to_num(distance, nan=math.inf), -1.0)
     where = tuple(int(i) for i in np.unravel_index(int(np.argmax(ranked)), a.shape)) if a.ndim else ()
     _fail(f"Tensor-likes are not close!\n\nMismatched elements: {int(wrong.sum())} / {a.size} "

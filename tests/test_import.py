@@ -10,11 +10,44 @@ import pytest
 import jitgrad
 
 #: names that public programs use (the design's list); `distributions`, sparse and device names apart
-TORCH = ("rand", "Tensor", "tensor", "randn", "cat", "sigmoid", "ones", "int32", "matmul", "tanh", "sum", "clamp", "manual_seed", "flatten", "mean", "randint", "zeros", "no_grad", "arange", "stack", "tril", "cumsum", "logsumexp", "min", "relu", "einsum", "int64", "int", "device", "softmax", "exp", "save", "uint8", "zeros_like", "max", "cumprod", "long", "abs", "multinomial", "pow", "eye", "log", "bool", "float32", "load", "linspace", "from_numpy", "topk", "where", "sign", "LongTensor", "mm", "randperm", "maximum", "meshgrid", "copysign", "full_like", "std_mean", "log2", "diag", "empty", "ones_like", "roll", "FloatTensor", "cos", "float", "full", "inf", "norm", "sin", "sqrt", "minimum", "double", "erf", "logaddexp", "exp2", "int8", "log10", "triu", "logical_not", "argmax", "argmin", "argsort", "bmm", "div", "float64", "inference_mode", "isfinite", "isinf", "isnan", "log1p", "log_softmax", "multiply", "randn_like", "selu", "enable_grad", "set_grad_enabled", "is_tensor", "typename", "get_default_dtype", "set_default_dtype", "finfo", "iinfo", "nan", "pi", "e", "float16", "half", "Size", "as_tensor", "bernoulli", "normal", "var", "std", "prod", "all", "any", "outer", "dot", "mv", "addmm", "lerp", "allclose", "isclose", "equal", "sort", "set_printoptions")
+TORCH = [
+    "rand", "Tensor", "tensor", "randn", "cat", "sigmoid", "ones", "int32", "matmul", "tanh", "sum", "clamp",
+    "manual_seed", "flatten", "mean", "randint", "zeros", "no_grad", "arange", "stack", "tril", "cumsum", "logsumexp",
+    "min", "relu", "einsum", "int64", "int", "device", "softmax", "exp", "save", "uint8", "zeros_like", "max",
+    "cumprod", "long", "abs", "multinomial", "pow", "eye", "log", "bool", "float32", "load", "linspace", "from_numpy",
+    "topk", "where", "sign", "LongTensor", "mm", "randperm", "maximum", "meshgrid", "copysign", "full_like",
+    "std_mean", "log2", "diag", "empty", "ones_like", "roll", "FloatTensor", "cos", "float", "full", "inf", "norm",
+    "sin", "sqrt", "minimum", "double", "erf", "logaddexp", "exp2", "int8", "log10", "triu", "logical_not", "argmax",
+    "argmin", "argsort", "bmm", "div", "float64", "inference_mode", "isfinite", "isinf", "isnan", "log1p",
+    "log_softmax", "multiply", "randn_like", "selu", "enable_grad", "set_grad_enabled", "is_tensor", "typename",
+    "get_default_dtype", "set_default_dtype", "finfo", "iinfo", "nan", "pi", "e", "float16", "half", "Size",
+    "as_tensor", "bernoulli", "normal", "var", "std", "prod", "all", "any", "outer", "dot", "mv", "addmm", "lerp",
+    "allclose", "isclose", "equal", "sort", "set_printoptions",
+]
 
-METHODS = ("view", "size", "sum", "item", "type", "transpose", "matmul", "backward", "int", "unsqueeze", "device", "to", "mean", "shape", "contiguous", "relu", "masked_fill", "reshape", "detach", "float", "split", "permute", "std", "argmax", "max", "T", "squeeze", "var", "clip", "grad", "data", "all", "flatten", "numel", "clone", "flip", "isclose", "scatter", "any", "repeat", "softmax", "mul", "pow", "scatter_reduce", "eq", "half", "tolist", "bool", "exp", "numpy", "t", "expand", "prod", "unfold", "min", "round", "add", "copy_", "double", "new_zeros", "requires_grad", "dim", "sigmoid", "tanh", "add_", "narrow", "view_as", "roll", "div", "tril", "triu", "gather", "argmin", "diagonal", "sort", "cos", "repeat_interleave", "tan", "topk", "chunk", "nonzero", "sin", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cosh", "floor", "fmod", "log_softmax", "rsqrt", "sinh", "sqrt", "trunc", "unflatten", "bitwise_not", "cpu", "fill_", "is_cuda", "lerp", "masked_select", "neg", "bitwise_left_shift", "bitwise_right_shift", "diag", "dtype", "exp2", "log2", "mT", "mm", "norm", "select", "zero_", "requires_grad_", "normal_", "uniform_", "sub_", "mul_", "div_", "clamp_", "data_ptr", "stride", "is_contiguous", "new_ones", "index_select", "index_add_", "masked_fill_", "type_as")
+METHODS = [
+    "view", "size", "sum", "item", "type", "transpose", "matmul", "backward", "int", "unsqueeze", "device", "to",
+    "mean", "shape", "contiguous", "relu", "masked_fill", "reshape", "detach", "float", "split", "permute", "std",
+    "argmax", "max", "T", "squeeze", "var", "clip", "grad", "data", "all", "flatten", "numel", "clone", "flip",
+    "isclose", "scatter", "any", "repeat", "softmax", "mul", "pow", "scatter_reduce", "eq", "half", "tolist", "bool",
+    "exp", "numpy", "t", "expand", "prod", "unfold", "min", "round", "add", "copy_", "double", "new_zeros",
+    "requires_grad", "dim", "sigmoid", "tanh", "add_", "narrow", "view_as", "roll", "div", "tril", "triu", "gather",
+    "argmin", "diagonal", "sort", "cos", "repeat_interleave", "tan", "topk", "chunk", "nonzero", "sin", "acos",
+    "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cosh", "floor", "fmod", "log_softmax", "rsqrt", "sinh",
+    "sqrt", "trunc", "unflatten", "bitwise_not", "cpu", "fill_", "is_cuda", "lerp", "masked_select", "neg",
+    "bitwise_left_shift", "bitwise_right_shift", "diag", "dtype", "exp2", "log2", "mT", "mm", "norm", "select",
+    "zero_", "requires_grad_", "normal_", "uniform_", "sub_", "mul_", "div_", "clamp_", "data_ptr", "stride",
+    "is_contiguous", "new_ones", "index_select", "index_add_", "masked_fill_", "type_as",
+]
 
-FUNCTIONAL = ("gelu", "pad", "relu", "softmax", "log_softmax", "cross_entropy", "mish", "nll_loss", "scaled_dot_product_attention", "leaky_relu", "hardswish", "normalize", "hardtanh", "softplus", "elu", "hardsigmoid", "binary_cross_entropy", "binary_cross_entropy_with_logits", "smooth_l1_loss", "silu", "softsign", "tanh", "celu", "dropout", "logsigmoid", "one_hot", "relu6", "selu", "sigmoid", "kl_div", "layer_norm", "linear", "embedding", "mse_loss", "l1_loss", "huber_loss", "cosine_similarity", "pairwise_distance", "group_norm", "batch_norm")
+FUNCTIONAL = [
+    "gelu", "pad", "relu", "softmax", "log_softmax", "cross_entropy", "mish", "nll_loss",
+    "scaled_dot_product_attention", "leaky_relu", "hardswish", "normalize", "hardtanh", "softplus", "elu",
+    "hardsigmoid", "binary_cross_entropy", "binary_cross_entropy_with_logits", "smooth_l1_loss", "silu", "softsign",
+    "tanh", "celu", "dropout", "logsigmoid", "one_hot", "relu6", "selu", "sigmoid", "kl_div", "layer_norm", "linear",
+    "embedding", "mse_loss", "l1_loss", "huber_loss", "cosine_similarity", "pairwise_distance", "group_norm",
+    "batch_norm",
+]
 
 
 def run(code: str) -> str:

@@ -1,0 +1,72 @@
+"""The library under symbolic sizes: every expression, scripted and interpreted, gives what eager gives.
+
+The compiled code is tested elsewhere; here the question is whether the library's own code holds where sizes and numbers
+are known only at run time.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad
+from jitgrad import config
+from tests.ops.library.expressions import GROUPS, expressions
+
+torch = pytest.importorskip("torch")
+
+from tests.ops.library.test_values import arrays, flat  # noqa: E402
+
+#: what a script refuses: questions about memory, lists of Python numbers
+REFUSED = re.compile(r"stride|is_contiguous|tolist")
+CASES = [(g, k, e) for g in GROUPS for k, e in enumerate(expressions(g)) if not REFUSED.search(e)]
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A module with one function per expression: scripts need source in a file."""
+    path: Path = tmp_path_factory.mktemp("scripted") / "library_expressions.py"
+    lines = ["import jitgrad as t", "import jitgrad.nn.functional as F"]
+    for group, k, e in CASES:
+        lines += [f"def {group}_{k}({', '.join(arguments(e))}):", f"    return {e}"]
+    path.write_text("\n".join(lines) + "\n")
+    spec = importlib.util.spec_from_file_location("library_expressions", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["library_expressions"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["library_expressions"]
+
+
+def arguments(expression: str) -> list[str]:
+    """The tensors that an expression reads."""
+    return [n for n in arrays() if re.search(rf"(?<![\w.'\"]){n}(?![\w'\"(=])", expression)]
+
+
+@pytest.mark.parametrize(("group", "number", "expression"), CASES, ids=[e for _, _, e in CASES])
+def test_scripted(group: str, number: int, expression: str, functions: Any) -> None:
+    function = getattr(functions, f"{group}_{number}")
+    inputs = arrays()
+
+    def tensors() -> list[Any]:
+        return [jitgrad.from_numpy(inputs[name].copy()) for name in arguments(expression)]
+
+    eager = function(*tensors())
+    with config.override(interpret=True, cache="off"):
+        scripted = jitgrad.script(function)(*tensors())
+    assert len(flat(eager)) == len(flat(scripted))
+    for a, b in zip(flat(scripted), flat(eager), strict=True):
+        if isinstance(b, jitgrad.Tensor):
+            assert a.dtype is b.dtype
+            assert tuple(a.shape) == tuple(b.shape)
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+        else:
+            assert a == b
