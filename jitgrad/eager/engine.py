@@ -15,21 +15,27 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.eager.grad_mode import enable_grad, no_grad
+from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import Edge, Node, edge_of, storage_of
 from jitgrad.eager.record import _SILENT, _restore, _silence
 from jitgrad.eager.tape import TAPE
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.tensor import Tensor, install_engine, wrap
 from jitgrad.ops.namespaces import unbroadcast
 
 Given = Tensor | Sequence[Tensor]
 
 
-class _Arrays:
-    """First order: values are ndarrays. What was summed here belongs to the engine and is added to in place."""
+def _private(value: Any, references: int) -> Any:
+    """`value` as a C-ordered ndarray whose memory nobody else sees: itself where at most `references` references to it
+    exist (it owns its memory, and a view of it would be one more reference), else a copy."""
+    if (type(value) is np.ndarray and value.flags.owndata and value.flags.c_contiguous and value.flags.writeable
+            and sys.getrefcount(value) <= references + 2):  # and the two arguments
+        return value
+    return np.array(value, order="C")
 
-    def __init__(self) -> None:
-        self._own: set[int] = set()
+
+class _Arrays:
+    """First order: values are ndarrays, or NumPy scalars."""
 
     @staticmethod
     def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
@@ -39,19 +45,13 @@ class _Arrays:
     def fit(value: Any, meta: Any) -> Any:
         if value.shape != meta.shape:
             value = unbroadcast(np.asarray(value), meta.shape) if value.ndim else np.broadcast_to(value, meta.shape)
-        return value if value.dtype == meta.dtype else value.astype(meta.dtype)
+        d = value.dtype
+        return value if d is meta.dtype or d == meta.dtype else value.astype(meta.dtype)
 
-    def add(self, total: Any, value: Any) -> Any:
-        if id(total) in self._own:
-            return np.add(total, value, out=total)
-        total = total + value
-        if type(total) is np.ndarray:
-            self._own.add(id(total))
-        return total
-
-    def taken(self, value: Any) -> None:
-        """`value` leaves the engine's hands."""
-        self._own.discard(id(value))
+    @staticmethod
+    def add(total: Any, value: Any, own: bool) -> Any:
+        """The sum; written over `total` if that is the engine's `own`."""
+        return np.add(total, value, out=total) if own and type(total) is np.ndarray else total + value
 
     @staticmethod
     def wrap(value: Any) -> Tensor:
@@ -61,21 +61,16 @@ class _Arrays:
     def unwrap(value: Tensor) -> Any:
         return value._data
 
-    def accumulate(self, leaf: Tensor, value: Any) -> None:
+    @staticmethod
+    def accumulate(leaf: Tensor, value: Any) -> None:
         grad = leaf._grad
-        if grad is not None:
-            if not grad._data.flags.writeable:
-                grad._data = grad._data.copy()
-            np.add(grad._data, value, out=grad._data)
-            storage_of(grad).version += 1
+        if grad is None:
+            leaf._grad = wrap(_private(value, 2))  # known here and to the caller
             return
-        # An array that nobody else refers to is taken over, anything else copied: `.grad` must not share memory.
-        # References: `value` here, the argument of getrefcount, and the caller's variable.
-        if (type(value) is np.ndarray and value.flags.owndata and value.flags.c_contiguous and value.flags.writeable
-                and sys.getrefcount(value) <= 3):
-            leaf._grad = wrap(value)
-        else:
-            leaf._grad = wrap(np.array(value, order="C"))
+        if not grad._data.flags.writeable:
+            grad._data = grad._data.copy()
+        np.add(grad._data, value, out=grad._data)
+        storage_of(grad).version += 1
 
 
 class _Tensors:
@@ -95,12 +90,8 @@ class _Tensors:
         return value if value._data.dtype == meta.dtype else TAPE.cast(value, dtype=dtypes.from_numpy(meta.dtype))
 
     @staticmethod
-    def add(total: Any, value: Any) -> Any:
+    def add(total: Any, value: Any, own: bool) -> Any:
         return TAPE.add(total, value)
-
-    @staticmethod
-    def taken(value: Any) -> None:
-        return
 
     @staticmethod
     def wrap(value: Any) -> Tensor:
@@ -110,7 +101,10 @@ class _Tensors:
 
     @staticmethod
     def accumulate(leaf: Tensor, value: Any) -> None:
-        leaf._grad = value if leaf._grad is None else TAPE.add(leaf._grad, value)
+        if leaf._grad is None:  # a copy: the same Tensor may be the gradient of something else too
+            leaf._grad = TAPE.cast(value, dtype=value.dtype)
+        else:
+            leaf._grad = TAPE.add(leaf._grad, value)
 
 
 class _Pass:
@@ -128,6 +122,7 @@ class _Pass:
         self.pending: dict[Node, list[Any]] = {}
         self.heap: list[tuple[int, Node]] = []
         self.leaves: dict[Tensor, Any] = {}
+        self.own: set[Edge] = set()  # where what is pending was summed here, so that it can be added to in place
         self.wanted: set[Edge] = set() if wanted is None else set(wanted)
         self.collected: dict[Edge, Any] = {}
         self.all = wanted is None
@@ -162,11 +157,15 @@ class _Pass:
                 waiting = self.pending[target] = [None] * target.n_outputs
                 heappush(self.heap, (-target.number, target))
             elif waiting[slot] is not None:
-                value = self.values.add(waiting[slot], value)
+                value = self.values.add(waiting[slot], value, edge in self.own)
+                self.own.add(edge)
             waiting[slot] = value
         else:
             total = self.leaves.get(target)
-            self.leaves[target] = value if total is None else self.values.add(total, value)
+            if total is not None:
+                value = self.values.add(total, value, edge in self.own)
+                self.own.add(edge)
+            self.leaves[target] = value
 
     def run(self) -> None:
         """Work until nothing is pending, then hand the leaves their gradients."""
@@ -185,7 +184,9 @@ class _Pass:
             if node.hooks is not None or node.retained is not None:
                 self._before(node, cotangents)
             edges = node.edges
-            needs = tuple([e is not None and (everything or e[0] in useful) for e in edges])
+            needs = node.needs
+            if not everything:
+                needs = tuple([e is not None and e[0] in useful for e in edges])
             metas = node.metas
             gradients = values.run(node, cotangents, needs)
             if node.hooks is not None and node.hooks.after:
@@ -193,7 +194,10 @@ class _Pass:
             del cotangents
             for i, gradient in enumerate(gradients):
                 if gradient is not None and needs[i]:
-                    send(edges[i], fit(gradient, metas[i]))  # type: ignore[index,arg-type]
+                    meta = metas[i]  # type: ignore[index]
+                    if gradient.shape != meta.shape or gradient.dtype != meta.dtype:
+                        gradient = fit(gradient, meta)
+                    send(edges[i], gradient)  # type: ignore[arg-type]
             gradient = gradients = None  # type: ignore[assignment]
             if not self.keep_graph:
                 node.release()
@@ -202,7 +206,6 @@ class _Pass:
     def _collect(self, node: Node, cotangents: list[Any]) -> None:
         for slot, value in enumerate(cotangents):
             if value is not None and (node, slot) in self.wanted:
-                self.values.taken(value)
                 self.collected[(node, slot)] = value
 
     def _finish(self) -> None:
@@ -210,7 +213,6 @@ class _Pass:
         while leaves:
             leaf = next(iter(leaves))
             value = leaves.pop(leaf)
-            self.values.taken(value)
             if leaf._hooks:
                 value = self._hooked(list(leaf._hooks.values()), value)
             if self.collect:
@@ -240,7 +242,6 @@ class _Pass:
         if node.hooks is not None:
             for slot, hooks in node.hooks.outputs.items():
                 if hooks and cotangents[slot] is not None:
-                    self.values.taken(cotangents[slot])
                     cotangents[slot] = self._hooked(list(hooks.values()), cotangents[slot])
             for hook in list(node.hooks.before.values()):
                 result = hook(self._wrapped(cotangents))
@@ -309,16 +310,13 @@ def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool,
     for edge, g in roots:
         if work.all or edge[0] in work.useful:
             work.send(edge, g if create_graph else g._data)
-    if create_graph:
-        with enable_grad():
-            work.run()
-    else:
-        with no_grad():
-            token = _silence(_SILENT)
-            try:
-                work.run()
-            finally:
-                _restore(token)
+    before, mode.enabled = mode.enabled, create_graph and not mode.inference
+    token = _silence(_SILENT)
+    try:
+        work.run()
+    finally:
+        _restore(token)
+        mode.enabled = before
     return work
 
 
@@ -393,7 +391,7 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
     for i, (x, edge) in enumerate(zip(targets, wanted, strict=True)):
         value = work.collected.get(edge)
         if value is not None:
-            results.append(value if create_graph else wrap(np.array(value, order="C")))
+            results.append(value if create_graph else wrap(_private(value, 2)))  # known here and to `collected`
         elif materialize_grads:
             results.append(wrap(np.zeros_like(x._data)))
         elif allow_unused:
@@ -402,3 +400,6 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
             raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                                "Set allow_unused=True if this is the desired behavior.")
     return tuple(results)
+
+
+install_engine(backward)

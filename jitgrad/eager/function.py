@@ -29,8 +29,9 @@ class FunctionCtx(Node):
         tensors = [a if isinstance(a, Tensor) else None for a in args]
         self.begin(tensors)
         if not mode.enabled:
-            self.edges = (None,) * len(self.edges)
-        self.needs_input_grad = tuple([e is not None for e in self.edges])
+            self.edges = [None] * len(self.edges)
+            self.needs = (False,) * len(self.edges)
+        self.needs_input_grad = self.needs
         self._to_save: tuple[Tensor | None, ...] = ()
         self._kept: list[Any] | None = []
         self._dirty: tuple[Tensor, ...] = ()

@@ -17,7 +17,8 @@ class _Mode(threading.local):
     inference = False
 
 
-#: `mode.enabled`: operations are recorded; `mode.inference`: new tensors are inference tensors
+#: `mode.enabled`: operations are recorded; `mode.inference`: new tensors are inference tensors, and nothing is
+#: recorded whatever else is entered
 mode = _Mode()
 
 
@@ -43,9 +44,9 @@ class _Scope:
 
     def __enter__(self) -> None:
         self._before.append((mode.enabled, mode.inference))
-        mode.enabled = self._enabled
         if self._inference is not None:
             mode.inference = self._inference
+        mode.enabled = self._enabled and not mode.inference
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
@@ -125,7 +126,7 @@ class set_grad_enabled(_Scope):
     def __init__(self, mode: bool):
         super().__init__(bool(mode))
         self._outer = globals()["mode"].enabled
-        globals()["mode"].enabled = bool(mode)
+        globals()["mode"].enabled = bool(mode) and not globals()["mode"].inference
 
     def __enter__(self) -> None:
         super().__enter__()

@@ -74,7 +74,8 @@ def _compare(fn: Callable[..., Any], inputs: tuple[Any, ...], eps: float, atol: 
             warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point. This check will "
                           "likely fail if all the inputs are not of double precision floating point.", UserWarning,
                           stacklevel=4)
-        if x._data.size and any(stride == 0 and n > 1 for stride, n in zip(x._data.strides, x._data.shape, strict=True)):
+        sizes = zip(x._data.strides, x._data.shape, strict=True)
+        if x._data.size and any(stride == 0 and n > 1 for stride, n in sizes):
             raise RuntimeError("The tensor is expanded: gradcheck cannot change one of its elements alone")
     with enable_grad():
         outputs = _outputs(fn, inputs)

@@ -143,7 +143,8 @@ class Overwrite(Node):
     def __init__(self, target: Tensor, value: Tensor):
         self.begin((target, value))
         if value._node is not None and self.edges[0] in value._node.edges:
-            self.edges = (None, self.edges[1])  # the new value was computed from the old: zeros would add nothing
+            self.edges[0] = None  # the new value was computed from the old: zeros would add nothing
+            self.needs = (False, self.needs[1])
 
     def name(self) -> str:
         return "CopyBackward"

@@ -93,8 +93,8 @@ class Node:
     (and with them all that they hold) after use, and a second backward raises torch's error.
     """
 
-    __slots__ = ("__weakref__", "_backward", "_backward_tape", "edges", "hooks", "metas", "n_outputs", "number",
-                 "retained", "title", "versions")
+    __slots__ = ("__weakref__", "_backward", "_backward_tape", "edges", "hooks", "metas", "n_outputs", "needs",
+                 "number", "retained", "title", "versions")
 
     def __init__(self, name: str, inputs: Sequence[Tensor | None], backward: Callable[[list[Any]], Sequence[Any]],
                  backward_tape: Callable[[list[Any]], Sequence[Any]] | None = None, *, n_outputs: int = 1,
@@ -108,10 +108,10 @@ class Node:
     def begin(self, inputs: Sequence[Tensor | None], n_outputs: int = 1) -> None:
         """What every node has: its number, and where the gradients of its inputs go."""
         self.number = next_number()
-        self.edges: tuple[Edge | None, ...] = tuple([None if x is None else edge_of(x) for x in inputs])
+        self.edges: list[Edge | None] = [None if x is None else edge_of(x) for x in inputs]
+        self.needs: tuple[bool, ...] = tuple([e is not None for e in self.edges])
         #: shape and dtype of each input: its gradient is summed and cast to them
-        self.metas: tuple[Any, ...] | None = tuple(
-            [None if x is None else Meta(x._data.shape, x._data.dtype) for x in inputs])
+        self.metas: list[Any] | None = [None if x is None else Meta(x._data.shape, x._data.dtype) for x in inputs]
         self.n_outputs = n_outputs
         self.hooks: Hooks | None = None
         self.retained: dict[int, weakref.ref[Tensor]] | None = None

@@ -16,6 +16,7 @@ from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import (
     SECOND_BACKWARD,
     Array,
+    Edge,
     Meta,
     Node,
     Storage,
@@ -27,7 +28,7 @@ from jitgrad.eager.node import (
 from jitgrad.ops.checks import C
 from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, RANDOM, VIEW, OpDef
-from jitgrad.ops.rules import partial_vjp
+from jitgrad.ops.rules import Each, partial_vjp
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
 
 ARRAYS = ArrayNamespace(np)
+_ndarray = np.ndarray
+_new = object.__new__
 
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
@@ -64,6 +67,10 @@ except ImportError:  # a NumPy that moved it
 # --- plans ---------------------------------------------------------------------------------------------------------
 
 
+#: which operands need a cotangent; which operands and which results their rules read
+Usage = tuple[tuple[bool, ...], tuple[bool, ...], tuple[bool, ...]]
+
+
 class Plan:
     """What eager knows about a row.
 
@@ -76,7 +83,7 @@ class Plan:
         numbers: operands are Python numbers.
     """
 
-    __slots__ = ("_reads", "decompose", "node", "numbers", "op", "run", "silent", "view")
+    __slots__ = ("decompose", "node", "numbers", "op", "run", "silent", "usages", "view")
 
     def __init__(self, op: OpDef):
         self.op = op
@@ -86,20 +93,23 @@ class Plan:
         self.node: type[OpNode] | None = None
         if differentiable and not self.decompose:
             title = "".join(part.capitalize() for part in op.name.replace(".", "_").split("_")) + "Backward"
-            self.node = type(title, (OpNode,), {"__slots__": (), "op": op, "__module__": OpNode.__module__})
+            self.node = type(title, (OpNode,), {"__slots__": (), "op": op, "__module__": OpNode.__module__,
+                                                "parts": op.vjp.parts if isinstance(op.vjp, Each) else None})
         self.view = op.kind is VIEW
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
         self.numbers = op.name == "fill" or op.kind is RANDOM
-        self._reads: dict[Any, tuple[tuple[bool, ...], tuple[bool, ...]]] = {}
+        self.usages: dict[int, Usage] = {}
 
-    def reads(self, needs: tuple[bool, ...], arrays: Sequence[Array],
-              attrs: dict[str, Any]) -> tuple[tuple[bool, ...], tuple[bool, ...]]:
-        """(which operands, which results) the derivative reads when the cotangents in `needs` are asked for."""
-        found = self._reads.get(needs)
+    def usage(self, mask: int, arrays: Sequence[Array], attrs: dict[str, Any]) -> Usage:
+        """What is needed of the operands when those in `mask` require a gradient (bit i for operand i)."""
+        key = mask | 1 << len(arrays)  # the leading one counts the operands
+        found = self.usages.get(key)
         if found is None:
+            needs = tuple([bool(mask >> i & 1) for i in range(len(arrays))])
             types = [TensorType(dtypes.from_numpy(a.dtype), a.shape) for a in arrays]
-            facts = saved(self.op, needs, types=types, attrs=attrs) if self.op.arity is None else saved(self.op, needs)
-            found = self._reads[needs] = (facts.xs, facts.ys if facts.y else ())
+            facts = (saved(self.op, needs, types=types, attrs=attrs) if self.op.arity is None
+                     else saved(self.op, needs))
+            found = self.usages[key] = (needs, facts.xs, facts.ys if facts.y else ())
         return found
 
 
@@ -124,14 +134,15 @@ class OpNode(Node):
 
     __slots__ = ("attrs", "checks", "ys")
     op: OpDef
+    parts: tuple[Any, ...] | None
     attrs: dict[str, Any]
-    checks: tuple[tuple[Storage, int, int], ...]
-    ys: tuple[Any, ...]
+    checks: list[tuple[Storage, int, int]]
+    ys: list[Any]
 
     def name(self) -> str:
         return type(self).__name__
 
-    def _open(self) -> tuple[Any, ...]:
+    def _open(self) -> list[Any]:
         xs = self.metas
         if xs is None:
             raise RuntimeError(SECOND_BACKWARD)
@@ -149,10 +160,14 @@ class OpNode(Node):
         g: Any = cotangents[0]
         y: Any
         if self.n_outputs > 1:
-            g, y = tuple(cotangents), self.ys
+            g, y = tuple(cotangents), tuple(self.ys)
         else:
             y = self.ys[0] if self.ys else g  # an unread result is known by its type, which is g's
-        return partial_vjp(self.op.vjp, needs, ARRAYS, g, y, xs, self.attrs)  # type: ignore[arg-type]
+        parts = self.parts
+        if parts is None:
+            return self.op.vjp(ARRAYS, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
+        return [parts[i](ARRAYS, g, y, *xs, **self.attrs) if needed and parts[i] is not None else None
+                for i, needed in enumerate(needs)]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         from jitgrad.eager.tape import TAPE
@@ -185,25 +200,24 @@ class OpNode(Node):
         """Replace `array`, whose memory is about to be overwritten, by a copy where it is a saved operand."""
         for k, (_, version, index) in enumerate(self.checks):
             if index >= 0 and self.metas is not None and self.metas[index] is array and version == storage.version:
-                metas, checks = list(self.metas), list(self.checks)
-                metas[index] = metas[index].copy()
-                checks[k] = (Storage(), 0, index)
-                self.metas, self.checks = tuple(metas), tuple(checks)
+                self.metas[index] = array.copy()
+                self.checks[k] = (Storage(), 0, index)
 
     def release(self) -> None:
         if self.checks:  # something was saved; a node that needs only shapes can be used again, as in torch
             self.metas = None
-            self.checks = ()
-            self.ys = ()
+            self.checks = []
+            self.ys = []
 
 
 _wrap: Callable[[Any], Tensor]
+_Tensor: type[Tensor]
 
 
-def install(wrap: Callable[[Any], Tensor]) -> None:
+def install(wrap: Callable[[Any], Tensor], cls: type[Tensor]) -> None:
     """Called once by `tensor.py`: how an array becomes a Tensor."""
-    global _wrap
-    _wrap = wrap
+    global _wrap, _Tensor
+    _wrap, _Tensor = wrap, cls
 
 
 # --- running -------------------------------------------------------------------------------------------------------
@@ -218,20 +232,22 @@ def explain(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
 
 def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     """Run `op` on Tensors; record it where grad mode is on and an operand requires a gradient."""
-    plan = op.cache.get("eager") or plan_of(op)
+    plan: Plan = op.cache.get("eager") or plan_of(op)
     if plan.numbers:
-        return _wrap(np.asarray(plan.run(*operands, **attrs)))
-    arrays = [t._data for t in operands]
+        return _wrap(plan.run(*operands, **attrs))
+    recording = mode.enabled
+    arrays = []
     tracked = False
-    if mode.enabled:
-        for t in operands:
-            if t._needs or (t._base is not None and t._base._needs):
-                if plan.decompose:
-                    from jitgrad.eager.tape import TAPE
+    for t in operands:
+        arrays.append(t._data)
+        if t._needs or (t._base is not None and t._base._needs):
+            tracked = recording
+    if tracked and plan.node is None:
+        if plan.decompose:
+            from jitgrad.eager.tape import TAPE
 
-                    return TAPE.expand_composite(op, operands, attrs)
-                tracked = plan.node is not None
-                break
+            return TAPE.expand_composite(op, operands, attrs)
+        tracked = False
     try:
         if plan.silent:
             out = plan.run(*arrays, **attrs)
@@ -244,15 +260,21 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     except (ValueError, IndexError, TypeError):
         explain(op, operands, attrs)
         raise
-    if type(out) is tuple:
-        outs = [_wrap(a) for a in out]
-        if tracked:
-            record(plan, operands, arrays, attrs, outs)
-        return tuple(outs)
-    result = _wrap(out)
+    if type(out) is not _ndarray or not recording:
+        if type(out) is tuple:
+            outs = tuple([_wrap(a) for a in out])
+            if tracked:
+                record(plan, operands, arrays, attrs, outs)
+            return outs
+        result = _wrap(out)
+    else:
+        result = _new(_Tensor)
+        result._data = out
     if plan.view:
         base = result._data.base
-        if base is not None and (base is arrays[0] or base is arrays[0].base):
+        if out is arrays[0]:  # `detach`: the same memory, no history
+            result._storage = storage_of(operands[0])
+        elif base is not None and (base is arrays[0] or base is arrays[0].base):
             _link(result, operands[0], op, attrs)
     if tracked and result._data.dtype.kind == "f":
         record(plan, operands, arrays, attrs, (result,))
@@ -275,42 +297,53 @@ def _link(view: Tensor, x: Tensor, op: OpDef, attrs: dict[str, Any]) -> None:
 def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Array], attrs: dict[str, Any],
            outs: Sequence[Tensor]) -> None:
     """Put a node on the tape whose outputs are `outs`."""
-    edges = tuple([edge_of(t) for t in operands])
-    needs = tuple([e is not None for e in edges])
-    read_xs, read_ys = plan._reads.get(needs) or plan.reads(needs, arrays, attrs)
-    node_type = plan.node
-    assert node_type is not None
-    node = node_type.__new__(node_type)
+    edges: list[Edge | None] = []
+    mask, bit = 0, 1
+    for t in operands:
+        edge: Edge | None
+        if t._base is not None:
+            edge = edge_of(t)
+        elif t._node is not None:
+            edge = (t._node, t._slot)
+        else:
+            edge = (t, 0) if t._needs else None
+        if edge is not None:
+            mask |= bit
+        bit <<= 1
+        edges.append(edge)
+    needs, read_xs, read_ys = plan.usages.get(mask | bit) or plan.usage(mask, arrays, attrs)
     checks: list[tuple[Storage, int, int]] = []
-    xs: list[Any] = []
+    metas: list[Any] = []
     for i, read in enumerate(read_xs):
         a = arrays[i]
         if read:
             t = operands[i]
             if t._inference:
                 raise RuntimeError(INFERENCE_SAVED)
-            storage = t._storage or storage_of(t)
+            storage = t._storage
+            if storage is None:
+                storage = t._storage = Storage()
             checks.append((storage, storage.version, i))
-            xs.append(a)
+            metas.append(a)
         else:
-            xs.append(Meta(a.shape, a.dtype))
+            metas.append(Meta(a.shape, a.dtype))
+    node: OpNode = _new(plan.node)  # type: ignore[arg-type]
     node.number = next_number()
-    node.edges, node.attrs, node.metas = edges, attrs, tuple(xs)
+    node.edges, node.needs, node.attrs, node.metas = edges, needs, attrs, metas
     node.n_outputs = len(outs)
     node.hooks = node.retained = None
+    ys: list[Any] = []
     if read_ys or len(outs) > 1:
-        ys: list[Any] = []
-        for k, t in enumerate(outs):
+        for k, y in enumerate(outs):
             if read_ys and read_ys[k]:
-                storage = t._storage or storage_of(t)
+                storage = storage_of(y)
                 checks.append((storage, storage.version, -1 - k))
-                ys.append(t._data)
+                ys.append(y._data)
             else:
-                ys.append(Meta(t._data.shape, t._data.dtype))
-        node.ys = tuple(ys)
-    else:
-        node.ys = ()
-    node.checks = tuple(checks)
-    for slot, t in enumerate(outs):
-        if t._data.dtype.kind == "f":
-            t._node, t._slot, t._needs = node, slot, True
+                ys.append(Meta(y._data.shape, y._data.dtype))
+    node.ys, node.checks = ys, checks
+    for slot, y in enumerate(outs):
+        if y._data.dtype.kind == "f":
+            y._node, y._needs = node, True
+            if slot:
+                y._slot = slot

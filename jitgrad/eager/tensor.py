@@ -259,9 +259,7 @@ class Tensor(TensorBase):
             RuntimeError: nothing to differentiate, no gradient given for more than one element, or saved values
                 freed or overwritten.
         """
-        from jitgrad.eager.engine import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+        _backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
     # --- memory ------------------------------------------------------------------------------------------------
 
@@ -338,6 +336,15 @@ class Tensor(TensorBase):
         return to_text(self)
 
 
+_backward: Callable[..., None]
+
+
+def install_engine(backward: Callable[..., None]) -> None:
+    """Called once by `engine.py`, which builds on this module."""
+    global _backward
+    _backward = backward
+
+
 # --- making tensors ------------------------------------------------------------------------------------------------
 
 
@@ -350,7 +357,7 @@ def wrap(array: Any, cls: type[Any] = Tensor) -> Any:
     return t
 
 
-record.install(wrap)
+record.install(wrap, Tensor)
 
 
 def lift(number: bool | int | float, d: dtype) -> Tensor:

@@ -691,3 +691,55 @@ def test_repr_of_nodes():
     assert repr(y.grad_fn).startswith("<MulBackward object at 0x")
     assert isinstance(y.grad_fn.next_functions[0][0], AccumulateGrad)
     assert isinstance(y, Tensor)
+
+
+# --- whose memory a gradient is --------------------------------------------------------------------------------------
+
+
+def test_a_fresh_gradient_is_taken_over():
+    addresses = []
+
+    def backward(cotangents):
+        result = np.full(4, 2.0, np.float32)
+        addresses.append(result.ctypes.data)
+        return [result]
+
+    x = jt.ones(4).requires_grad_()
+    Node("Fresh", [x], backward).attach(jt.ones(4)).sum().backward()
+    assert x.grad.data_ptr() == addresses[0]
+
+
+def test_a_gradient_that_others_know_is_copied():
+    known = np.full((2, 2), 2.0, np.float32)
+    for gradient in (known, known[:, :], known.T):
+        x = jt.ones(2, 2).requires_grad_()
+        Node("Known", [x], lambda c, g=gradient: [g]).attach(jt.ones(2, 2)).sum().backward()
+        x.grad.zero_()
+        assert x.grad.is_contiguous()
+        assert known.sum() == 8
+
+
+def test_sums_do_not_change_what_was_summed():
+    kept = []
+
+    def backward(cotangents):
+        kept.append((cotangents[0], cotangents[0].copy()))
+        return [cotangents[0]] * 3
+
+    x = jt.ones(3).requires_grad_()
+    y = x * 1
+    for _ in range(3):
+        y = Node("Three", [y, x, y], backward).attach(jt.ones(3))
+    (y.sum() + y.sum() + x.sum()).backward()
+    for now, before in kept:
+        np.testing.assert_array_equal(now, before)
+    assert x.grad.tolist() == [2 * (1 + 2 + 4 + 8) + 1] * 3
+
+
+def test_gradients_with_history_are_distinct():
+    a, b = jt.ones(2).requires_grad_(), jt.ones(2).requires_grad_()
+    (a + b).sum().backward(create_graph=True)
+    assert a.grad is not b.grad
+    with jt.no_grad():
+        a.grad.zero_()
+    assert b.grad.tolist() == [1, 1]

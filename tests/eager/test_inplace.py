@@ -21,7 +21,7 @@ def program(fn):
 
 def leaf(t, *shape, scale=1.0):
     n = int(np.prod(shape))
-    return t.tensor((np.arange(1, n + 1, dtype=np.float64).reshape(shape) * scale)).requires_grad_()
+    return t.tensor(np.arange(1, n + 1, dtype=np.float64).reshape(shape) * scale).requires_grad_()
 
 
 # --- memory --------------------------------------------------------------------------------------------------------
