@@ -24,7 +24,7 @@ class Range:
 
 @dataclass(slots=True)
 class Slot:
-    """Memory that several buffers use one after another; its size is the largest of theirs (size, bytes per element)."""
+    """Memory that several buffers use in turn; its size is the largest of theirs (size, bytes per element)."""
 
     sizes: dict[tuple[Size, int], None]
     free_from: int
@@ -93,7 +93,8 @@ class _Walker:
             for buffer in buffers_of(step):
                 self.touch(buffer, self.position, loops)
 
-    def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...], seen: frozenset[Buffer] = frozenset()) -> None:
+    def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...],
+              seen: frozenset[Buffer] = frozenset()) -> None:
         if buffer in seen:
             return
         if buffer.kind in ("slot", "growable"):

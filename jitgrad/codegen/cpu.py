@@ -20,7 +20,7 @@ from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.launch import Interface, Launcher, OutputPlan
 from jitgrad.codegen.llvm_program import Layout, ModuleText, symbol
 from jitgrad.codegen.lower import lower
-from jitgrad.codegen.lower_control import TensorOutput
+from jitgrad.codegen.lower_effects import TensorOutput
 from jitgrad.codegen.lower_ops import without_sizes
 from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref
 from jitgrad.codegen.sites import SIZE, Site, kind_of
@@ -86,7 +86,11 @@ class Compiled:
 
 
 def compile(graphs: Mapping[str, Graph]) -> Compiled:
-    """Native code for graphs after passes, in one module. Raises NotImplementedError for a row without a native form."""
+    """Native code for graphs after passes, in one module.
+
+    Raises:
+        NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
+    """
     clock = time.perf_counter
     start = clock()
     programs = [lower(name, graph) for name, graph in graphs.items()]

@@ -1,8 +1,8 @@
 """Which nodes become one kernel.
 
-An `Item` is a pointwise, reducing or gathering node with its own iteration space (axes of size 1 left out). A `Group` is a
-set of items over one space; it grows along the edges from producers to consumers. Two groups merge where every value
-that flows between them is read at the index at which it was made, and
+An `Item` is a pointwise, reducing or gathering node with its own iteration space (axes of size 1 left out). A `Group`
+is a set of items over one space; it grows along the edges from producers to consumers. Two groups merge where every
+value that flows between them is read at the index at which it was made, and
 
 - both have the same axes, and at most one set of reduced axes (chains, producers into reductions, softmax's division);
 - or the producer has one value per row of the consumer's reduction;

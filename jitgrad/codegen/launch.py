@@ -1,8 +1,8 @@
 """From Python to native code: one generated function per program, and what happens when native code needs Python.
 
 The generated function takes a workspace from a pool (a call's memory: never shared by two calls under way), makes the
-output arrays, packs the numbers, calls, and returns the results. It knows only what `Interface` says, which is plain data:
-so a program loaded from the disk is launched by the same code.
+output arrays, packs the numbers, calls, and returns the results. It knows only what `Interface` says, which is plain
+data: so a program loaded from the disk is launched by the same code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Python numbers in registers: what the `num.*` nodes mean, as instructions.
 
-int is i64, float double, bool i1; a Number is (kind: 0 bool, 1 int, 2 float; its bits). A checked node has a fast path; where
-it might raise, native code calls back and Python computes that one operation: exactly its result, or its exception.
+int is i64, float double, bool i1; a Number is (kind: 0 bool, 1 int, 2 float; its bits). A checked node has a fast path;
+where it might raise, native code calls back and Python computes that one operation: exactly its result, or its
+exception.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Numbers:
             kind, bits = parts
             as_float = convert(bits.cast("bitcast", "double"), dtypes.float64, d)
             return kind.eq(KIND_FLOAT).where(as_float, convert(bits, dtypes.int64, d))
-        source = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}[value.type]  # type: ignore[index]
+        source = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}[value.type]
         return convert(parts[0], source, d)
 
     def as_int(self, parts: tuple[V, ...], type_: Type) -> V:
@@ -73,14 +74,15 @@ class Numbers:
         if source == target or isinstance(target, SeqType):
             return parts
         if target == NUMBER:
-            kind = {BOOL: KIND_BOOL, INT: KIND_INT, FLOAT: KIND_FLOAT}[source]  # type: ignore[index]
+            kind = {BOOL: KIND_BOOL, INT: KIND_INT, FLOAT: KIND_FLOAT}[source]
             bits = parts[0].cast("bitcast", "i64") if source == FLOAT else self.as_int(parts, source)
             return (self.printer.const(kind), bits)
         if target == FLOAT:
             return (self.as_float(parts, source),)
         if target == INT:
             return (self.as_int(parts, source),)
-        assert isinstance(target, TensorType) and isinstance(source, TensorType), f"{source} as {target}"
+        assert isinstance(target, TensorType), f"{source} as {target}"
+        assert isinstance(source, TensorType), f"{source} as {target}"
         return (convert(parts[0], source.dtype, target.dtype),)
 
     def as_type(self, value: Value, type_: Type) -> tuple[V, ...]:
@@ -102,7 +104,7 @@ class Numbers:
             printer.define(out, v)
         elif op == "item":
             (source,) = node.inputs
-            target = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}[out.type]  # type: ignore[index]
+            target = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}[out.type]
             printer.define(out, printer.as_dtype(source, target))
         elif op == "num.select":
             condition = self.truth(node.inputs[0])

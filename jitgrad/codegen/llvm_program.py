@@ -1,8 +1,8 @@
 """A `Program` as one native function: `i64 @name(ptr %block, ptr %items)`.
 
-`items` points at the Python objects of the call (arrays of the tensor inputs, then of the outputs that Python makes); data
-pointers and sizes are read from them. `block` is the call's memory of 8-byte words, laid out by `Layout`: numbers in and out,
-the workspace, growable slots, what a failing check passes on.
+`items` points at the Python objects of the call (arrays of the tensor inputs, then of the outputs that Python makes);
+data pointers and sizes are read from them. `block` is the call's memory of 8-byte words, laid out by `Layout`: numbers
+in and out, the workspace, growable slots, what a failing check passes on.
 
 Status: 0 done; 1 the check at site `block[SITE]` failed; 2 input `block[SITE]` is not contiguous; 3 out of memory;
 4 a call into Python raised.
@@ -18,7 +18,7 @@ from jitgrad import dtypes
 from jitgrad.codegen import buffers, llvm_kernel, llvm_numbers
 from jitgrad.codegen.llvm_emit import COMPUTED, EMIT, STORED, convert, narrow, widen
 from jitgrad.codegen.llvm_sequences import Sequences, arena_text
-from jitgrad.codegen.lower_control import NumberOutput
+from jitgrad.codegen.lower_effects import NumberOutput
 from jitgrad.codegen.program import (
     Allocate,
     ArenaAllocate,

@@ -3,8 +3,8 @@
 A sequence's value is the address of its header, in 8-byte words: length, room, then per column
     tensor: data, bytes per element, whether every element has its own sizes, the sizes (if not)
     word, pair: data
-A column is an array; where tensors have their own sizes its elements are (pointer, sizes). The header describes itself, so a
-function reads what another one wrote.
+A column is an array; where tensors have their own sizes its elements are (pointer, sizes). The header describes itself,
+so a function reads what another one wrote.
 
 The arena is a chain of chunks (previous, capacity, used; 64 bytes), newest first, whose address is a word of the block.
 """

@@ -18,7 +18,7 @@ from jitgrad.codegen.program import Buffer, KernelStep, Ref
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import dtype
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Node, Value
+from jitgrad.script.ir import Value
 
 #: stands for every size and stride that is an argument
 ARGUMENT = dim(Symbol("arg"))
@@ -169,7 +169,8 @@ class GroupBuilder:
     def __init__(self, lowering: Any, group: Group):
         self.lowering, self.group = lowering, group
         names = [i.node.op for i in group.items]
-        self.builder = KernelBuilder(group.space, group.inner, "_".join(names[:6]) + ("_more" if len(names) > 6 else ""))
+        more = "_more" if len(names) > 6 else ""
+        self.builder = KernelBuilder(group.space, group.inner, "_".join(names[:6]) + more)
         self.values: dict[Value, int] = {}
         self.dropped_nan = self._softmax_maxima()
 
@@ -291,8 +292,3 @@ def copy_step(source: Ref, target: Ref) -> KernelStep:
     value = builder.load(source.buffer, source.offset, [source.strides[a] for a in kept])
     builder.store(value, target.buffer, target.offset, [target.strides[a] for a in kept])
     return builder.finish()
-
-
-def is_pointwise(node: Node, rows: Any) -> bool:
-    """Whether the printer has a scalar row for the node."""
-    return node.op in rows

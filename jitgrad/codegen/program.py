@@ -26,8 +26,8 @@ class Buffer:
 
     kind: "input" and "output" (number `index`, memory of Python's), "slot" (workspace, size known at entry),
     "growable" (workspace, size known only where an `Allocate` stands), "pointer" (a variable that `Point` sets to a
-    place in another buffer; `aliases` are the buffers it may point into). `keeps`: it is read in the iteration after the
-    one that wrote it, so it shares its memory with no other buffer.
+    place in another buffer; `aliases` are the buffers it may point into). `keeps`: it is read in the iteration after
+    the one that wrote it, so it shares its memory with no other buffer.
     """
 
     dtype: dtype

@@ -62,7 +62,10 @@ def _span(span: Span | None) -> Json:
 
 
 def _read_span(data: Json) -> Span | None:
-    return None if data is None else Span(*data[:6], caller=_read_span(data[6]))
+    if data is None:
+        return None
+    file, line, column, end_line, end_column, function, caller = data
+    return Span(file, line, column, end_line, end_column, function, _read_span(caller))
 
 
 def dump(face: Interface) -> Json:
@@ -78,8 +81,8 @@ def load(data: Json) -> Interface:
     """The inverse of `dump`."""
     name, inputs, numbers, outputs, commits, written, growable, words, sites = data
     return Interface(
-        name, list(decode(inputs)), {k: w for k, w in numbers},
-        [OutputPlan(decode(k), decode(s), w) for k, s, w in outputs], {k: w for k, w in commits}, written, growable, words,
+        name, list(decode(inputs)), dict(numbers),
+        [OutputPlan(decode(k), decode(s), w) for k, s, w in outputs], dict(commits), written, growable, words,
         [Site(kind, op, {k: decode(a) for k, a in attrs.items()}, list(decode(types)), decode(result), n,
               _read_span(span)) for kind, op, attrs, types, result, n, span in sites])
 

@@ -15,8 +15,8 @@ from jitgrad.script.autodiff import differentiate
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Builder, Graph, Value
 from jitgrad.script.passes import pipeline
+from tests.script.graphs import random_graph
 
-from ..script.graphs import random_graph
 from .programs import agree, assert_same, duplicate, graph, sizes, tensor
 
 f32, f64 = dtypes.float32, dtypes.float64

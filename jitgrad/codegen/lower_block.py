@@ -1,0 +1,366 @@
+"""One block as steps: its nodes classified, fused and ordered; which of their values must be stored."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.codegen import access, lower_effects, lower_ops, lower_sequences
+from jitgrad.codegen.access import AFFINE, Entry, IndexMap, through
+from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
+from jitgrad.codegen.llvm_emit import EMIT
+from jitgrad.codegen.lower_joins import is_single, tensor
+from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
+from jitgrad.codegen.program import NumberStep, ScalarStep
+from jitgrad.dims import Size, Symbol
+from jitgrad.ops.types import OptionalType, SeqType, TensorType
+from jitgrad.script.ir import Block, Node, Value, attr_symbols, type_symbols
+from jitgrad.script.irops import Effect, effect
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower import Lowering
+
+#: the largest expression of constants that is repeated instead of stored
+INLINE_LIMIT = 8
+CREATES = frozenset({"full", "fill", "arange"})
+
+
+class BlockLowering:
+    """One block: classify its nodes, fuse, order, emit."""
+
+    def __init__(self, state: Lowering, block: Block):
+        self.state, self.block = state, block
+        self.items: list[Item] = []
+        self.producers: dict[Value, Any] = {}   # base value -> item or node that makes it, in this block
+        self.item_of: dict[Value, Item] = {}
+        self.depends: dict[object, set[object]] = {}
+        self.positions: dict[object, int] = {}
+        self.consumers: dict[Value, list[Item]] = {}
+        self.stored: set[Value] = set()         # bases that something other than a kernel reads
+        self.group_of: dict[Item, Group] = {}
+        self.reads: dict[object, set[Value]] = {}  # unit -> bases that it reads
+
+    def run(self) -> list[Any]:
+        """The block's steps; its results are then where `ref` and `register` say."""
+        state, outer = self.state, self.state.steps
+        state.steps = []
+        state.see(self.block.binds)
+        self.classify()
+        fusion = Fusion(self.items, self.item_of, self.depends, self.positions)
+        groups = fusion.run()
+        for group in groups:
+            for item in group.items:
+                self.group_of[item] = group
+        state.reasons += [_reason(*r) for r in fusion.reasons]
+        for unit in self.order(groups):
+            if isinstance(unit, Group):
+                state.emit(GroupBuilder(_View(self), unit).build())
+            else:
+                self.other(unit)
+        steps, state.steps = state.steps, outer
+        return steps
+
+    # --- classification ---
+
+    def classify(self) -> None:
+        state = self.state
+        self.wanted_inline = self.materialised()
+        binders: dict[Symbol, object] = {}
+        last_effect: object | None = None
+        last_check: object | None = None
+        for index, node in enumerate(self.block.nodes):
+            if node.op in AFFINE and self.is_view(node):
+                state.views[node.outputs[0]] = node
+                continue
+            if self.try_inline(node):
+                continue
+            unit: object = self.item(node, index)
+            if unit is None:
+                unit = node
+            self.positions[unit] = index
+            self.depends[unit] = self.needs(unit, node)
+            if binders:
+                self.depends[unit] |= {binders[s] for s in _symbols(node) if s in binders}
+            for s in node.binds:
+                binders[s] = unit
+            if node.op == "dim.bind":
+                binders[node.attrs["symbol"]] = unit
+            if last_check is not None:
+                self.depends[unit].add(last_check)
+            if state.may_check(node):
+                last_check = unit
+            if state.has_effect(node):
+                if last_effect is not None:
+                    self.depends[unit].add(last_effect)
+                last_effect = unit
+            for value in node.outputs:
+                self.producers[value] = unit
+        for result in self.block.results:
+            if isinstance(result.type, TensorType):
+                self.stored.add(state.base(result))
+        lower_effects.order_commits(self)
+
+    def is_view(self, node: Node) -> bool:
+        if node.op != "reshape":
+            return True
+        rank = len(tensor(node.outputs[0]).dims)
+        return through(node, tuple((a, 1, 0) for a in range(rank))) is not None
+
+    def materialised(self) -> set[Value]:
+        """Values that a node other than a kernel reads directly: those are not repeated in kernels."""
+        found: set[Value] = set()
+        for node in self.block.nodes:
+            if node.op == "reshape" and self.is_view(node):
+                continue
+            if node.op in ("index", "gather"):
+                found.add(node.inputs[0])
+            elif node.op in lower_ops.STORING:
+                found.update(node.inputs)
+        return found
+
+    def try_inline(self, node: Node) -> bool:
+        state = self.state
+        if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not is_single(node.outputs[0].type)):
+            return False
+        if node.op in CREATES:
+            state.inlined[node.outputs[0]] = (node, 1)
+            return True
+        if node.op not in CHEAP or not node.inputs:
+            return False
+        total = 1
+        for value in node.inputs:
+            found = state.inlined.get(state.base(value))
+            if found is None:
+                return False
+            total += found[1]
+        if total > INLINE_LIMIT:
+            return False
+        state.inlined[node.outputs[0]] = (node, total)
+        return True
+
+    def item(self, node: Node, index: int) -> Item | None:
+        """The node as a member of kernels, or None."""
+        op, state = node.op, self.state
+        if len(node.outputs) != 1 or not isinstance(node.outputs[0].type, TensorType):
+            return None
+        out = node.outputs[0]
+        if op in EMIT or op in CREATES:
+            if is_single(out.type) and op in EMIT:
+                return None
+            if op in CREATES:
+                state.created[out] = node
+            item = self.pointwise(node, index)
+        elif op in REDUCTIONS or op == "sum_to":
+            made = self.reduction(node, index)
+            if made is None:
+                return None
+            item = made
+        elif op in ("index", "gather"):
+            item = self.gather(node, index)
+        else:
+            return None
+        self.items.append(item)
+        self.item_of[out] = item
+        for operand in item.operands:
+            self.consumers.setdefault(operand.base, []).append(item)
+            if operand.stored:
+                self.stored.add(operand.base)
+        return item
+
+    def operand(self, value: Value, entries: IndexMap, stored: bool = False) -> Operand:
+        base, behind = self.state.resolve(value, entries) if not stored else (value, entries)
+        return Operand(base, behind, stored)
+
+    def pointwise(self, node: Node, index: int) -> Item:
+        out = node.outputs[0]
+        shape = tensor(out).dims
+        space, own = _axes(shape)
+        operands = []
+        if node.op not in CREATES:
+            operands = [self.operand(v, access.broadcast(own, tensor(v).dims, shape)) for v in node.inputs]
+        return Item(node, out, space, frozenset(), operands, tuple(e[0] for e in own), index)
+
+    def reduction(self, node: Node, index: int) -> Item | None:
+        x, out = node.inputs[0], node.outputs[0]
+        shape = tensor(x).dims
+        space, own = _axes(shape)
+        if node.op == "sum_to":
+            axes = lower_ops.summed_axes(shape, node.attrs["shape"])
+            if axes is None:
+                return None
+            node = Node("sum", node.inputs, {"axes": axes, "keepdim": True}, node.outputs, (), node.span)
+            lead = len(shape) - len(tensor(out).dims)
+            out_axes = tuple(-1 if i in axes else own[i][0] for i in range(lead, len(shape)))
+        else:
+            axes = node.attrs["axes"]
+            kept = [i for i in range(len(shape)) if i not in axes]
+            out_axes = tuple(-1 if i in axes else own[i][0] for i in (
+                range(len(shape)) if node.attrs["keepdim"] else kept))
+        inner = frozenset(own[a][0] for a in axes if own[a][0] >= 0)
+        return Item(node, out, space, inner, [self.operand(x, own)], out_axes, index)
+
+    def gather(self, node: Node, index: int) -> Item:
+        out, x = node.outputs[0], node.inputs[0]
+        shape = tensor(out).dims
+        space, own = _axes(shape)
+        data, indices = lower_ops.gather_entries(node, own)
+        operands = [self.operand(x, data, stored=True)]
+        operands += [self.operand(v, e) for v, e in zip(node.inputs[1:], indices, strict=True)]
+        return Item(node, out, space, frozenset(), operands, tuple(e[0] for e in own), index)
+
+    def needs(self, unit: object, node: Node) -> set[object]:
+        """The units of this block that `unit` reads; notes what must be stored for it."""
+        state = self.state
+        found: set[object] = set()
+        reads = self.reads[unit] = set()
+        if isinstance(unit, Item):
+            for operand in unit.operands:
+                base = state.base(operand.base)
+                reads.add(base)
+                self.add_producers(base, found)
+                if operand.stored:
+                    self.stored.add(base)
+            return found
+        values: Iterable[Value] = node.inputs
+        if node.blocks:
+            values = [*node.inputs, *state.captures(node)]
+        for value in values:
+            base = state.base(value)
+            reads.add(base)
+            self.add_producers(base, found)
+            if isinstance(base.type, TensorType):
+                self.stored.add(base)
+        return found
+
+    def add_producers(self, base: Value, found: set[object]) -> None:
+        """The unit that makes `base`; for an inline value, those of what it reads."""
+        unit = self.producers.get(base)
+        if unit is not None:
+            found.add(unit)
+        elif base in self.state.inlined:
+            for value in self.state.inlined[base][0].inputs:
+                self.add_producers(self.state.base(value), found)
+
+    def is_needed(self, value: Value, group: Group) -> bool:
+        """Whether somebody outside the group reads an item's result."""
+        if value in self.stored or value in self.state.dest:
+            return True
+        return any(self.group_of[item] is not group for item in self.consumers.get(value, ()))
+
+    # --- order ---
+
+    def order(self, groups: list[Group]) -> list[Any]:
+        """Groups and other nodes so that everything comes after what it needs, else in program order."""
+        cluster: dict[object, Any] = {item: g for g in groups for item in g.items}
+        clusters: dict[Any, int] = {}
+        for unit, position in self.positions.items():
+            c = cluster.get(unit, unit)
+            clusters[c] = max(clusters.get(c, -1), position)
+        waits: dict[Any, set[Any]] = {c: set() for c in clusters}
+        for unit, needs in self.depends.items():
+            c = cluster.get(unit, unit)
+            waits[c].update(cluster.get(n, n) for n in needs)
+        users: dict[Any, list[Any]] = {c: [] for c in clusters}
+        counts: dict[Any, int] = {}
+        for c, needs in waits.items():
+            needs.discard(c)
+            counts[c] = len(needs)
+            for n in needs:
+                users[n].append(c)
+        ready = [(position, c) for c, position in clusters.items() if not counts[c]]
+        heap = [(position, number, c) for number, (position, c) in enumerate(ready)]
+        heapq.heapify(heap)
+        result: list[Any] = []
+        tie = len(heap)
+        while heap:
+            _, _, c = heapq.heappop(heap)
+            result.append(c)
+            for user in users[c]:
+                counts[user] -= 1
+                if not counts[user]:
+                    tie += 1
+                    heapq.heappush(heap, (clusters[user], tie, user))
+        assert len(result) == len(clusters), "the fusion groups of a block need each other"
+        return result
+
+    # --- nodes that are not in kernels ---
+
+    def other(self, node: Node) -> None:
+        state = self.state
+        if node.op in EMIT and is_single(node.outputs[0].type):
+            state.emit(ScalarStep(node, tuple(state.register(v) for v in node.inputs)))
+            state.set_register(node.outputs[0])
+            return
+        rule = rules().get(node.op)
+        if rule is not None:
+            rule(state, node)
+        elif node.op.startswith("num."):
+            checked = effect(node.op, node.attrs) is not Effect.NONE
+            state.emit(NumberStep(node, state.site("arithmetic", node) if checked else -1))
+        else:
+            lower_ops.library(state, node)
+        state.see(node.binds)
+        if node.op == "dim.bind":
+            state.see((node.attrs["symbol"],))
+
+
+class _View:
+    """What a `GroupBuilder` asks of a block and its program."""
+
+    def __init__(self, block: BlockLowering):
+        self.is_needed = block.is_needed
+        state = block.state
+        self.place, self.ref, self.inline = state.place, state.ref, state.inline
+        self.is_inline, self.in_register = state.is_inline, state.in_register
+
+    def gather_strides(self, item: Item, axis: int) -> Size:
+        return self.ref(item.operands[0].base).strides[axis]
+
+
+CHEAP = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
+                   "logical_not", "where", "cast", "minimum", "maximum", "bitwise_and", "bitwise_or"})
+
+
+def _axes(shape: Sequence[Size]) -> tuple[tuple[Size, ...], IndexMap]:
+    """The axes of a shape that are not of size 1, and each axis's place among them."""
+    space: list[Size] = []
+    own: list[Entry] = []
+    for size in shape:
+        if size == 1:
+            own.append(access.NOWHERE)
+        else:
+            own.append((len(space), 1, 0))
+            space.append(size)
+    return tuple(space), tuple(own)
+
+
+def _symbols(node: Node) -> set[Symbol]:
+    found: set[Symbol] = set()
+    for value in (*node.inputs, *node.outputs):
+        if isinstance(value.type, (TensorType, SeqType, OptionalType)):
+            found |= type_symbols(value.type)
+    for attr in node.attrs.values():
+        found |= attr_symbols(attr)
+    for block in node.blocks:
+        for n in block.nodes:
+            found |= _symbols(n)
+    return found
+
+
+def _reason(producer: Node, consumer: Node, why: str) -> str:
+    place = f" ({consumer.span})" if consumer.span is not None else ""
+    return f"{producer.op} and {consumer.op}{place} are not one kernel: {why}"
+
+
+def rules() -> dict[str, Any]:
+    """How nodes become steps of their own, by op."""
+    from jitgrad.codegen import lower_control  # which lowers the blocks of structural nodes with this module
+
+    if not _RULES:
+        for part in (lower_ops, lower_effects, lower_sequences, lower_control):
+            _RULES.update(part.RULES)
+    return _RULES
+
+
+_RULES: dict[str, Any] = {}

@@ -1,0 +1,241 @@
+"""Effects as steps; inputs and outputs of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.codegen.access import AFFINE, contiguous_strides
+from jitgrad.codegen.lower_joins import absent, aim, constant, zero
+from jitgrad.codegen.program import ArenaAllocate, Buffer, CallStep, CommitSlot, IfStep, NumberStep, Ref
+from jitgrad.dims import Size, product
+from jitgrad.ops.types import BOOL, OptionalType, TensorType, Type
+from jitgrad.script.ir import Node, Value, walk
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower import Lowering
+    from jitgrad.codegen.lower_block import BlockLowering
+
+
+@dataclass(frozen=True, slots=True)
+class TensorOutput:
+    """An array: made by the launcher and written in place (`fresh`) where its sizes are known at entry, else copied.
+
+    `flag`: whether it is there, for an Optional.
+    """
+
+    ref: Ref
+    fresh: bool
+    shape: tuple[Size, ...]
+    flags: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberOutput:
+    """Flags and a number or sequence."""
+
+    type: Type
+    parts: tuple[Value, ...]
+
+
+def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
+    """Windows on the inputs' memory; the flags and numbers that the launcher passes per input."""
+    parts: list[tuple[Value, ...]] = []
+    committed = {n.attrs["target"] for n in walk(state.graph.block) if n.op == "commit"}
+    for i, value in enumerate(state.graph.inputs):
+        mine: list[Value] = []
+        inner = value
+        while isinstance(inner.type, OptionalType):
+            flag, payload = Value(BOOL), Value(inner.type.elem)
+            state.records.optional[inner] = (flag, payload)
+            mine.append(flag)
+            inner = payload
+        if isinstance(inner.type, TensorType):
+            buffer = state.input_buffers[i] = Buffer(inner.type.dtype, 0, "input", i)
+            state.refs[inner] = Ref(buffer, 0, inner.type.dims, contiguous_strides(inner.type.dims))
+        else:
+            mine.append(inner)
+        parts.append(tuple(mine))
+    for i in sorted(committed & set(state.input_buffers)):
+        protect(state, i)
+    return parts
+
+
+def protect(state: Lowering, i: int) -> None:
+    """Read a copy of an input that the program overwrites, unless every read comes before the write."""
+    value = state.graph.inputs[i]
+    if not isinstance(value.type, TensorType):
+        return
+    names = {value}
+    last_read, first_write, depth_of_write = -1, 1 << 60, 0
+    top = set(map(id, state.graph.block.nodes))
+    for position, node in enumerate(walk(state.graph.block)):
+        if node.op == "commit" and node.attrs["target"] == i:
+            first_write = min(first_write, position)
+            depth_of_write += id(node) not in top
+        if any(v in names for v in node.inputs):
+            last_read = position if node.op != "commit" or node.attrs["target"] != i else last_read
+            if len(node.outputs) == 1 and node.op in AFFINE:
+                names.add(node.outputs[0])
+        if any(r in names for b in node.blocks for r in b.results):
+            last_read = 1 << 60
+    if last_read < first_write and not depth_of_write and not any(r in names for r in state.graph.outputs):
+        return
+    original = state.refs[value]
+    copy = state.allocate(value.type.dtype, value.type.dims)
+    state.copy_into(value, copy)
+    state.refs[value] = copy
+    state.originals[i] = original
+
+
+def plan_outputs(state: Lowering) -> list[Any]:
+    """Let results be computed in the arrays that the launcher makes for them."""
+    outputs: list[Any] = []
+    for i, value in enumerate(state.graph.outputs):
+        if isinstance(value.type, TensorType) and state.known_at_entry(value.type.dims):
+            type_ = value.type
+            buffer = Buffer(type_.dtype, 0, "output", i)
+            ref = Ref(buffer, 0, type_.dims, contiguous_strides(type_.dims))
+            aim(state, value, ref)
+            outputs.append(TensorOutput(ref, True, type_.dims))
+        else:
+            outputs.append(None)
+    return outputs
+
+
+def store_outputs(state: Lowering, outputs: list[Any]) -> None:
+    """Copy results that were not computed in place."""
+    for i, value in enumerate(state.graph.outputs):
+        if isinstance(value.type, TensorType):
+            planned = outputs[i]
+            if planned is None:
+                outputs[i] = TensorOutput(state.contiguous(value), False, value.type.dims)
+                continue
+            ref = state.refs.get(value)
+            if ref is None or ref.buffer is not planned.ref.buffer:
+                state.copy_into(value, planned.ref)
+            continue
+        flags: list[Value] = []
+        inner: Value | None = value
+        type_: Type = value.type
+        while isinstance(type_, OptionalType):
+            if inner is None:
+                flags.append(flags[-1])
+            else:
+                flag, inner = state.records.optional[inner]
+                flags.append(flag)
+            type_ = type_.elem
+        if isinstance(type_, TensorType):
+            ref = absent(state, type_) if inner is None else state.ref(inner)
+            outputs[i] = TensorOutput(ref, False, ref.dims, tuple(flags))
+        else:
+            outputs[i] = NumberOutput(value.type, (*flags, inner if inner is not None else zero(state, type_)))
+
+
+# --- effects and numbers -------------------------------------------------------------------------------------------
+
+
+def passed(state: Lowering, values: Sequence[Value]) -> tuple[Value | Ref, ...]:
+    """Values as a site passes them."""
+    found: list[Value | Ref] = []
+    for value in values:
+        inner: Value | None = value
+        while inner is not None and isinstance(inner.type, OptionalType):
+            flag, inner = state.records.optional[inner]
+            found.append(flag)
+        type_ = value.type
+        while isinstance(type_, OptionalType):
+            type_ = type_.elem
+        if isinstance(type_, TensorType):
+            found.append(absent(state, type_) if inner is None else state.ref(inner))
+        else:
+            found.append(zero(state, type_) if inner is None else inner)
+    return tuple(found)
+
+
+def item(state: Lowering, node: Node) -> None:
+    state.emit(NumberStep(Node("item", (state.register(node.inputs[0]),), node.attrs, node.outputs)))
+
+
+def plain(state: Lowering, node: Node) -> None:
+    state.emit(NumberStep(node))
+
+
+def check(state: Lowering, node: Node) -> None:
+    """The values are brought to memory only where it fails."""
+    outer, state.steps = state.steps, []
+    mark = state.mark()
+    values = passed(state, node.inputs[1:])
+    before, state.steps = state.steps, outer
+    state.release(mark)
+    state.emit(CallStep(state.site("check", node), "check", node.inputs[0], values, before))
+
+
+def print_node(state: Lowering, node: Node) -> None:
+    state.emit(CallStep(state.site("print", node), "print", None, passed(state, node.inputs)))
+
+
+def commit(state: Lowering, node: Node) -> None:
+    """Write an input's memory, or note what its slot becomes."""
+    target, value = node.attrs["target"], node.inputs[0]
+    if isinstance(state.graph.inputs[target].type, TensorType):
+        memory = state.originals.get(target) or state.refs[state.graph.inputs[target]]
+        base = state.base(value)
+        if base is not value and base in state.refs and state.refs[base].buffer is memory.buffer:
+            copy = state.allocate(memory.dtype, memory.dims)
+            state.copy_into(value, copy)
+            value = Value(value.type)
+            state.set_ref(value, copy)
+        state.copy_into(value, memory)
+        return
+    parts: list[Value | Ref] = []
+    inner: Value | None = value
+    type_ = value.type
+    wanted = state.graph.inputs[target].type
+    if isinstance(wanted, OptionalType) and not isinstance(type_, OptionalType):
+        parts.append(constant(state, True))
+    while isinstance(type_, OptionalType):
+        assert inner is not None
+        flag, inner = state.records.optional[inner]
+        parts.append(flag)
+        type_ = type_.elem
+    if isinstance(type_, TensorType):
+        parts.append(absent(state, type_) if inner is None else arena_copy(state, inner, parts))
+    else:
+        parts.append(zero(state, type_) if inner is None else inner)
+    state.emit(CommitSlot(target, tuple(parts)))
+
+
+def arena_copy(state: Lowering, value: Value, flags: Sequence[Value | Ref]) -> Ref:
+    """A copy of a tensor that lives until the call returns."""
+    ref = state.ref(value)
+    pointer = Buffer(ref.dtype, 0, "pointer")
+    target = Ref(pointer, 0, ref.dims, contiguous_strides(ref.dims))
+    outer, state.steps = state.steps, []
+    state.emit(ArenaAllocate(pointer, product(ref.dims)))
+    state.copy_into(value, target)
+    steps, state.steps = state.steps, outer
+    if flags and isinstance(flags[-1], Value):
+        state.emit(IfStep(flags[-1], steps, []))
+    else:
+        state.steps += steps
+    return target
+
+
+def order_commits(block: BlockLowering) -> None:
+    """A write to an input waits for the reads of what was there."""
+    state = block.state
+    inputs = state.graph.inputs
+    for unit in list(block.depends):
+        if isinstance(unit, Node) and unit.op == "commit":
+            target = inputs[unit.attrs["target"]]
+            if isinstance(target.type, TensorType) and unit.attrs["target"] not in state.originals:
+                for other, reads in block.reads.items():
+                    if other is not unit and target in reads:
+                        block.depends[unit].add(other)
+
+
+RULES: dict[str, Callable[[Any, Node], None]] = {
+    "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "commit": commit,
+}
