@@ -89,14 +89,15 @@ class Adam(Optimizer):
                 mean, square = state["exp_avg"], state["exp_avg_sq"]
                 state["step"].add_(1)
                 t = state["step"].item()
-                mean.mul_(beta1).add_(grad * (1 - beta1))
-                square.mul_(beta2).add_((grad * grad).mul_(1 - beta2))
+                # an in-place op is computed aside and then copied: one copy at the end is cheapest
+                mean.copy_(mean * beta1 + grad * (1 - beta1))
+                square.copy_(square * beta2 + grad * grad * (1 - beta2))
                 if group["amsgrad"]:
                     largest = state["max_exp_avg_sq"]
                     largest.copy_(jitgrad.maximum(largest, square))
                     square = largest
-                divisor = square.sqrt().div_((1 - beta2 ** t) ** 0.5).add_(eps)
-                p.sub_((mean / divisor).mul_(lr / (1 - beta1 ** t)))
+                scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
+                p.sub_(mean / (square.sqrt() + eps * scale) * (lr * scale / (1 - beta1 ** t)))
 
 
 class AdamW(Adam):

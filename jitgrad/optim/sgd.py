@@ -53,7 +53,8 @@ class SGD(Optimizer):
                 group.setdefault(name, default)
 
     def _update(self, group: Group) -> None:
-        lr, momentum, weight_decay = group["lr"], group["momentum"], group["weight_decay"]
+        lr, weight_decay = group["lr"], group["weight_decay"]
+        momentum, dampening = group["momentum"], group["dampening"]
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
@@ -68,6 +69,9 @@ class SGD(Optimizer):
                         buffer = grad.clone()
                         state["momentum_buffer"] = buffer
                     else:
-                        buffer.mul_(momentum).add_(grad * (1 - group["dampening"]))
+                        if dampening != 0:
+                            buffer.copy_(buffer * momentum + grad * (1 - dampening))
+                        else:
+                            buffer.copy_(buffer * momentum + grad)
                     grad = grad + buffer * momentum if group["nesterov"] else buffer
                 p.sub_(grad * lr)
