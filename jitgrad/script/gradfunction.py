@@ -12,7 +12,7 @@ import json
 import struct
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitgrad import config
 from jitgrad.ops.types import OptionalType, TensorType
@@ -23,6 +23,13 @@ from jitgrad.script.passes import pipeline
 from jitgrad.script.text import parse, to_text
 
 Program = Callable[..., list[Any]]
+
+
+class Backward(NamedTuple):
+    """A compiled derivative: gradients first, then flags; `flags` pairs a gradient's number with its flag's."""
+
+    program: Program
+    flags: tuple[tuple[int, int], ...]
 
 
 class GraphFunction:
@@ -45,7 +52,7 @@ class GraphFunction:
         self.n_outputs = n_outputs
         self._tensors, self._arguments = tensors, arguments
         self._lock = threading.Lock()
-        self._backwards: dict[tuple[bool, ...], Program] = {}
+        self._backwards: dict[tuple[bool, ...], Backward] = {}
         self._gradients: dict[tuple[tuple[bool, ...], tuple[bool, ...]], GraphFunction] = {}
         self._compiled: list[Any] = []
         self.forward: Program
@@ -71,10 +78,10 @@ class GraphFunction:
             return
         everything = (True,) * len(self.differentiable)
         forward = self._without_inputs(pipeline.run(self.derivative.forward))
-        programs = self._programs({"forward": forward,
-                                   "backward": pipeline.run(self.derivative.backward(everything))})
+        backward, flags = _split_flags(pipeline.run(self.derivative.backward(everything)))
+        programs = self._programs({"forward": forward, "backward": backward})
         self.forward = programs["forward"]
-        self._backwards[everything] = programs["backward"]
+        self._backwards[everything] = Backward(programs["backward"], flags)
 
     def _without_inputs(self, forward: Graph) -> Graph:
         """`forward` without the residuals that are inputs: the node keeps the caller's arrays instead of copies.
@@ -118,9 +125,10 @@ class GraphFunction:
         """Everything that another process needs to run this; None where the program cannot be stored."""
         if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
             return None
-        header = {"wrt": self.wrt, "differentiable": self.differentiable, "residuals": self._residuals,
-                  "name": self.name, "tensors": self._tensors, "arguments": self._arguments,
-                  "n_outputs": self.n_outputs}
+        everything = self._backwards.get((True,) * len(self.differentiable))
+        header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
+                  "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
+                  "arguments": self._arguments, "n_outputs": self.n_outputs}
         return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
 
     @classmethod
@@ -137,7 +145,8 @@ class GraphFunction:
         function._compiled.append(compiled)
         function.forward = compiled["forward"]
         if function.differentiable:
-            function._backwards[(True,) * len(function.differentiable)] = compiled["backward"]
+            flags = tuple((value, flag) for value, flag in header["flags"])
+            function._backwards[(True,) * len(function.differentiable)] = Backward(compiled["backward"], flags)
         return function
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
@@ -183,7 +192,7 @@ class GraphFunction:
 
         inputs = [objects[i] for i in self.wrt]
         saved = [objects[~i] for i in self._residuals if i < 0]
-        versions = [o._version for o in map(objects.__getitem__, self._arguments)]
+        versions = [_version(objects[i]) for i in self._arguments]
         node = Node(self.name + "Backward", inputs, functools.partial(self._backward, residuals, unreached),
                     functools.partial(self._backward_on_tape, objects, versions, unreached),
                     n_outputs=len(self.differentiable), saved=saved)
@@ -197,30 +206,29 @@ class GraphFunction:
 
     def _backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any]) -> list[Any]:
         """First order: arrays in, arrays (or None where an input was not reached) out."""
-        present = tuple(c is not None for c in cotangents)
-        program = self._backwards.get(present) or self._compile_backward(present)
-        flat = program([*residuals, *(c for c in cotangents if c is not None)])
-        return self._reached(flat, unreached)
-
-    def _reached(self, flat: Sequence[Any], unreached: Collection[int]) -> list[Any]:
-        """(value, reached) pairs as values or None."""
-        values = [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
+        present = tuple([c is not None for c in cotangents])
+        backward = self._backwards.get(present) or self._compile_backward(present)
+        values = backward.program([*residuals, *[c for c in cotangents if c is not None]])
+        for value, flag in backward.flags:
+            if not values[flag]:
+                values[value] = None
+        del values[len(self.wrt):]
         if unreached:
             values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
         return values
 
-    def _compile_backward(self, present: tuple[bool, ...]) -> Program:
+    def _compile_backward(self, present: tuple[bool, ...]) -> Backward:
         with self._lock:
             if present not in self._backwards:
-                graph = pipeline.run(self.derivative.backward(present))
-                self._backwards[present] = self._programs({"backward": graph})["backward"]
+                graph, flags = _split_flags(pipeline.run(self.derivative.backward(present)))
+                self._backwards[present] = Backward(self._programs({"backward": graph})["backward"], flags)
             return self._backwards[present]
 
     def _backward_on_tape(self, objects: Sequence[Any], versions: list[int], unreached: Collection[int],
                           cotangents: Sequence[Any]) -> list[Any]:
         """With `create_graph`: the gradient function, recorded as one node; it reads the inputs again."""
         for i, version in zip(self._arguments, versions, strict=True):
-            if objects[i]._version != version:
+            if _version(objects[i]) != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"argument {i} of `{self.name}` is at version {objects[i]._version}; expected version {version} "
@@ -237,7 +245,24 @@ class GraphFunction:
         dead = set(unreached)
         flat = gradient(given, [getattr(o, "_data", o) for o in given], None, dead)
         dead.update(i for i, reached in zip(self.wrt, flat[1::2], strict=True) if not reached)
-        return self._reached(flat, unreached)
+        values = [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
+        return [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
+
+
+def _split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
+    """A graph of (value, reached) pairs as one of values, then the flags that are not always true; and which is whose.
+
+    Returns pairs (output number of a value, output number of its flag).
+    """
+    always = {n.outputs[0] for n in backward.block.nodes if n.op == "num.const" and n.attrs["value"] is True}
+    results = list(backward.outputs[::2])
+    flags = []
+    for i, flag in enumerate(backward.outputs[1::2]):
+        if flag not in always:
+            flags.append((i, len(results)))
+            results.append(flag)
+    block = backward.block
+    return Graph(Block(block.params, block.nodes, tuple(results), block.binds), backward.name), tuple(flags)
 
 
 def pack(parts: Sequence[bytes]) -> bytes:
@@ -255,6 +280,13 @@ def unpack(data: bytes) -> list[bytes]:
             raise ValueError("truncated data")
         parts.append(data[at - length:at])
     return parts
+
+
+def _version(tensor: Any) -> int:
+    """How often the tensor's memory was written in place (a tensor without a storage object never was)."""
+    storage = tensor._storage
+    version: int = 0 if storage is None else storage.version
+    return version
 
 
 def _payload(type_: Any) -> Any:
