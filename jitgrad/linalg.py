@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.library import linalg as _linalg
+from jitgrad.ops.library import rearrange as _rearrange
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library import shape as _shape
 from jitgrad.ops.library.core import library
@@ -50,13 +51,13 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 @library
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """The diagonal of the last two axes."""
-    return _shape.diagonal(A, offset, dim1, dim2)
+    return _rearrange.diagonal(A, offset, dim1, dim2)
 
 
 @library
 def multi_dot(tensors: Any) -> Tensor:
     """The product of matrices, from left to right."""
-    result = tensors[0]
+    result: Tensor = tensors[0]
     for m in tensors[1:]:
         result = _linalg.matmul(result, m)
     return result

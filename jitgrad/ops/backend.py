@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class AnyTensor:
-    """Root of every tensor class: what library functions take for a tensor. `ops.tensorbase.TensorBase` has the methods.
+    """Root of every tensor class: what library functions take for a tensor.
 
-    A subclass has `shape` (a tuple of ints and symbolic ints), `dtype` and `ndim`.
+    `ops.tensorbase.TensorBase` has the methods. A subclass has `shape` (a tuple of ints and symbolic ints), `dtype` and
+    `ndim`.
     """
 
     __slots__ = ()

@@ -17,6 +17,7 @@ from jitgrad.ops.library import (
     linalg,
     pointwise,
     random,
+    rearrange,
     reduce,
     shape,
 )
@@ -115,7 +116,7 @@ class TensorBase(Operators):
     @library
     def flip(self: Any, *dims: Any) -> Tensor:
         """A copy with axes reversed, given as ints or a tuple."""
-        return shape.flip(self, _listed(dims))
+        return rearrange.flip(self, _listed(dims))
 
     @library
     def softmax(self: Any, dim: int, dtype: Any = None) -> Tensor:
@@ -368,16 +369,16 @@ class TensorBase(Operators):
     chunk = shape.chunk
     tensor_split = shape.tensor_split
     unbind = shape.unbind
-    fliplr = shape.fliplr
-    flipud = shape.flipud
-    roll = shape.roll
-    rot90 = shape.rot90
-    diagonal = shape.diagonal
-    diag = shape.diag
-    diag_embed = shape.diag_embed
-    tril = shape.tril
-    triu = shape.triu
-    unfold = shape.unfold
+    fliplr = rearrange.fliplr
+    flipud = rearrange.flipud
+    roll = rearrange.roll
+    rot90 = rearrange.rot90
+    diagonal = rearrange.diagonal
+    diag = rearrange.diag
+    diag_embed = rearrange.diag_embed
+    tril = rearrange.tril
+    triu = rearrange.triu
+    unfold = rearrange.unfold
     gather = gathering.gather
     scatter = gathering.scatter
     scatter_add = gathering.scatter_add

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from jitgrad.dtypes import bool_
 from jitgrad.ops.backend import AnyTensor, backend
@@ -139,6 +139,10 @@ def signbit(input: Tensor) -> Tensor:
 # --- choice --------------------------------------------------------------------------------------------------------
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor: ...
 @library
 def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Any:
     """input where the condition holds, else other; with the condition alone, `nonzero(condition, as_tuple=True)`."""

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dims
-from jitgrad.dims import Dim, Size, is_not_one
-from jitgrad.dtypes import dtype, from_numpy
+from jitgrad.dims import Dim, Size, Symbol, is_not_one
+from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.checks import Checker
 from jitgrad.ops.opdef import OpDef
@@ -51,7 +51,12 @@ class SymbolicBackend:
         values = [heap.read(context, x) for x in operands]
         if op.spec is None and op.compose is not None:
             return self._compose(op, values, attrs)
-        outputs = context.builder.emit(op.name, values, **attrs)
+        if op.name == "nonzero":  # the node brings its count into scope
+            count = Symbol("n")
+            type_ = TensorType(int64, (dims.dim(count), types[0].ndim))
+            outputs = context.builder.emit(op.name, values, types=[type_], binds=(count,))
+        else:
+            outputs = context.builder.emit(op.name, values, **attrs)
         if len(outputs) == 1:
             return heap.new_tensor(context, outputs[0])
         return tuple([heap.new_tensor(context, v) for v in outputs])
