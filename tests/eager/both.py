@@ -57,8 +57,8 @@ def plain(value: Any) -> Any:
 
 def same(ours: Any, theirs: Any) -> None:
     """Compare results, tensors within 1e-5."""
-    if isinstance(ours, list):
-        assert isinstance(theirs, list), (ours, theirs)
+    if isinstance(ours, (list, tuple)):
+        assert isinstance(theirs, (list, tuple)), (ours, theirs)
         assert len(ours) == len(theirs), (ours, theirs)
         for a, b in zip(ours, theirs, strict=True):
             same(a, b)
@@ -70,6 +70,7 @@ def same(ours: Any, theirs: Any) -> None:
     elif isinstance(ours, float) and isinstance(theirs, float):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     else:
+        assert type(ours) is type(theirs), (ours, theirs)
         assert ours == theirs
 
 
