@@ -332,8 +332,9 @@ def decode(block: Any, word: int, kind: Kind) -> tuple[Any, int]:
     if isinstance(kind, tuple):
         if kind[0] == "seq":
             return block[word], word + 1
-        value, after = decode(block, word + 1, kind[1])
-        return (value if block[word] else None), after
+        if not block[word]:  # an absent payload is not to be looked at: its pointer means nothing
+            return None, word + 1 + words(kind[1])
+        return decode(block, word + 1, kind[1])
     if kind == "int":
         return block[word], word + 1
     if kind == "bool":
@@ -345,6 +346,15 @@ def decode(block: Any, word: int, kind: Kind) -> tuple[Any, int]:
     d, rank = tensor_kind(kind)
     shape = tuple(block[word + 1:word + 1 + rank])
     return sites.array(block[word], shape, None, d).copy(), word + 1 + rank
+
+
+def words(kind: Kind) -> int:
+    """How many words of the block a value of a kind takes."""
+    if isinstance(kind, tuple):
+        return 1 if kind[0] == "seq" else 1 + words(kind[1])
+    if kind in _FORMAT:
+        return 1
+    return 2 if kind == "number" else 1 + tensor_kind(kind)[1]
 
 
 def has_sequence(kind: Kind) -> bool:
