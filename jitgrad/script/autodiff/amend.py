@@ -117,6 +117,7 @@ class Amendments:
         if node.op == "if":
             type_, binds = abstract(v.type, local)
             out = self._save_branch(node, block, v, type_)
+            self.flow.maybe.update(binds)
         else:
             out = Value(SeqType(abstract(v.type, local)[0]), v.name)
             self._results.setdefault(block, []).append(v)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jitgrad.dims import Symbol
+from jitgrad.dims import Dim, Symbol
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.ir import Block, Graph, Node, Value
@@ -80,6 +80,7 @@ class Flow:
         bound: the symbols that a block and the nodes directly in it bind.
         captures: for a structural node, the values from outside that its blocks read.
         wanted: values that depend on `wrt` and on which `outputs` depend.
+        maybe: symbols that only Optionals bind; they have a value where the payload is there.
     """
 
     def __init__(self, graph: Graph, wrt: Iterable[Value], outputs: Iterable[Value]):
@@ -90,6 +91,7 @@ class Flow:
         self.parent: dict[Block, Block] = {}
         self.bound: dict[Block, tuple[Symbol, ...]] = {}
         self.captures: dict[Node, dict[Value, None]] = {}
+        self.maybe: set[Symbol] = set()
         self._forward: dict[Value, list[Value]] = {}
         self._backward: dict[Value, list[Value]] = {}
         pending = [graph.block]
@@ -104,12 +106,15 @@ class Flow:
         for p in block.params:
             home[p] = block
         binds = list(block.binds)
+        self._note_maybe(block.binds, block.params)
         for at, node in enumerate(block.nodes):
             self.position[node] = at
             for v in node.outputs:
                 home[v], producer[v] = block, node
             self._uses(block, node.inputs)
-            binds.extend(node.binds)
+            if node.binds:
+                binds.extend(node.binds)
+                self._note_maybe(node.binds, node.outputs)
             if node.blocks:
                 self.captures[node] = {}
                 for b in node.blocks:
@@ -120,6 +125,12 @@ class Flow:
                 self._edges(node)
         self._uses(block, block.results)
         self.bound[block] = tuple(binds)
+
+    def _note_maybe(self, binds: Sequence[Symbol], values: Sequence[Value]) -> None:
+        if any(isinstance(v.type, OptionalType) for v in values):
+            plain = {d.symbol for v in values if isinstance(v.type, TensorType) for d in v.type.dims
+                     if isinstance(d, Dim)}
+            self.maybe.update(s for s in binds if s not in plain)
 
     def _uses(self, block: Block, values: Sequence[Value]) -> None:
         for v in values:

@@ -196,15 +196,26 @@ class Mirror(Frame):
         found = self.images.get(v)
         if found is None:
             type_ = self.type(v.type)
-            if isinstance(type_, (OptionalType, SeqType)) and any(
-                    isinstance(s, Dim) and s.symbol is None for s in sizes_of(type_)):
-                # It cannot be reshaped, so it must bring its own sizes.
+            if isinstance(type_, (OptionalType, SeqType)):
                 bare = not isinstance(type_, SeqType) and not isinstance(type_.elem, SeqType)
-                type_, fresh = abstract(type_, self.local)
-                if bare:
-                    self.local.update((s, s) for s in fresh)
+                if any(not self.can_bring(s, bare) for s in sizes_of(type_)):
+                    # It cannot be reshaped, so it must bring its own sizes.
+                    type_, fresh = abstract(type_, self.local)
+                    if bare:
+                        self.local.update((s, s) for s in fresh)
+                        self.context.flow.maybe.update(fresh)
             found = self.images[v] = Value(type_, v.name)
         return found
+
+    def can_bring(self, size: Size, optional: bool) -> bool:
+        """Whether a saved Optional or Seq can have this size in its type. What may be absent binds no symbol that has
+        a value in any case.
+        """
+        if not isinstance(size, Dim):
+            return True
+        if size.symbol is None:
+            return False
+        return not optional or size.symbol not in self.local or self.local[size.symbol] in self.context.flow.maybe
 
     # --- saved or repeated ---
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitgrad.dims import Symbol
+from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
@@ -113,6 +113,7 @@ class BranchFrame(Mirror):
             wrapped, given = self.is_wrapped(v), self.around.image(self.output(v))
             if wrapped:
                 raw, bound = self.arrival(v, image)
+                raw = self.payload(given, raw)
                 nodes.append(Node("opt.get", (given,), {"known": True}, (raw,), (), self.context.builder.span, bound))
                 if raw is not image:
                     late.append((raw, image))
@@ -122,6 +123,17 @@ class BranchFrame(Mirror):
                 assert image.type in NUMBERS, f"{image} cannot be renamed"
                 nodes.append(Node("num.cast", (given,), {"to": str(image.type)}, (image,)))
         return late
+
+    def payload(self, optional: Value, raw: Value) -> Value:
+        """`raw`, or a value in its place whose sizes from outside are written as the Optional has them."""
+        assert isinstance(optional.type, OptionalType)
+        elem = optional.type.elem
+        if not isinstance(elem, TensorType) or not isinstance(raw.type, TensorType):
+            return raw
+        own = {*self.local, *self.bound}
+        dims = tuple([r if isinstance(r, Dim) and not symbols(r).isdisjoint(own) else o
+                      for o, r in zip(elem.dims, raw.type.dims, strict=True)])
+        return raw if dims == raw.type.dims else Value(TensorType(raw.type.dtype, dims), raw.name)
 
 
 class LoopFrame(Mirror):
@@ -145,7 +157,8 @@ class LoopFrame(Mirror):
     def bring_in(self) -> list[tuple[Value, Value]]:
         assert self.parent is not None
         amend, late = self.context.amend, []
-        result_of = {r: (p, out) for p, r, out in self.carries if r.type == p.type == out.type}
+        result_of = {r: (p, out) for p, r, out in self.carries if r.type == p.type == out.type
+                     and not isinstance(p.type, OptionalType)}
         for v, image in self.saved.items():
             param, out = result_of.get(v, (None, None))
             if param in self.saved and out is not None and amend.outside(self.block, v) is None:

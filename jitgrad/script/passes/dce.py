@@ -81,6 +81,8 @@ class _Liveness:
     def bind(self, binds: Sequence[Symbol], values: Sequence[Value]) -> None:
         for symbol in binds:
             found = [v for v in values if _stands_alone(symbol, v.type)]
+            # what may be absent binds nothing then
+            found = [v for v in found if not isinstance(v.type, OptionalType)] or found
             self.binder[symbol] = found or list(values)  # dim.bind: its number
 
     # --- needs ---
