@@ -168,7 +168,8 @@ def _spill(plan: Plan, n_outer: int) -> None:
             continue
         for j, stmt in enumerate(body):
             operand = operands[stmt.operand] if stmt.op == "store" else None
-            if (operand is not None and operand.role == "out" and operand.dtype is body[i].dtype
+            # j > i: in a sweep that reads the value back and stores the operand, the reading comes first
+            if (j > i and operand is not None and operand.role == "out" and operand.dtype is body[i].dtype
                     and operand.dtype in (dtypes.float32, dtypes.float64) and stmt.operand not in plan.spill.values()
                     and plan.element[j] and plan.stage[j] >= last and plan.depth[j] == len(plan.order)
                     and all(s != 0 for s in operand.strides[n_outer:])
