@@ -122,7 +122,7 @@ def test_a_pointwise_chain_is_one_kernel_and_so_is_its_backward():
 # --- robust --------------------------------------------------------------------------------------------------------
 
 
-def test_ctrl_c_leaves_a_native_loop():
+def test_ctrl_c_leaves_a_native_loop(tmp_path):
     program = textwrap.dedent("""
         import sys, time, jitgrad
 
@@ -141,17 +141,14 @@ def test_ctrl_c_leaves_a_native_loop():
         except KeyboardInterrupt:
             print("interrupted", flush=True)
     """)
-    path = os.path.join(os.path.dirname(__file__), "_interrupted.py")
-    with open(path, "w") as file:
-        file.write(program)
-    try:
-        with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline() == "ready\n"
-            threading.Event().wait(0.3)
-            process.send_signal(signal.SIGINT)
-            output, _ = process.communicate(timeout=20)
-    finally:
-        os.remove(path)
+    path = tmp_path / "interrupted.py"
+    path.write_text(program)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout.readline() == "ready\n"
+        threading.Event().wait(0.3)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
     assert output == "interrupted\n"
 
 

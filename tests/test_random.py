@@ -79,4 +79,4 @@ def test_generator() -> None:
     assert g.advance(4) == (5, 4)
     assert Generator().manual_seed(-1).seed == (1 << 64) - 1
     assert g.random_seed() == g.initial_seed()
-    assert random.default_generator.seed == random.DEFAULT_SEED
+    assert Generator().seed == random.DEFAULT_SEED
