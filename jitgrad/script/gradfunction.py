@@ -12,15 +12,18 @@ import json
 import struct
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
+from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType, TensorType
-from jitgrad.script.autodiff import Derivative, differentiate, gradient_function
-from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Graph, walk
-from jitgrad.script.passes import pipeline
-from jitgrad.script.text import parse, to_text
+
+if TYPE_CHECKING:
+    from jitgrad.script.autodiff import Derivative
+
+# What only compiling needs (derivatives, passes, the code generator) is imported where it is used: a stored program
+# runs without.
 
 Program = Callable[..., list[Any]]
 
@@ -63,16 +66,22 @@ class GraphFunction:
     def graph(self) -> Graph:
         """The graph (parsed on demand where the program came from the disk cache)."""
         if isinstance(self._graph, str):
+            from jitgrad.script.text import parse
+
             self._graph = parse(self._graph)
         return self._graph
 
     @functools.cached_property
     def derivative(self) -> Derivative:
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
+        from jitgrad.script.autodiff import differentiate
+
         return differentiate(self.graph, self.wrt, self.differentiable)
 
     def _compile(self) -> None:
         """Forward, and backward for cotangents of every output: one native module."""
+        from jitgrad.script.passes import pipeline
+
         if not self.differentiable:
             self.forward = self._programs({"forward": pipeline.run(self.graph)})["forward"]
             return
@@ -107,6 +116,7 @@ class GraphFunction:
                 differentiable: Sequence[int] | None = None) -> GraphFunction:
         """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
         from jitgrad.eager.grad_mode import is_grad_enabled
+        from jitgrad.script.passes import pipeline
 
         wrt: tuple[int, ...] = ()
         if is_grad_enabled():
@@ -125,6 +135,8 @@ class GraphFunction:
         """Everything that another process needs to run this; None where the program cannot be stored."""
         if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
             return None
+        from jitgrad.script.text import to_text
+
         everything = self._backwards.get((True,) * len(self.differentiable))
         header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
@@ -134,7 +146,7 @@ class GraphFunction:
     @classmethod
     def from_bytes(cls, data: bytes) -> GraphFunction:
         """The inverse of `to_bytes`: loads native code; the graph's text is parsed only if somebody asks."""
-        from jitgrad.codegen.cpu import Compiled
+        from jitgrad.codegen.compiled import Compiled
 
         header_bytes, text, program = unpack(data)
         header = json.loads(header_bytes)
@@ -151,6 +163,8 @@ class GraphFunction:
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
         if config.current().interpret:
+            from jitgrad.script.interpret import interpret
+
             return {name: functools.partial(interpret, graph) for name, graph in graphs.items()}
         from jitgrad.codegen.cpu import compile
 
@@ -191,7 +205,8 @@ class GraphFunction:
         from jitgrad.eager.tensor import wrap
 
         inputs = [objects[i] for i in self.wrt]
-        saved = [objects[~i] for i in self._residuals if i < 0]
+        # constants are arrays of the program's own: nothing can overwrite them
+        saved = [objects[~i] for i in self._residuals if i < 0 and isinstance(objects[~i], AnyTensor)]
         versions = [_version(objects[i]) for i in self._arguments]
         node = Node(self.name + "Backward", inputs, functools.partial(self._backward, residuals, unreached),
                     functools.partial(self._backward_on_tape, objects, versions, unreached),
@@ -218,6 +233,8 @@ class GraphFunction:
         return values
 
     def _compile_backward(self, present: tuple[bool, ...]) -> Backward:
+        from jitgrad.script.passes import pipeline
+
         with self._lock:
             if present not in self._backwards:
                 graph, flags = _split_flags(pipeline.run(self.derivative.backward(present)))
@@ -238,6 +255,8 @@ class GraphFunction:
         key = (present, tuple([bool(getattr(o, "requires_grad", False)) for o in given]))
         gradient = self._gradients.get(key)
         if gradient is None:
+            from jitgrad.script.autodiff import gradient_function
+
             with self._lock:
                 graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
                 gradient = self._gradients[key] = GraphFunction.prepare(graph, given, self.name + "Backward")
@@ -283,8 +302,8 @@ def unpack(data: bytes) -> list[bytes]:
 
 
 def _version(tensor: Any) -> int:
-    """How often the tensor's memory was written in place (a tensor without a storage object never was)."""
-    storage = tensor._storage
+    """How often the tensor's memory was written in place (a constant's array, or one without a storage, never was)."""
+    storage = getattr(tensor, "_storage", None)
     version: int = 0 if storage is None else storage.version
     return version
 

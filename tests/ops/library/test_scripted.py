@@ -1,7 +1,7 @@
 """The library under symbolic sizes: every expression, scripted and interpreted, gives what eager gives.
 
-The compiled code is tested elsewhere; here the question is whether the library's own code holds where sizes and numbers
-are known only at run time.
+Interpreted, the question is whether the library's own code holds where sizes and numbers are known only at run time;
+compiled (slow), whether native values and gradients are eager's too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.ops.library.expressions import GROUPS, expressions
 
 torch = pytest.importorskip("torch")
 
-from tests.ops.library.test_values import arrays, flat  # noqa: E402
+from tests.ops.library.test_values import FLOAT_NAMES, arrays, flat  # noqa: E402
 
 #: what a script refuses: questions about memory, lists of Python numbers
 REFUSED = re.compile(r"stride|is_contiguous|tolist")
@@ -70,3 +70,48 @@ def test_scripted(group: str, number: int, expression: str, functions: Any) -> N
             np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
         else:
             assert a == b
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("group", "number", "expression"), CASES, ids=[e for _, _, e in CASES])
+def test_native_gradient(group: str, number: int, expression: str, functions: Any) -> None:
+    """Native values and gradients with a weighted sum of the float results as loss."""
+    function = getattr(functions, f"{group}_{number}")
+    inputs = arrays()
+
+    def run(fn: Any) -> tuple[list[Any], list[Any]]:
+        tensors = [jitgrad.from_numpy(inputs[name].copy()) for name in arguments(expression)]
+        for name, t in zip(arguments(expression), tensors, strict=True):
+            t.requires_grad_(name in FLOAT_NAMES)
+        results = [v for v in flat(fn(*tensors)) if isinstance(v, jitgrad.Tensor)]
+        rng, total = np.random.default_rng(3), jitgrad.zeros((), dtype=jitgrad.float64)
+        for v in results:
+            if v.requires_grad:
+                total = total + (v.double() * jitgrad.from_numpy(rng.standard_normal(tuple(v.shape)))).sum()
+        if total.requires_grad:
+            total.backward()
+        return results, [t.grad for t in tensors]
+
+    eager, expected = run(function)
+    with config.override(cache="off"):
+        native, gradients = run(jitgrad.script(function))
+    for a, b in zip(native, eager, strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+    for a, b in zip(gradients, expected, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_two_softmaxes_that_both_leave_the_kernel() -> None:
+    """The exponentials of the second were once kept where the first was stored."""
+    def both(x: Any, y: Any) -> Any:
+        p, q = jitgrad.softmax(x, 1), jitgrad.softmax(y, 1)
+        return p, q, p * q
+
+    inputs = arrays()
+    x, y = jitgrad.from_numpy(inputs["x"]), jitgrad.from_numpy(inputs["y"])
+    with config.override(cache="off"):
+        results = jitgrad.script(both)(x, y)
+    for a, b in zip(results, both(x, y), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
