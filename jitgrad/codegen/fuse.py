@@ -199,7 +199,7 @@ class Fusion:
 
     def path_around(self, first: Group, second: Group) -> bool:
         """Whether `second` also needs `first` through something outside both."""
-        lowest = min(self.positions[i] for i in first.items)
+        # positions say nothing here: an early node may need a group that a later member ties to `first`
         seen: set[object] = {second}
         stack: list[object] = [d for item in second.items for d in self.depends[item]
                                if self.group.get(d) not in (first, second)]
@@ -212,10 +212,7 @@ class Fusion:
             if key in seen:
                 continue
             seen.add(key)
-            members = group.items if group is not None else [unit]
-            if max(self.positions[m] for m in members) < lowest:
-                continue
-            for member in members:
+            for member in group.items if group is not None else [unit]:
                 stack.extend(self.depends[member])
         return False
 

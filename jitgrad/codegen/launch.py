@@ -18,7 +18,7 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.codegen import sites
-from jitgrad.codegen.llvm_program import (
+from jitgrad.codegen.layout import (
     ARENA,
     DATA_OFFSET,
     DIMS_OFFSET,

@@ -1,23 +1,33 @@
 """A `Program` as one native function: `i64 @name(ptr %block, ptr %items)`.
 
-`items` points at the Python objects of the call (arrays of the tensor inputs, then of the outputs that Python makes);
-data pointers and sizes are read from them. `block` is the call's memory of 8-byte words, laid out by `Layout`: numbers
-in and out, the workspace, growable slots, what a failing check passes on.
-
-Status: 0 done; 1 the check at site `block[SITE]` failed; 2 input `block[SITE]` is not contiguous; 3 out of memory;
-4 a call into Python raised.
+`layout.py` says what lies behind the two pointers and what the function returns: data pointers and sizes are read from
+the Python objects of the call, the rest from its block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitgrad import dtypes
-from jitgrad.codegen import buffers, llvm_kernel, llvm_numbers
+from jitgrad.codegen import buffers, llvm_numbers
+from jitgrad.codegen.layout import (
+    ARENA,
+    DATA_OFFSET,
+    DIMS_OFFSET,
+    FAILED,
+    FIRST_FREE,
+    FLAGS_OFFSET,
+    NO_MEMORY,
+    NOT_CONTIGUOUS,
+    RAISED,
+    SITE,
+    WORKSPACE,
+    Layout,
+    native_name,
+)
 from jitgrad.codegen.llvm_emit import COMPUTED, EMIT, STORED, convert, narrow, widen
-from jitgrad.codegen.llvm_sequences import Sequences, arena_text
+from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.lower_effects import NumberOutput
 from jitgrad.codegen.program import (
     Allocate,
@@ -51,132 +61,12 @@ from jitgrad.kernels.values import Code, V
 from jitgrad.ops.types import BOOL, FLOAT, NUMBER, OptionalType, TensorType, Type
 from jitgrad.script.ir import Value
 
-#: words at fixed places in the block
-SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, FIRST_FREE = 0, 1, 2, 3, 4, 5, 6, 8
-OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED = 0, 1, 2, 3, 4
+if TYPE_CHECKING:
+    from jitgrad.codegen.module import ModuleText
+
 ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
 #: cycles between two looks at pending signals (about 50 ms)
 POLL_CYCLES = 100_000_000
-
-
-@dataclass(slots=True)
-class Layout:
-    """Word numbers in the block."""
-
-    numbers: dict[int, int] = field(default_factory=dict)   # input -> first word (Number: tag, bits)
-    outputs: dict[int, int] = field(default_factory=dict)   # output -> first word
-    commits: dict[int, int] = field(default_factory=dict)   # input -> first word (written?, then the value)
-    growable: dict[int, int] = field(default_factory=dict)  # slot -> word of (pointer, capacity)
-    payload: int = FIRST_FREE
-    words: int = FIRST_FREE + 4
-    objects: list[int] = field(default_factory=list)        # tensor inputs in the order of items
-    arrays: list[int] = field(default_factory=list)         # outputs that Python makes, after them
-
-    def take(self, count: int) -> int:
-        self.words += count
-        return self.words - count
-
-
-class ModuleText:
-    """One module: the functions of several programs, and the kernels that they share."""
-
-    def __init__(self) -> None:
-        self.functions: list[str] = []
-        self.declares: dict[str, str] = {}
-        self.externals: set[str] = set()
-        self.kernels: dict[Any, str] = {}
-        self.kernel_list: list[tuple[str, Any]] = []
-        self.gemms: dict[str, dtype] = {}
-        self.polls = False
-        self.arena = False
-
-    def kernel(self, step: KernelStep) -> str:
-        """The symbol of a kernel, printed unless an equal one is there."""
-        key = llvm_kernel.body_key(step.kernel)
-        symbol = self.kernels.get(key)
-        if symbol is None:
-            symbol = self.kernels[key] = f"k{len(self.kernels)}_{step.kernel.name}"
-            printed = llvm_kernel.emit(step.kernel, symbol)
-            self.functions.append(printed.text)
-            self.declares.update(printed.declares)
-            self.externals |= printed.externals
-            self.kernel_list.append((symbol, step.kernel))
-        return symbol
-
-    def add(self, program: Program) -> Layout:
-        """Print a program; the layout of its block."""
-        printer = ProgramPrinter(self, program)
-        self.functions.append(printer.text())
-        return printer.layout
-
-    def text(self) -> str:
-        parts = [*self.declares.values(), RESERVE]
-        if self.polls:
-            parts.append(POLL)
-        if self.arena:
-            parts.append(arena_text(ARENA))
-        return "\n".join([*parts, *self.functions])
-
-
-#: grow a (pointer, capacity) pair; what was in it is lost. false: no memory
-RESERVE = """
-declare ptr @aligned_alloc(i64, i64)
-declare void @free(ptr)
-define internal i1 @jg_reserve(ptr %slot, i64 %bytes) nounwind noinline {
-entry:
-  %place = getelementptr i64, ptr %slot, i64 1
-  %have = load i64, ptr %place
-  %enough = icmp uge i64 %have, %bytes
-  br i1 %enough, label %good, label %grow
-grow:
-  %old = load ptr, ptr %slot
-  call void @free(ptr %old)
-  %half = lshr i64 %bytes, 3
-  %more = add i64 %bytes, %half
-  %padded = add i64 %more, 127
-  %rounded = and i64 %padded, -64
-  %sane = icmp ult i64 %bytes, 140737488355328
-  %asked = select i1 %sane, i64 %rounded, i64 140737488355328
-  %new = call ptr @aligned_alloc(i64 64, i64 %asked)
-  store ptr %new, ptr %slot
-  %null = icmp eq ptr %new, null
-  %size = select i1 %null, i64 0, i64 %rounded
-  store i64 %size, ptr %place
-  br i1 %null, label %bad, label %good
-good:
-  ret i1 true
-bad:
-  ret i1 false
-}
-"""
-
-
-#: run pending signal handlers; an exception that one raises is kept in the block's first free words. 1: none
-POLL = f"""
-declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-declare void @PyErr_Fetch(ptr, ptr, ptr)
-define internal i64 @jg_poll(ptr %block) nounwind noinline {{
-entry:
-  %lock = call i32 @PyGILState_Ensure()
-  %raised = call i32 @PyErr_CheckSignals()
-  %none = icmp eq i32 %raised, 0
-  br i1 %none, label %done, label %fetch
-fetch:
-  %type = getelementptr i64, ptr %block, i64 {FIRST_FREE}
-  %value = getelementptr i64, ptr %block, i64 {FIRST_FREE + 1}
-  %trace = getelementptr i64, ptr %block, i64 {FIRST_FREE + 2}
-  call void @PyErr_Fetch(ptr %type, ptr %value, ptr %trace)
-  %site = getelementptr i64, ptr %block, i64 {SITE}
-  store i64 -1, ptr %site
-  br label %done
-done:
-  call void @PyGILState_Release(i32 %lock)
-  %result = zext i1 %none to i64
-  ret i64 %result
-}}
-"""
 
 
 class ProgramPrinter:
@@ -348,7 +238,8 @@ class ProgramPrinter:
             self.module.declares.update(code.declares)
             self.module.externals |= code.externals
         reset = ["  call void @jg_arena_reset(ptr %block)"] if self.arena else []
-        lines = [f"define i64 @{symbol(program.name)}(ptr %block, ptr %items) nounwind {{", "entry:", *self.allocas,
+        head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) nounwind {{"
+        lines = [head, "entry:", *self.allocas,
                  *self.entry.lines, *reset, "  br label %body", "body:", *self.code.lines, "}", ""]
         return "\n".join(lines)
 
@@ -770,11 +661,6 @@ def part_types(type_: Type) -> tuple[str, ...]:
     if type_ == NUMBER:
         return ("i64", "i64")
     return ("double",) if type_ == FLOAT else ("i1",) if type_ == BOOL else ("i64",)
-
-
-def symbol(name: str) -> str:
-    """The native name of a program."""
-    return f"jgp_{name}"
 
 
 def _alone(symbol: Symbol) -> Dim:

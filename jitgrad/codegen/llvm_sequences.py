@@ -150,7 +150,7 @@ class Sequences:
         self.printer = printer
 
     def allocate(self, bytes_: V) -> str:
-        from jitgrad.codegen.llvm_program import NO_MEMORY
+        from jitgrad.codegen.layout import NO_MEMORY
 
         p = self.printer
         p.module.arena = p.arena = True

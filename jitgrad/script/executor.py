@@ -239,8 +239,6 @@ class ScriptFunction:
         return specialisation.run(params, entered)
 
     def _specialise(self, params: tuple[Any, ...]) -> Specialisation:
-        from jitgrad.script.frontend.build import build
-
         for specialisation in self._specialisations:  # another thread was first
             if specialisation.enter(params) is not None:
                 return specialisation
@@ -261,6 +259,8 @@ class ScriptFunction:
             specialisation = Specialisation(script, self._params, values, self.__name__, function)
             self._disk_hits += 1
         else:
+            from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
+
             args, kwargs = self._call_arguments(values)
             script = build(self.eager, args, kwargs, optimistic=optimistic)
             script.parameters = self._params

@@ -1,0 +1,82 @@
+"""Native functions ready to call, and their bytes. A stored program runs without the code generator.
+
+    again = Compiled.from_bytes(compiled.to_bytes())
+    outputs = again["forward"]([x, 0.5])
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.codegen import engine, launch, serial
+from jitgrad.codegen.launch import Interface, Launcher
+from jitgrad.codegen.layout import native_name
+from jitgrad.kernels.blas import gemm_symbol
+
+Native = Callable[..., list[Any]]
+
+
+class Compiled:
+    """Native functions by name, and what there is to see of them.
+
+    Attributes:
+        kernels: the text of every kernel (equal ones once).
+        reasons: why two nodes did not become one kernel.
+        timing: milliseconds spent on "lower", "emit", "llvm" and "load".
+        llvm: the module's text; "" after loading.
+    """
+
+    def __init__(self, code: bytes, faces: list[Interface], gemms: dict[str, str], kernels: list[str],
+                 reasons: list[str], timing: dict[str, float], llvm: str = ""):
+        self.code, self.faces, self.gemms = code, faces, gemms
+        self.kernels, self.reasons, self.timing, self.llvm = kernels, reasons, timing, llvm
+        start = time.perf_counter()
+        self.loaded = engine.load(code, _symbols(gemms), [native_name(f.name) for f in faces])
+        self.functions: dict[str, Native] = {
+            f.name: Launcher(f, self.loaded.address(native_name(f.name)), self.loaded).build() for f in faces}
+        timing["load"] = 1e3 * (time.perf_counter() - start)
+
+    def __getitem__(self, name: str) -> Native:
+        return self.functions[name]
+
+    @property
+    def storable(self) -> bool:
+        """Whether another process could run it: every exception it raises can be found by its name."""
+        return self._faces_json() is not None
+
+    def _faces_json(self) -> list[Any] | None:
+        try:
+            return [serial.dump(f) for f in self.faces]
+        except serial.NotStorable:
+            return None
+
+    def to_bytes(self) -> bytes:
+        """Everything that is needed to run it. Raises ValueError unless `storable`."""
+        faces = self._faces_json()
+        if faces is None:
+            raise ValueError("this program raises an exception that cannot be found by its name")
+        bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.gemms.items()}
+        header = serial.to_json([faces, self.gemms, bits, self.kernels, self.reasons])
+        return struct.pack("=q", len(header)) + header + self.code
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Compiled:
+        """The inverse of `to_bytes`. Raises ValueError where this process's BLAS has other integers."""
+        (length,) = struct.unpack_from("=q", data)
+        faces, gemms, bits, kernels, reasons = json.loads(data[8:8 + length])
+        if any(gemm_symbol(dtypes.by_name(gemms[name])).int_bits != wanted for name, wanted in bits.items()):
+            raise ValueError("the program was compiled for a BLAS with other integers")
+        return cls(data[8 + length:], [serial.load(f) for f in faces], gemms, kernels, reasons, {})
+
+
+def _symbols(gemms: Mapping[str, str]) -> dict[str, int]:
+    """Addresses of everything that a module may leave undefined."""
+    found = {**engine.runtime_symbols(), **launch.callback_symbols()}
+    for name, d in gemms.items():
+        found[name] = gemm_symbol(dtypes.by_name(d)).address
+    return found

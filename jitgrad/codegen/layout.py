@@ -1,0 +1,40 @@
+"""The memory of a call that native code and its launcher share: a block of 8-byte words; and what a program returns.
+
+The block holds numbers in and out, the workspace, growable slots, and what a failing check passes on. A program is
+`i64 @symbol(ptr %block, ptr %items)`; `items` points at the Python objects of the call (arrays of the tensor inputs,
+then of the outputs that Python makes).
+
+Status: 0 done; 1 the check at site `block[SITE]` failed; 2 input `block[SITE]` is not contiguous; 3 out of memory;
+4 a call into Python raised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: words at fixed places in the block
+SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, FIRST_FREE = 0, 1, 2, 3, 4, 5, 6, 8
+OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED = 0, 1, 2, 3, 4
+
+
+@dataclass(slots=True)
+class Layout:
+    """Word numbers in the block."""
+
+    numbers: dict[int, int] = field(default_factory=dict)   # input -> first word (Number: tag, bits)
+    outputs: dict[int, int] = field(default_factory=dict)   # output -> first word
+    commits: dict[int, int] = field(default_factory=dict)   # input -> first word (written?, then the value)
+    growable: dict[int, int] = field(default_factory=dict)  # slot -> word of (pointer, capacity)
+    payload: int = FIRST_FREE
+    words: int = FIRST_FREE + 4
+    objects: list[int] = field(default_factory=list)        # tensor inputs in the order of items
+    arrays: list[int] = field(default_factory=list)         # outputs that Python makes, after them
+
+    def take(self, count: int) -> int:
+        self.words += count
+        return self.words - count
+
+
+def native_name(name: str) -> str:
+    """The native name of a program."""
+    return f"jgp_{name}"
