@@ -153,15 +153,34 @@ class LoopFrame(Mirror):
         self.seq_params: list[Value] = []
         self.shifted: list[tuple[Value, Value, Value]] = []
         self.binds: list[Symbol] = []
+        self._carry_of: dict[Value, tuple[Value, Value]] | None = None
+
+    def carried_along(self, v: Value) -> tuple[Value, Value] | None:
+        """The parameter and the output of the carry whose result is `v`, if that can be had from the next iteration."""
+        if self._carry_of is None:
+            self._carry_of = {r: (p, out) for p, r, out in self.carries
+                              if r.type == p.type == out.type and not isinstance(p.type, OptionalType)}
+        found = self._carry_of.get(v)
+        if found is None or not (found[0] is v or found[0] in self.saved or super().saved_already(found[0])):
+            return None
+        return found  # `v` itself where no iteration changes it
+
+    def saved_already(self, v: Value) -> bool:
+        return super().saved_already(v) or (self.context.amend.frozen and self.carried_along(v) is not None)
 
     def bring_in(self) -> list[tuple[Value, Value]]:
         assert self.parent is not None
         amend, late = self.context.amend, []
-        result_of = {r: (p, out) for p, r, out in self.carries if r.type == p.type == out.type
-                     and not isinstance(p.type, OptionalType)}
+        shifted: dict[Value, tuple[Value, Value]] = {}
+        for v in list(self.saved):
+            carry = self.carried_along(v) if amend.outside(self.block, v) is None else None
+            if carry is not None:
+                shifted[v] = carry
+                if carry[0] not in self.saved:
+                    self.saved[carry[0]] = self.image(carry[0])
         for v, image in self.saved.items():
-            param, out = result_of.get(v, (None, None))
-            if param in self.saved and out is not None and amend.outside(self.block, v) is None:
+            if v in shifted:
+                param, out = shifted[v]
                 self.shifted.append((self.parent.fetch(out), image, self.saved[param]))
                 continue
             seq, _ = amend.save(self.block, v)
