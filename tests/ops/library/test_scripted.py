@@ -60,7 +60,7 @@ def test_scripted(group: str, number: int, expression: str, functions: Any) -> N
         return [jitgrad.from_numpy(inputs[name].copy()) for name in arguments(expression)]
 
     eager = function(*tensors())
-    with config.override(interpret=True, cache="off"):
+    with config.override(interpret=True, cache=""):
         scripted = jitgrad.script(function)(*tensors())
     assert len(flat(eager)) == len(flat(scripted))
     for a, b in zip(flat(scripted), flat(eager), strict=True):
@@ -93,7 +93,7 @@ def test_native_gradient(group: str, number: int, expression: str, functions: An
         return results, [t.grad for t in tensors]
 
     eager, expected = run(function)
-    with config.override(cache="off"):
+    with config.override(cache=""):
         native, gradients = run(jitgrad.script(function))
     for a, b in zip(native, eager, strict=True):
         np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
@@ -111,7 +111,7 @@ def test_two_softmaxes_that_both_leave_the_kernel() -> None:
 
     inputs = arrays()
     x, y = jitgrad.from_numpy(inputs["x"]), jitgrad.from_numpy(inputs["y"])
-    with config.override(cache="off"):
+    with config.override(cache=""):
         results = jitgrad.script(both)(x, y)
     for a, b in zip(results, both(x, y), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6)
