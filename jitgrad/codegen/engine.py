@@ -94,14 +94,17 @@ def host() -> Host:
 
 
 def optimise(text: str) -> Any:
-    """Parse, verify and run the pass list; llvmlite's module. Raises RuntimeError for malformed text."""
+    """Parse, verify and run the pass list (functions marked `optnone` are left alone); llvmlite's module.
+
+    Raises RuntimeError for malformed text.
+    """
     llvm = _llvm()
     with _lock:
         module = llvm.binding.parse_assembly(text)
         module.triple = llvm.host.triple
         module.data_layout = str(llvm.machine.target_data)
         for function in module.functions:
-            if not function.is_declaration:
+            if not function.is_declaration and not any(b"optnone" in a for a in function.attributes):
                 llvm.passes.run(function, llvm.builder)
         return module
 

@@ -4,7 +4,7 @@ The block holds numbers in and out, the workspace, growable slots, and what a fa
 `i64 @symbol(ptr %block, ptr %items)`; `items` points at the Python objects of the call (arrays of the tensor inputs,
 then of the outputs that Python makes).
 
-Status: 0 done; 1 the check at site `block[SITE]` failed; 2 input `block[SITE]` is not contiguous; 3 out of memory;
+Status: 0 done; 1 the check at site `block[SITE]` failed; 2 an input is not contiguous; 3 out of memory;
 4 a call into Python raised.
 """
 

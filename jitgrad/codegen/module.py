@@ -22,6 +22,7 @@ class ModuleText:
         self.kernels: dict[Any, str] = {}
         self.kernel_list: list[tuple[str, Any]] = []
         self.gemms: dict[str, dtype] = {}
+        self.reserves = False
         self.polls = False
         self.arena = False
 
@@ -45,7 +46,9 @@ class ModuleText:
         return printer.layout
 
     def text(self) -> str:
-        parts = [*self.declares.values(), RESERVE]
+        parts = list(self.declares.values())
+        if self.reserves:
+            parts.append(RESERVE)
         if self.polls:
             parts.append(POLL)
         if self.arena:

@@ -2,6 +2,9 @@
 
 A `Program` is one function. Its memory is a set of `Buffer`s; a `Ref` is a strided window into one. Steps are run in
 order; `IfStep` and `LoopStep` hold nested lists of steps. Numbers stay `ir.Value`s: a backend keeps them in registers.
+
+Nobody changes a step once it is made. The classes are not frozen, and are compared by identity, because each method that
+`dataclass` writes costs time at import, which is part of every cold compile.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ class Buffer:
         return f"{self.kind}{self.index if self.index >= 0 else self.id}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Ref:
     """A strided window: element (i, j, ...) is at `offset + i * strides[0] + j * strides[1] + ...`, in elements."""
 
@@ -56,7 +59,7 @@ class Ref:
         return self.buffer.dtype
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class KernelStep:
     """Run a kernel. `sizes`: outer then inner; `starts`: (buffer, offset) per operand; `strides`: those that are
     arguments, in the order of the kernel's parameters; `scalars`: 0-dim values and numbers."""
@@ -68,7 +71,7 @@ class KernelStep:
     scalars: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class GemmStep:
     """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c)."""
 
@@ -88,7 +91,7 @@ class GemmStep:
     accumulate: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ScalarStep:
     """A pointwise node on 0-dim values, in registers."""
 
@@ -96,7 +99,7 @@ class ScalarStep:
     args: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LoadScalar:
     """Bring a one-element tensor into a register."""
 
@@ -105,7 +108,7 @@ class LoadScalar:
     offset: Size
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StoreScalar:
     """Write a register to memory."""
 
@@ -114,7 +117,7 @@ class StoreScalar:
     offset: Size
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class NumberStep:
     """A `num.*`, `dim.*`, `item`, `opt.*` node on numbers; `site` where it may raise."""
 
@@ -122,21 +125,21 @@ class NumberStep:
     site: int = -1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Allocate:
     """Make a growable buffer large enough for its size, which is known from here on."""
 
     buffer: Buffer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Point:
     """Set pointer buffers, all at once."""
 
     targets: tuple[tuple[Buffer, Buffer, Size], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Assign:
     """Set variables of numbers, one-element tensors and sequences, and size symbols, all at once."""
 
@@ -144,14 +147,14 @@ class Assign:
     sizes: tuple[tuple[Symbol, Size], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class IfStep:
     condition: Value
     then: list[Any]
     otherwise: list[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LoopStep:
     """While the variable `condition` holds: `body`. Looks at pending signals before each back edge.
 
@@ -166,7 +169,7 @@ class LoopStep:
 # --- sequences: a header (see `llvm_sequences`) whose address is the value; all their memory is from the arena ---
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Column:
     """One part of every element: "tensor", "word" (number, flag, sequence) or "pair" (Number).
 
@@ -179,7 +182,7 @@ class Column:
     dims: tuple[Size, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SeqStart:
     """A new sequence with room for `capacity` elements (None: some)."""
 
@@ -188,7 +191,7 @@ class SeqStart:
     capacity: Value | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SeqGrow:
     """Make room for element `k`."""
 
@@ -197,7 +200,7 @@ class SeqGrow:
     k: Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SeqPlace:
     """Point `target` at the storage of element `k` in a column of equal tensors."""
 
@@ -208,7 +211,7 @@ class SeqPlace:
     target: Buffer
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SeqPut:
     """Store element `k` of a column: a number or sequence, or the place and sizes of a tensor (which has its own)."""
 
@@ -219,7 +222,7 @@ class SeqPut:
     what: Value | Ref
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SeqGet:
     """Read element `k` of a column into a number or pointer; `sizes`: (axis, symbol) to set from a tensor's sizes."""
 
@@ -231,7 +234,7 @@ class SeqGet:
     sizes: tuple[tuple[int, Symbol], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class SeqLength:
     """Read (`k` None) or set the length."""
 
@@ -240,7 +243,7 @@ class SeqLength:
     k: Value | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ArenaAllocate:
     """Point `target` at new memory of `size` elements that lives as long as the call's sequences."""
 
@@ -248,7 +251,7 @@ class ArenaAllocate:
     size: Size
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CallSite:
     """Where native code leaves for Python: a failing check, a print, a library call.
 
@@ -260,7 +263,7 @@ class CallSite:
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CallStep:
     """A `check` (raise unless the condition), a `print` or a library call: values are numbers or windows.
 
@@ -274,7 +277,7 @@ class CallStep:
     before: list[Any] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CommitSlot:
     """Note what the slot behind graph input `target` becomes: `parts` are flags, numbers, or one window."""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from jitgrad import config, dtypes
@@ -25,9 +25,17 @@ from jitgrad.script.sources import argument_guards
 @functools.cache
 def _build() -> str:
     """What every entry depends on: this package's own files, Python, LLVM and the processor."""
-    package = Path(__file__).parent.parent
-    files = sorted((str(p.relative_to(package)), p.stat().st_size, p.stat().st_mtime_ns) for p in package.rglob("*.py"))
-    return json.dumps([files, sys.version, engine.host().identity])
+    files: list[tuple[str, int, int]] = []
+    folders = [os.path.dirname(os.path.dirname(__file__))]
+    while folders:
+        with os.scandir(folders.pop()) as found:
+            for entry in found:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    files.append((entry.path, status.st_size, status.st_mtime_ns))
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    return json.dumps([sorted(files), sys.version, engine.host().identity])
 
 
 def key(function: Any, values: dict[str, Any], optimistic: bool) -> str | None:
