@@ -97,7 +97,7 @@ class Head:
         context = self.context
         params: list[Value] = []
         for key, t in self.templates.items():
-            name = key[1] if isinstance(key, tuple) and isinstance(key[1], str) else ""
+            name = key[-1] if isinstance(key, tuple) and isinstance(key[-1], str) else ""
             values = [Value(x, name if i == 0 else "") for i, x in enumerate(tp.types(t))]
             merge.mark_history(context, values, tp.histories(t))
             params += values
@@ -192,7 +192,7 @@ class Head:
         return joined
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
-        name = f"`{key[1]}`" if isinstance(key, tuple) and isinstance(key[1], str) else "a value"
+        name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
         notes = []
         for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
             if place is not None:

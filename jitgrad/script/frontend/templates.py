@@ -24,7 +24,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType
 from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, tensor_word, type_word
-from jitgrad.script.ir import Value
+from jitgrad.script.ir import Block, Value
 
 
 class Clash(Exception):
@@ -264,12 +264,12 @@ def types(t: Template) -> list[Type]:
     if isinstance(t, Items):
         return [x for item in t.items for x in types(item)]
     if isinstance(t, Either):
-        inner = types(t.inner) if t.inner is not None else []
-        return ([INT] if tagged(t) else []) + [_optional(x) for x in inner]
+        tag: list[Type] = [INT] if tagged(t) else []
+        return tag + [_optional(x) for x in (types(t.inner) if t.inner is not None else [])]
     return []
 
 
-def _optional(t: Type) -> Type:
+def _optional(t: Type) -> OptionalType:
     return t if isinstance(t, OptionalType) else OptionalType(t)
 
 
@@ -343,10 +343,23 @@ def _retag(context: Context, t: Either, value: Union) -> list[Value]:
         return result
     if value.inner is None:
         return result + [context.one("opt.none", type=_elem(x)) for x in types(t.inner)]
-    wanted = types(t.inner)
-    if [_optional(w) for w in wanted] == [v.type for v in value.leaves]:
-        return result + list(value.leaves)
-    raise Clash(f"{value!r} and {t}")
+    return result + [_fitted(context, v, _optional(w)) for v, w in zip(value.leaves, types(t.inner), strict=True)]
+
+
+def _fitted(context: Context, v: Value, wanted: OptionalType) -> Value:
+    """An Optional as one of a type that holds it: of other sizes, or of numbers of any kind."""
+    assert isinstance(v.type, OptionalType)
+    mine, elem = v.type.elem, wanted.elem
+    if mine == elem or (isinstance(mine, TensorType) and isinstance(elem, TensorType)):
+        return v
+    then, other = Block(), Block()
+    with context.block(then):
+        number = numbers.convert(context, context.one("opt.get", v, known=True), elem)
+        then.results = (context.one("opt.some", number),)
+    with context.block(other):
+        other.results = (context.one("opt.none", type=elem),)
+    (fitted,) = context.builder.emit("if", (context.one("opt.has", v),), blocks=(then, other), types=(wanted,))
+    return fitted
 
 
 def tag_of(context: Context, value: Union) -> Value:
