@@ -75,6 +75,11 @@ class EagerBackend:
         return if_true if condition else if_false
 
     @staticmethod
+    def pieces(n: int, size: int) -> int:
+        """The number of parts, the last one perhaps smaller."""
+        return -(-n // size)
+
+    @staticmethod
     def is_grad_enabled() -> bool:
         """Whether this thread records."""
         return is_grad_enabled()

@@ -93,6 +93,9 @@ class Backend(Protocol):
     def select_number(self, condition: Any, if_true: Any, if_false: Any) -> Any:
         """`if_true if condition else if_false` for numbers, both already evaluated."""
 
+    def pieces(self, n: Any, size: Any) -> int:
+        """How many parts of `size` an axis of `n` has, the last one perhaps smaller: a constant, guarded in a script."""
+
     def is_grad_enabled(self) -> bool:
         """Whether operations are recorded here."""
 

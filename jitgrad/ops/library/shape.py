@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import SymNumber
+from jitgrad.ops.backend import SymNumber, backend
 from jitgrad.ops.library.core import (
     apply,
     axes,
@@ -281,7 +281,6 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
 
 
 def _repeat_each(input: Tensor, repeats: Tensor, a: int, output_size: Any) -> Tensor:
-    from jitgrad.ops.backend import backend
 
     require_equal(repeats.shape[0], input.shape[a],
                   lambda: "repeats must have the same size as input along dim, but got repeats.size(0) = "
@@ -359,7 +358,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         if isinstance(n, int) and n == 0:
             return (tensor,)
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
-    return _pieces(tensor, a, n, size, static_int(ceil_div(n, size)))
+    known = isinstance(n, int) and isinstance(size, int)
+    return _pieces(tensor, a, n, size, ceil_div(n, size) if known else backend().pieces(n, size))
 
 
 def _pieces(tensor: Any, a: int, n: Any, size: Any, count: int) -> tuple[Any, ...]:

@@ -190,6 +190,16 @@ class SymbolicBackend:
     def select_number(self, condition: Any, if_true: Any, if_false: Any) -> Any:
         return numbers.select(self.context, condition, if_true, if_false)
 
+    def pieces(self, n: Any, size: Any) -> int:
+        """The number of parts at the first call: guarded as a ratio where it is one, else by both sizes."""
+        sizes = self.context.sizes
+        a, b = (x.size if isinstance(x, Number) else x for x in (n, size))
+        n_hint, size_hint = (None if x is None else sizes.hint(x) for x in (a, b))
+        if n_hint and size_hint and n_hint % size_hint == 0 and sizes.assume_equal(a, b * (n_hint // size_hint)):
+            return n_hint // size_hint
+        n, size = (x if isinstance(x, int) else x.__index__() for x in (n, size))
+        return -(-n // size)
+
     def is_grad_enabled(self) -> bool:
         return self.context.grad
 
