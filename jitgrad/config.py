@@ -34,17 +34,6 @@ def _threads(text: str) -> int:
     raise ValueError("a number of threads, at least 1")
 
 
-def _default_threads() -> int:
-    """OMP_NUM_THREADS where it is a number, else the cores that this process may use."""
-    omp = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if omp.isdecimal() and int(omp) >= 1:
-        return int(omp)
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on every platform
-        return os.cpu_count() or 1
-
-
 def _cache_dir(text: str) -> str:
     return "" if text.lower() in ("off", "0", "") else os.path.expanduser(text)
 
@@ -63,27 +52,23 @@ class Config:
         jit: JITGRAD_JIT; False makes decorators run the eager function.
         interpret: JITGRAD_INTERPRET, run graphs by the interpreter.
         verify: JITGRAD_VERIFY, 1: verify graphs between passes, 2: also round-trip the text.
-        check: JITGRAD_CHECK, compare compiled with eager once per signature.
         dump: JITGRAD_DUMP, a folder for graphs and kernels, or "".
         cache: JITGRAD_CACHE, the folder of the disk cache, or "" for none.
-        num_threads: JITGRAD_NUM_THREADS.
-        require_gpu: JITGRAD_REQUIRE_GPU, GPU tests fail instead of skipping.
+        num_threads: JITGRAD_NUM_THREADS, threads of matrix products; 0: as many as the BLAS likes.
     """
 
     debug: int = 0
     jit: bool = True
     interpret: bool = False
     verify: int = 0
-    check: bool = False
     dump: str = ""
     cache: str = ""
-    num_threads: int = 1
-    require_gpu: bool = False
+    num_threads: int = 0
 
 
 _PARSERS: dict[str, Callable[[str], bool | int | str]] = {
-    "debug": _level(6), "jit": _flag, "interpret": _flag, "verify": _level(2), "check": _flag,
-    "dump": os.path.expanduser, "cache": _cache_dir, "num_threads": _threads, "require_gpu": _flag,
+    "debug": _level(6), "jit": _flag, "interpret": _flag, "verify": _level(2),
+    "dump": os.path.expanduser, "cache": _cache_dir, "num_threads": _threads,
 }
 
 #: every variable's name
@@ -92,7 +77,7 @@ VARIABLES = tuple(PREFIX + name.upper() for name in _PARSERS)
 
 def read(environ: Mapping[str, str]) -> Config:
     """The configuration that `environ` asks for. Raises ValueError; warns about unknown JITGRAD_* names."""
-    values: dict[str, bool | int | str] = {"num_threads": _default_threads(), "cache": _default_cache_dir()}
+    values: dict[str, bool | int | str] = {"cache": _default_cache_dir()}
     for variable, text in environ.items():
         if not variable.startswith(PREFIX):
             continue

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jitgrad import dtypes
+import numpy as np
+
+from jitgrad import config, dtypes
 from jitgrad.codegen import engine, launch, serial
 from jitgrad.codegen.launch import Interface, Launcher
 from jitgrad.codegen.layout import native_name
-from jitgrad.kernels.blas import gemm_symbol
+from jitgrad.kernels.blas import gemm_symbol, set_threads
 
 Native = Callable[..., list[Any]]
 
@@ -36,9 +38,14 @@ class Compiled:
         self.code, self.faces, self.gemms = code, faces, gemms
         self.kernels, self.reasons, self.timing, self.llvm = kernels, reasons, timing, llvm
         start = time.perf_counter()
+        knobs = config.current()
+        if gemms and knobs.num_threads:
+            set_threads(knobs.num_threads)
         self.loaded = engine.load(code, _symbols(gemms), [native_name(f.name) for f in faces])
         self.functions: dict[str, Native] = {
             f.name: Launcher(f, self.loaded.address(native_name(f.name)), self.loaded).build() for f in faces}
+        if knobs.debug >= 2:
+            self.functions = {name: _told(name, f) for name, f in self.functions.items()}
         timing["load"] = 1e3 * (time.perf_counter() - start)
 
     def __getitem__(self, name: str) -> Native:
@@ -80,3 +87,17 @@ def _symbols(gemms: Mapping[str, str]) -> dict[str, int]:
     for name, d in gemms.items():
         found[name] = gemm_symbol(dtypes.by_name(d)).address
     return found
+
+
+def _told(name: str, function: Native) -> Native:
+    """`function`, with a line on stderr after each call."""
+
+    def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
+        start = time.perf_counter()
+        outputs = function(inputs, on_commit)
+        took = time.perf_counter() - start
+        read, written = (sum(v.nbytes for v in values if isinstance(v, np.ndarray)) for values in (inputs, outputs))
+        config.log(2, f"ran {name}: {1e6 * took:.1f} us, {read} bytes in, {written} bytes out")
+        return outputs
+
+    return run

@@ -7,10 +7,14 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from jitgrad import config
 from jitgrad.codegen import engine
 from jitgrad.codegen.compiled import Compiled
 from jitgrad.codegen.kernel import Kernel
@@ -41,6 +45,9 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     layouts = [module.add(p) for p in programs]
     text = module.text()
     faces = [interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
+    knobs = config.current()
+    if knobs.debug >= 4 or knobs.dump:
+        show(graphs, text, knobs)
     emitted = clock()
     code = engine.compile_module(text)
     timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
@@ -124,6 +131,25 @@ def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:
 
 
 # --- for people ---
+
+_numbering = itertools.count()
+
+
+def show(graphs: Mapping[str, Graph], text: str, knobs: config.Config) -> None:
+    """The module on stderr (JITGRAD_DEBUG=4, 6) and, with its graphs, in files (JITGRAD_DUMP)."""
+    config.log(4, f"LLVM IR\n{text}")
+    if knobs.debug >= 6:
+        config.log(6, f"machine code\n{engine.assembly(text)}")
+    if not knobs.dump:
+        return
+    from jitgrad.script.text import to_text
+
+    folder = Path(knobs.dump)
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = f"{os.getpid()}-{next(_numbering)}"
+    for name, graph in graphs.items():
+        (folder / f"{prefix}-{name}.graph").write_text(to_text(graph))
+    (folder / f"{prefix}.ll").write_text(text)
 
 
 def describe(kernel: Kernel, name: str) -> str:

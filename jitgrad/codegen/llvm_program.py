@@ -279,8 +279,8 @@ class ProgramPrinter:
         if together is not None:
             good = (together & CONTIGUOUS).eq(CONTIGUOUS)
             bad, fine = self.label("strided"), self.label("go")
-            code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {NOT_CONTIGUOUS}",
-                           f"{fine}:"]
+            code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:",
+                           f"  ret i64 {NOT_CONTIGUOUS}", f"{fine}:"]
 
     def item(self, number: int) -> str:
         code = self.entry

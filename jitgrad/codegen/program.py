@@ -3,8 +3,8 @@
 A `Program` is one function. Its memory is a set of `Buffer`s; a `Ref` is a strided window into one. Steps are run in
 order; `IfStep` and `LoopStep` hold nested lists of steps. Numbers stay `ir.Value`s: a backend keeps them in registers.
 
-Nobody changes a step once it is made. The classes are not frozen, and are compared by identity, because each method that
-`dataclass` writes costs time at import, which is part of every cold compile.
+Nobody changes a step once it is made. The classes are not frozen, and are compared by identity, because each method
+that `dataclass` writes costs time at import, which is part of every cold compile.
 """
 
 from __future__ import annotations

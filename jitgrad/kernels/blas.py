@@ -47,16 +47,24 @@ class Gemm:
 
 
 def _loaded_libraries() -> Iterator[str]:
-    """Paths of shared libraries of this process that look like a BLAS, then those shipped inside NumPy."""
+    """Paths of shared libraries that look like a BLAS: NumPy's own first, then the system's, then other packages'.
+
+    A BLAS that another package brought along may have other integers and other threads than the one that eager uses.
+    """
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
             paths = dict.fromkeys(line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.count("/"))
     except OSError:  # not Linux
         paths = {}
-    for path in paths:
-        if any(word in os.path.basename(path).lower() for word in _LIBRARY_WORDS):
-            yield path
     package = Path(np.__file__).parent
+    packages = str(package.parent) + os.sep
+    own = (str(package) + os.sep, packages + "numpy.libs" + os.sep)
+
+    def distance(path: str) -> int:
+        return 0 if path.startswith(own) else 2 if path.startswith(packages) else 1
+
+    loaded = [p for p in paths if any(word in os.path.basename(p).lower() for word in _LIBRARY_WORDS)]
+    yield from sorted(loaded, key=distance)
     for folder in (package.parent / "numpy.libs", package / ".dylibs", package / ".libs"):
         if folder.is_dir():
             for file in sorted(folder.iterdir()):
@@ -122,6 +130,13 @@ def thread_control() -> tuple[int, int] | None:
             if setter and getter:
                 return setter, getter
     return None
+
+
+def set_threads(count: int) -> None:
+    """Let the BLAS, which NumPy uses too, run on `count` threads; nothing where it has no such control."""
+    control = thread_control()
+    if control is not None:
+        ctypes.CFUNCTYPE(None, ctypes.c_int)(control[0])(count)
 
 
 # --- the call-back ---

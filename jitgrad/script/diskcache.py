@@ -41,8 +41,8 @@ def _build() -> str:
 def key(function: Any, values: dict[str, Any], optimistic: bool) -> str | None:
     """The entry's name for a call, or None where the call cannot be stored."""
     knobs = config.current()
-    if not knobs.cache or knobs.interpret:
-        return None
+    if not knobs.cache or knobs.interpret or knobs.verify or knobs.dump or knobs.debug >= 3:
+        return None  # the last ones ask to see passes and generated code, which a hit has none of
     from jitgrad.eager.grad_mode import is_grad_enabled
 
     writer = persist.Writer(function)
@@ -65,7 +65,13 @@ def load(entry: str | None, function: Any, values: dict[str, Any]) -> tuple[sig.
         return None
     script_bytes, program = unpack(data)
     script = persist.load(function, values, script_bytes)
-    return None if script is None else (script, GraphFunction.from_bytes(program))
+    if script is None:
+        return None
+    try:
+        return script, GraphFunction.from_bytes(program)
+    except ValueError as reason:  # its code was made for another BLAS than this process has
+        config.log(1, f"{function.__qualname__} is compiled again: {reason}")
+        return None
 
 
 def save(entry: str | None, function: Any, script: sig.ScriptGraph, compiled: GraphFunction) -> None:
