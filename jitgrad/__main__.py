@@ -36,8 +36,9 @@ def info(_: argparse.Namespace) -> int:
     started = time.perf_counter()
     engine.runtime_symbols()
     runtime_ms = 1e3 * (time.perf_counter() - started)
+    gemm = blas.gemm_symbol(dtypes.float32)
     rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(_cores())),
-             ("blas", f"{blas.gemm_symbol(dtypes.float32).name} ({blas.gemm_symbol(dtypes.float32).kind})"), ("gpu", "none (the CUDA backend is not part of this version)")]
+             ("blas", f"{gemm.name} ({gemm.kind})"), ("gpu", "none (the CUDA backend is not part of this version)")]
     rows += [("disk cache", _cache_line()),
              ("llvm loads in", f"{llvm_ms:.0f} ms"),
              ("runtime ready in", f"{runtime_ms:.0f} ms (built once per machine and version, then read from disk)")]
@@ -58,7 +59,7 @@ def _cores() -> int:
 def _compile_times() -> list[tuple[str, str]]:
     """Cold compile of a small net's forward and backward, the disk cache left out."""
     import jitgrad
-    from jitgrad import config, dtypes
+    from jitgrad import config
 
     def loss(x, w, b, y):  # type: ignore[no-untyped-def]
         return ((x @ w + b).tanh() - y).pow(2).mean()

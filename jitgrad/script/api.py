@@ -75,6 +75,6 @@ def script_module(module: Any) -> Any:
                                                        else function.kernels()),
              "eager": lambda self, *args, **kwargs: function.eager(module, *args, **kwargs),
              "recompilations": property(lambda self: function.recompilations)}
-    scripted = object.__new__(type("Script" + original.__name__, (original,), names))
+    scripted: Any = object.__new__(type("Script" + original.__name__, (original,), names))
     object.__setattr__(scripted, "__dict__", module.__dict__)
     return scripted

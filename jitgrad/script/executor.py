@@ -11,12 +11,14 @@ import functools
 import inspect
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from jitgrad import config
-from jitgrad.script import diskcache
+from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.script import diskcache, persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Graph
@@ -27,7 +29,10 @@ from jitgrad.script.sources import (
     argument_guards,
     describe,
     input_symbols,
+    parameter_reader,
     resolve,
+    separate,
+    tensor_key,
     type_of_tensor,
 )
 
@@ -65,13 +70,16 @@ def eager_mode() -> Any:
 class Specialisation:
     """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
-    __slots__ = ("assumptions", "enter", "function", "has_size_guards", "leave", "script", "stores", "timing")
+    __slots__ = ("assumptions", "enter", "function", "grad_mode", "has_size_guards", "leave", "may_share", "script",
+                 "stores", "timing")
 
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
         self.script = script
         self.assumptions = [g for p in params for g in argument_guards(sig.Arg(p), values[p])] + script.guards
         self.has_size_guards = bool(script.size_guards)
+        self.grad_mode = is_grad_enabled()
+        self.may_share = False  # whether `enter` looks at memory
         if function is None:
             objects = [resolve(s, values) for s in script.inputs]
             function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
@@ -83,11 +91,9 @@ class Specialisation:
 
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
         """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
-        from jitgrad.eager.grad_mode import is_grad_enabled
-
         script = self.script
         writer = EntryWriter(params, values)
-        writer.require(f"{writer.constant(is_grad_enabled)}() is {is_grad_enabled()}")
+        writer.require(f"{writer.constant(is_grad_enabled)}() is {self.grad_mode}")
         for guard in self.assumptions:
             writer.guard(guard)
         symbols = input_symbols(writer, script.inputs, script.input_types)
@@ -95,8 +101,15 @@ class Specialisation:
             writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
         names = [writer.read(s) for s in script.inputs]
         tensor_type = type_of_tensor()
-        raw = [f"{n}._data" if isinstance(resolve(s, values), tensor_type) else n
-               for n, s in zip(names, script.inputs, strict=True)]
+        raw = list(names)
+        tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
+        written = self.function.writes
+        for i in tensors:
+            raw[i] = writer.array(names[i]) if written else f"{names[i]}._data"
+        if written and len(tensors) > 1:
+            self.may_share = True
+            others = "".join(f"{raw[i]}, " for i in tensors if i not in written)
+            writer.require(f"{writer.constant(separate)}(({''.join(f'{raw[i]}, ' for i in written)}), ({others}))")
         return writer.finish(f"(({''.join(n + ', ' for n in names)}), [{', '.join(raw)}])")
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
@@ -139,23 +152,41 @@ class Specialisation:
 
     def mismatch(self, values: dict[str, Any]) -> str:
         """The first assumption that a call breaks, in words."""
+        if is_grad_enabled() is not self.grad_mode:
+            return f"the grad mode was {self.grad_mode}, is {not self.grad_mode}"
         for guard in self.assumptions:
             try:
                 found = resolve(guard.source, values)
+                other = resolve(guard.value, values) if guard.kind == "same" else None
             except Unreadable as missing:
                 if guard.kind == "absent":
                     continue
                 return f"{missing}"
-            problem = _broken(guard, found)
+            if guard.kind == "same":
+                problem = "" if found is other else f"is another tensor than `{describe(guard.value)}`"
+            else:
+                problem = _broken(guard, found)
             if problem:
                 return f"`{describe(guard.source)}` {problem}"
-        if self.has_size_guards:
-            return "sizes that were equal at the first call differ"
-        return "the grad mode changed"
+        if self.may_share and not self._separate(values):
+            return SHARED
+        return SIZES if self.has_size_guards else "something read on the way changed"
+
+    def _separate(self, values: dict[str, Any]) -> bool:
+        objects = [resolve(s, values) for s in self.script.inputs]
+        written = self.function.writes
+        others = [o._data for i, o in enumerate(objects) if i not in written and isinstance(o, type_of_tensor())]
+        return separate([objects[i]._data for i in written], others)
+
+
+#: reasons to compile again that no single guard has
+SIZES = "sizes that were equal at the first call differ"
+SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 
 
 def _broken(guard: sig.Guard, found: Any) -> str:
-    value = guard.value
+    """How `found` breaks `guard`, in words; "" where it does not."""
+    value: Any = guard.value
     match guard.kind:
         case "is":
             return "" if found is value else "is another object"
@@ -170,13 +201,24 @@ def _broken(guard: sig.Guard, found: Any) -> str:
         case "absent":
             return "was absent, is there"
         case "tensor":
-            if not isinstance(found, type_of_tensor()):
-                return f"was a tensor, is {type(found).__name__}"
-            facts = (("dtype", value.dtype, found.dtype), ("rank", value.ndim, found.ndim),
-                     ("requires_grad", value.requires_grad, bool(found.requires_grad)),
-                     ("sizes of one", value.ones, tuple(s == 1 for s in found.shape)))
-            return next((f"had {what} {was}, has {now}" for what, was, now in facts if was != now), "")
+            return _other_tensor(value, found)
     raise AssertionError(guard.kind)
+
+
+def _other_tensor(key: sig.TensorKey, found: Any) -> str:
+    if not isinstance(found, type_of_tensor()):
+        return f"was a tensor, is {type(found).__name__}"
+    now = tensor_key(found)
+    if now.dtype != key.dtype:
+        return f"had dtype {key.dtype}, has {now.dtype}"
+    if now.ndim != key.ndim:
+        return f"had rank {key.ndim}, has {now.ndim}"
+    if now.requires_grad is not key.requires_grad:
+        return "did not require grad, does now" if now.requires_grad else "required grad, does not now"
+    for axis, (was, one) in enumerate(zip(key.ones, now.ones, strict=True)):
+        if was is not one:
+            return f"had {'' if was else 'not '}size 1 along axis {axis}, has {found.shape[axis]}"
+    return ""
 
 
 class ScriptFunction:
@@ -188,6 +230,9 @@ class ScriptFunction:
         code: that graph as Python.
     """
 
+    __name__: str
+    __qualname__: str
+
     def __init__(self, function: Callable[..., Any]):
         functools.update_wrapper(self, function)
         self.eager = function
@@ -197,9 +242,28 @@ class ScriptFunction:
         kinds = [p.kind for p in self._signature.parameters.values()]
         self._positional = len(kinds) if all(
             k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds) else -1
+        self._bind = parameter_reader(function)
         self._specialisations: list[Specialisation] = []
         self._lock = threading.RLock()
         self._hits = self._misses = self._compilations = self._disk_hits = 0
+
+    def __reduce__(self) -> str:
+        """Pickled by name, as functions are. Raises TypeError where that name is not this object."""
+        try:
+            found = persist.import_by_name(self.__module__, self.__qualname__)
+        except persist.NotStorable:
+            found = None
+        if found is not self:
+            raise TypeError(f"cannot pickle the scripted function `{self.__qualname__}`: `{self.__module__}."
+                            f"{self.__qualname__}` is another object; pickle the plain function and script it again")
+        name: str = self.__qualname__
+        return name
+
+    def __copy__(self) -> ScriptFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptFunction:
+        return self
 
     def __repr__(self) -> str:
         return f"<ScriptFunction {self.__qualname__}: {len(self._specialisations)} specialisations>"
@@ -210,7 +274,7 @@ class ScriptFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _mode.eager or not config.current().jit:
             return self.eager(*args, **kwargs)
-        params = args if not kwargs and len(args) == self._positional else self._bind(args, kwargs)
+        params = args if not kwargs and len(args) == self._positional else self._bind(*args, **kwargs)
         specialisations = self._specialisations
         for index, specialisation in enumerate(specialisations):
             entered = specialisation.enter(params)
@@ -222,11 +286,6 @@ class ScriptFunction:
                         specialisations.insert(0, specialisation)
                 return specialisation.run(params, entered)
         return self._first(params)
-
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        bound = self._signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return tuple(bound.arguments[name] for name in self._params)
 
     def _first(self, params: tuple[Any, ...]) -> Any:
         """A call that no specialisation takes: compile one. Raises ScriptError; nothing is changed then."""
@@ -242,23 +301,22 @@ class ScriptFunction:
         for specialisation in self._specialisations:  # another thread was first
             if specialisation.enter(params) is not None:
                 return specialisation
+        return self._prepare(params)
+
+    def _prepare(self, params: tuple[Any, ...]) -> Specialisation:
+        """A new specialisation, from disk or from source."""
         values = dict(zip(self._params, params, strict=True))
         reason = ""
         optimistic = True
         if self._specialisations:
             reason = self._specialisations[0].mismatch(values)
-            optimistic = not any(s.mismatch(values).startswith("sizes that were equal")
-                                 for s in self._specialisations if s.has_size_guards)
+            optimistic = not any(s.mismatch(values) == SIZES for s in self._specialisations if s.has_size_guards)
         self._misses += 1
         started = time.perf_counter()
         key = diskcache.key(self.eager, values, optimistic)
-        stored = diskcache.load(key, self.eager, values)
-        if stored is not None:
-            script, function = stored
-            script.parameters = self._params
-            specialisation = Specialisation(script, self._params, values, self.__name__, function)
-            self._disk_hits += 1
-        else:
+        specialisation = self._stored(key, params, values)
+        from_disk = specialisation is not None
+        if specialisation is None:
             from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
             args, kwargs = self._call_arguments(values)
@@ -269,16 +327,27 @@ class ScriptFunction:
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         self._specialisations.insert(0, specialisation)
         self._compilations += 1
+        self._disk_hits += from_disk
         if reason:
             self.recompilations.append(reason)
         config.log(1, f"compiled {self.__qualname__} in {specialisation.timing:.1f} ms"
-                      + (" from the disk cache" if stored is not None else "")
+                      + (" from the disk cache" if from_disk else "")
                       + (f" (recompiled: {reason})" if reason else ""))
         return specialisation
 
+    def _stored(self, key: str | None, params: tuple[Any, ...], values: dict[str, Any]) -> Specialisation | None:
+        """The specialisation on disk, if it takes this call: the key does not tell sizes and memory apart."""
+        stored = diskcache.load(key, self.eager, values)
+        if stored is None:
+            return None
+        script, function = stored
+        script.parameters = self._params
+        specialisation = Specialisation(script, self._params, values, self.__name__, function)
+        return specialisation if specialisation.enter(params) is not None else None
+
     def _call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Bound parameters as positional and keyword arguments again."""
-        bound = inspect.BoundArguments(self._signature, values)  # type: ignore[arg-type]
+        bound = inspect.BoundArguments(self._signature, OrderedDict(values))
         return bound.args, bound.kwargs
 
     @property
@@ -294,7 +363,7 @@ class ScriptFunction:
 
     def specialise(self, *args: Any, **kwargs: Any) -> Specialisation:
         """The specialisation that a call with these arguments would run, compiled if need be, not run."""
-        params = self._bind(args, kwargs)
+        params = self._bind(*args, **kwargs)
         with self._lock:
             return self._specialise(params)
 
@@ -340,6 +409,9 @@ class BoundScript:
         if name in ("eager", "graph_for", "kernels", "specialise"):
             return functools.partial(attribute, self.__self__)
         return attribute
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BoundScript, (self._script, self.__self__)
 
     def __repr__(self) -> str:
         return f"<bound {self._script!r} of {type(self.__self__).__name__}>"

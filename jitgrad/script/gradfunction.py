@@ -46,13 +46,14 @@ class GraphFunction:
         tensors: outputs that are tensors (or absent).
         arguments: inputs that are tensors.
         n_outputs: number of graph outputs; what the forward program returns after them are residuals.
+        writes: inputs that are tensors and written in place.
     """
 
     def __init__(self, graph: Graph | str, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str,
-                 tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int):
+                 tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int, writes: tuple[int, ...] = ()):
         self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
-        self.n_outputs = n_outputs
+        self.n_outputs, self.writes = n_outputs, writes
         self._tensors, self._arguments = tensors, arguments
         self._lock = threading.Lock()
         self._backwards: dict[tuple[bool, ...], Backward] = {}
@@ -97,7 +98,7 @@ class GraphFunction:
 
         An input that the program itself overwrites is not one of them: its old value is an output like any other.
         """
-        written = {node.attrs["target"] for node in walk(forward.block) if node.op == "commit"}
+        written = _committed(forward)
         position = {v: i for i, v in enumerate(forward.inputs) if i not in written and _is_tensor(v.type)}
         results = list(forward.outputs[:self.n_outputs])
         places: list[int] = []
@@ -127,7 +128,8 @@ class GraphFunction:
         types = [v.type for v in graph.outputs]
         function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
                        tuple(i for i, t in enumerate(types) if _is_tensor(t)),
-                       tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types))
+                       tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types),
+                       tuple(i for i in _committed(optimised) if _is_tensor(graph.inputs[i].type)))
         function._compile()
         return function
 
@@ -140,7 +142,8 @@ class GraphFunction:
         everything = self._backwards.get((True,) * len(self.differentiable))
         header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
-                  "arguments": self._arguments, "n_outputs": self.n_outputs}
+                  "arguments": self._arguments, "n_outputs": self.n_outputs,
+                  "writes": self.writes}
         return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
 
     @classmethod
@@ -151,7 +154,8 @@ class GraphFunction:
         header_bytes, text, program = unpack(data)
         header = json.loads(header_bytes)
         function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
-                       tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"])
+                       tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"],
+                       tuple(header["writes"]))
         function._residuals = tuple(header["residuals"])
         compiled = Compiled.from_bytes(program)
         function._compiled.append(compiled)
@@ -306,6 +310,11 @@ def _version(tensor: Any) -> int:
     storage = getattr(tensor, "_storage", None)
     version: int = 0 if storage is None else storage.version
     return version
+
+
+def _committed(graph: Graph) -> list[int]:
+    """The numbers of the inputs that a program writes, ascending."""
+    return sorted({node.attrs["target"] for node in walk(graph.block) if node.op == "commit"})
 
 
 def _payload(type_: Any) -> Any:

@@ -82,6 +82,11 @@ class Graph:
     def outputs(self) -> tuple[Value, ...]:
         return self.block.results
 
+    def __repr__(self) -> str:
+        from jitgrad.script.text import to_text
+
+        return to_text(self)
+
 
 # --- reading -------------------------------------------------------------------------------------------------------
 

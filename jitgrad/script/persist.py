@@ -153,6 +153,8 @@ class Writer:
         value = guard.value
         if isinstance(value, sig.TensorKey):
             stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
+        elif guard.kind == "same":
+            stored = self.source(value)
         elif guard.kind in ("len", "absent"):
             stored = value if isinstance(value, int) else None
         else:
@@ -267,6 +269,8 @@ class Reader:
             return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad))
         if kind in ("len", "absent"):
             return sig.Guard(source, kind, value)
+        if kind == "same":
+            return sig.Guard(source, kind, self.source(value))
         if kind in ("is", "type"):
             try:
                 found = resolve(source, self.values)

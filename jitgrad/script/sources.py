@@ -7,8 +7,11 @@ few attribute reads and comparisons, not an interpretation of the guards.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dims import Call, Dim, Size, Symbol
@@ -78,6 +81,7 @@ class EntryWriter:
         self._names: dict[sig.Source, str] = {}
         self._constant_names: dict[int, str] = {}
         self._shapes: dict[str, str] = {}
+        self._arrays: dict[str, str] = {}
         self._guarded: set[tuple[Any, ...]] = set()
 
     def constant(self, value: Any) -> str:
@@ -162,6 +166,8 @@ class EntryWriter:
             self.require(f"tuple({name}) == {self.constant(value)}")
         elif guard.kind == "tensor":
             self._tensor(name, value)
+        elif guard.kind == "same":
+            self.require(f"{name} is {self.read(value)}")
         else:
             raise AssertionError(guard.kind)
 
@@ -172,17 +178,26 @@ class EntryWriter:
         elif isinstance(source, sig.Item):
             self.require(f"{source.key!r} not in {self.read(source.base)}")
 
+    def array(self, tensor: str) -> str:
+        """The variable that holds the array of the tensor in variable `tensor`."""
+        name = self._arrays.get(tensor)
+        if name is None:
+            name = self._arrays[tensor] = f"a{len(self._arrays)}"
+            self.lines.append(f"{name} = {tensor}._data")
+        return name
+
     def shape(self, tensor: str) -> str:
         """The variable that holds the shape of the tensor in variable `tensor`."""
         name = self._shapes.get(tensor)
         if name is None:
             name = self._shapes[tensor] = f"s{len(self._shapes)}"
-            self.lines.append(f"{name} = {tensor}._data.shape")
+            self.lines.append(f"{name} = {self.array(tensor)}.shape")
         return name
 
     def _tensor(self, name: str, key: sig.TensorKey) -> None:
         tensor_type = self.constant(type_of_tensor())
-        self.require(f"isinstance({name}, {tensor_type}) and {name}._data.dtype == {self.constant(key.dtype.np)}"
+        self.require(f"isinstance({name}, {tensor_type})")
+        self.require(f"{self.array(name)}.dtype == {self.constant(key.dtype.np)}"
                      f" and {name}.requires_grad is {key.requires_grad}")
         shape = self.shape(name)
         conditions = [f"len({shape}) == {key.ndim}"]
@@ -228,12 +243,11 @@ class EntryWriter:
         return enter
 
 
-def type_of_tensor() -> type:
+def type_of_tensor() -> Any:
     """The eager Tensor class (late: the graph side of the house does not import the eager side)."""
     from jitgrad.eager.tensor import Tensor
 
-    cls: type = Tensor
-    return cls
+    return Tensor
 
 
 def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequence[Any]) -> dict[Symbol, str]:
@@ -271,3 +285,41 @@ def argument_guards(source: sig.Source, value: Any) -> list[sig.Guard]:
 def tensor_key(t: Any) -> sig.TensorKey:
     """What a specialisation assumes of tensor `t`."""
     return sig.TensorKey(t.dtype, t.ndim, tuple(s == 1 for s in t._data.shape), bool(t.requires_grad))
+
+
+def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether no array in `written` shares memory with another one of `written` or `others`.
+
+    Arrays of different owners are separate; only where an owner occurs twice, or is not an array that owns its memory,
+    are addresses compared.
+    """
+    owners = set()
+    for array in (*written, *others):
+        base = array.base
+        if base is None:
+            owners.add(id(array))
+        elif type(base) is np.ndarray and base.base is None:
+            owners.add(id(base))
+        else:
+            break
+    else:
+        if len(owners) == len(written) + len(others):
+            return True
+    return not any(np.shares_memory(array, other)
+                   for i, array in enumerate(written) for other in (*written[:i], *others))
+
+
+def parameter_reader(function: Any) -> Callable[..., tuple[Any, ...]]:
+    """`read(*args, **kwargs)`: the values of the function's parameters, in order; Python's TypeError for a bad call."""
+    signature = inspect.signature(function)
+    parameters = [p.replace(annotation=p.empty, default=None if p.default is not p.empty else p.empty)
+                  for p in signature.parameters.values()]
+    header = str(signature.replace(parameters=parameters, return_annotation=signature.empty))
+    names = "".join(f"{name}, " for name in signature.parameters)
+    scope: dict[str, Any] = {}
+    exec(f"def read{header}:\n    return ({names})\n", scope)  # the text is ours: parameter names only
+    read = scope["read"]
+    read.__defaults__, read.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    read.__name__, read.__qualname__ = function.__name__, function.__qualname__
+    result: Callable[..., tuple[Any, ...]] = read
+    return result

@@ -25,6 +25,8 @@ from jitgrad.script.ir import Value
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
 _TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
             "warnings")
+#: the decision that a tensor found on several paths is one input
+SHARED = ("shared",)
 _KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
 
 
@@ -187,6 +189,8 @@ class Inputs:
     def tensor(self, tensor: Any, source: sig.Source, name: str, guarded: bool) -> SymTensor:
         """The tensor at `source`, an input."""
         found = self._found.get(source)
+        if found is None and SHARED in self.context.decisions:
+            found = self._twin(tensor, source)
         if found is None:
             context = self.context
             shape = tuple(tensor.shape)
@@ -202,8 +206,21 @@ class Inputs:
                 context.builder.history.add(value.id)
             storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
             found = self._found[source] = SymTensor(storage, (), type_)
+            for other in self.written:
+                if isinstance(other, Storage):
+                    self._refuse_shared(other.input, index)
         result: SymTensor = found
         return result
+
+    def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
+        """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""
+        for index, other in self.tensors.items():
+            if other is tensor:
+                twin: SymTensor = self._found[self.sources[index]]
+                self.guard(source, "same", self.sources[index])
+                self._found[source] = twin
+                return twin
+        return None
 
     def _number(self, value: Any, source: sig.Source, name: str) -> Number:
         found = self._found.get(source)
@@ -247,15 +264,22 @@ class Inputs:
 
     def note_written(self, storage: Storage) -> None:
         """A tensor input is written: no other input may be the same memory."""
-        context, index = self.context, storage.input
+        index = storage.input
         if storage in self.written:
             return
-        array = _array(self.tensors[index])
-        for other, tensor in self.tensors.items():
-            if other != index and np.shares_memory(array, _array(tensor)):
-                raise UnsupportedCall("this in-place write goes to memory that two tensors share", context.span(),
-                                      hint="pass a `.clone()` of one of them")
+        for other in self.tensors:
+            if other != index:
+                self._refuse_shared(index, other)
         self.written[storage] = None
+
+    def _refuse_shared(self, written: int, other: int) -> None:
+        """Two inputs, one of them written: the same object is one input (Restart), shared memory is refused."""
+        tensor, another = self.tensors[written], self.tensors[other]
+        if tensor is another:
+            raise Restart(SHARED, "the same tensor is found on two paths, and it is written")
+        if np.shares_memory(_array(tensor), _array(another)):
+            raise UnsupportedCall("this in-place write goes to memory that two tensors share", self.context.span(),
+                                  hint="pass a `.clone()` of one of them")
 
     def write_attribute(self, obj: Any, name: str, value: Any) -> None:
         """`obj.name = value`."""
