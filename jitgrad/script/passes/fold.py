@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ops import OPS, Kind
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import NUMBER, TensorType
 from jitgrad.script import number_ops
 from jitgrad.script.ir import Graph, Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
@@ -59,6 +59,8 @@ def fold_node(r: Rewriter, node: Node) -> Value | None:
 
 def _number(r: Rewriter, node: Node, values: list[Any]) -> Value | None:
     type_ = node.outputs[0].type
+    if type_ == NUMBER:
+        return None  # a constant has one kind
     try:
         result = number_ops.compute(node.op, tuple(values), node.attrs, type_)
     except (ArithmeticError, ValueError):

@@ -15,13 +15,13 @@ becomes
         yield %1
 
 Inner loops first, so that a node may leave several. Constants move only with what needs them. Does not handle: nodes
-with blocks (a loop may not end), effects, reads that only a condition makes valid (`opt.get`, `seq.get`), and ops on
-data whose precondition is checked in the loop itself.
+with blocks (a loop may not end), effects, reads that only a condition makes valid (`opt.get`, `seq.get`), and ops with
+a precondition (`select` from an axis that may be empty) unless the loop certainly runs and checks nothing before them.
 """
 
 from __future__ import annotations
 
-from jitgrad.dims import Dim, Symbol
+from jitgrad.dims import Dim, Symbol, product
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
@@ -48,7 +48,7 @@ class _Licm(Rewriter):
         symbols: set[Symbol] = set(block.binds)
         constants: dict[Value, Node] = {}
         leaving: dict[Node, None] = {}
-        guarded = False  # a check precedes: what follows may rely on it
+        guarded = not self.runs(owner)  # what follows may rely on a check before it, or on the loop's being entered
         for node in block.nodes:
             if not node.inputs and node.op in ("full", "num.const") and _is_free(node, symbols):
                 constants[node.outputs[0]] = node
@@ -65,6 +65,11 @@ class _Licm(Rewriter):
         if leaving:
             block.nodes = [n for n in block.nodes if n not in leaving]
             self.hoisted.extend(leaving)
+
+    def runs(self, loop: Node) -> bool:
+        """Whether a loop certainly has an iteration."""
+        source = self.source(loop.inputs[0], "num.const")
+        return source is not None and source.attrs["value"] >= 1
 
     def visit(self, node: Node) -> None:
         if node.blocks and self.hoisted:  # the builder is at the block around the loop
@@ -98,10 +103,16 @@ def is_total(node: Node) -> bool:
         a, b = (v.type for v in node.inputs)
         return (isinstance(a, TensorType) and isinstance(b, TensorType) and a.dims[-1] == b.dims[-2]
                 and a.dims[:-2] == b.dims[:-2])
+    if node.op in ("expand", "reshape"):
+        before, after = node.inputs[0].type, node.outputs[0].type
+        assert isinstance(before, TensorType)
+        assert isinstance(after, TensorType)
+        return _agree(node) if node.op == "expand" else product(before.dims) == product(after.dims)
     return node.op in _TOTAL
 
 
-_TOTAL = frozenset({"sum", "prod", "any", "all", "permute", "unsqueeze", "flip", "cumsum", "cumprod", "full", "fill"})
+_TOTAL = frozenset({"sum", "prod", "any", "all", "permute", "unsqueeze", "flip", "cumsum", "cumprod", "full", "fill",
+                    "arange", "sort", "argsort"})
 
 
 def _agree(node: Node) -> bool:
