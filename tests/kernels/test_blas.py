@@ -1,6 +1,8 @@
 """The matrix product that native code calls, for every dtype, transposition and the call-back in its place."""
 
 import ctypes
+import io
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -96,3 +98,23 @@ def test_threads_can_be_set():
     assert getter() == 1
     setter(before)
     assert getter() == before
+
+
+def test_set_threads():
+    control = blas.thread_control()
+    if control is None:
+        pytest.skip("this BLAS has no control of its threads")
+    getter = ctypes.CFUNCTYPE(ctypes.c_int)(control[1])
+    before = getter()
+    blas.set_threads(1)
+    assert getter() == 1
+    blas.set_threads(before)
+
+
+def test_numpys_own_blas_comes_first(monkeypatch):
+    packages = Path(np.__file__).parent.parent
+    foreign, system = packages / "other.libs" / "libopenblas.so", Path("/usr/lib/libopenblas.so.0")
+    own = packages / "numpy.libs" / "libscipy_openblas64_-1.so"
+    lines = "".join(f"7f00-7f01 r-xp 00000000 08:01 12 {p}\n" for p in (foreign, system, own))
+    monkeypatch.setattr(blas, "open", lambda *_, **__: io.StringIO(lines), raising=False)
+    assert list(blas._loaded_libraries())[:3] == [str(own), str(system), str(foreign)]

@@ -1,0 +1,93 @@
+"""Programs on disk: hits, misses, and what a hit does not import."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import jitgrad
+from jitgrad import config
+from jitgrad.codegen import compiled
+from jitgrad.kernels import blas
+
+
+def layer(x, w):
+    return ((x @ w).tanh() ** 2).sum()
+
+
+def gradient(scripted):
+    x = jitgrad.from_numpy(np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3))
+    w = jitgrad.from_numpy(np.linspace(-2, 1, 6, dtype=np.float32).reshape(3, 2)).requires_grad_()
+    value = scripted(x, w)
+    value.backward()
+    return value.detach().numpy(), w.grad.numpy()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    with config.override(cache=str(tmp_path / "cache")):
+        yield tmp_path / "cache"
+
+
+def test_a_second_function_is_loaded(folder):
+    first, second = jitgrad.script(layer), jitgrad.script(layer)
+    expected, found = gradient(first), gradient(second)
+    assert (first.cache_info().disk_hits, second.cache_info().disk_hits) == (0, 1)
+    for a, b, eager in zip(expected, found, gradient(layer), strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, eager, rtol=1e-5)
+
+
+def test_a_program_for_another_blas_is_a_miss(folder, monkeypatch, capsys):
+    expected = gradient(jitgrad.script(layer))
+
+    def other(d):
+        found = blas.gemm_symbol(d)
+        return dataclasses.replace(found, int_bits=96 - found.int_bits)
+
+    monkeypatch.setattr(compiled, "gemm_symbol", other)
+    again = jitgrad.script(layer)
+    with config.override(debug=1):
+        found = gradient(again)
+    assert again.cache_info().disk_hits == 0
+    assert "layer is compiled again: the program was compiled for a BLAS with other int" in capsys.readouterr().err
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("knobs", [{"verify": 1}, {"debug": 3}, {"dump": "there"}, {"interpret": True}])
+def test_who_wants_to_see_the_compilation_gets_one(folder, knobs, tmp_path):
+    gradient(jitgrad.script(layer))
+    if "dump" in knobs:
+        knobs = {"dump": str(tmp_path / "there")}
+    again = jitgrad.script(layer)
+    with config.override(**knobs):
+        gradient(again)
+    assert again.cache_info().disk_hits == 0
+
+
+PROGRAM = """
+import sys
+import jitgrad
+from tests.script.test_diskcache import gradient, layer
+scripted = jitgrad.script(layer)
+gradient(scripted)
+print(scripted.cache_info().disk_hits, *sorted(m for m in sys.modules if m.startswith("jitgrad.")))
+"""
+
+
+def test_a_hit_imports_no_compiler(folder):
+    gradient(jitgrad.script(layer))
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True,
+                         env={**os.environ, "JITGRAD_CACHE": str(folder)})
+    hits, *modules = ran.stdout.split()
+    assert hits == "1", ran.stderr
+    compilers = ("jitgrad.script.frontend.build", "jitgrad.script.passes", "jitgrad.script.autodiff",
+                 "jitgrad.script.interpret", "jitgrad.script.text", "jitgrad.codegen.l", "jitgrad.codegen.program",
+                 "jitgrad.codegen.cpu", "jitgrad.codegen.fuse")
+    found = [m for m in modules if m.startswith(compilers) and m not in ("jitgrad.codegen.launch",
+                                                                         "jitgrad.codegen.layout")]
+    assert found == []
