@@ -116,7 +116,8 @@ def _elements(context: Context, xs: list[Value],
         assert isinstance(x.type, SeqType)
         type_, fresh = abstract(x.type.elem, sorted(type_symbols(x.type.elem), key=lambda s: s.number))
         params.append(Value(type_))
-        binds.extend(fresh)
+        if not isinstance(type_, SeqType):  # an inner sequence's sizes may differ from element to element
+            binds.extend(fresh)
     block = Block(tuple(params), binds=tuple(binds))
     with builder.into(block):
         block.results = tuple(body(params[0], params[1:]))
