@@ -34,7 +34,8 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
         return _of_number(context, obj, name)
     if isinstance(obj, Union):
         if obj.inner is not None and all(s is None for s in obj.statics):
-            return getattribute(context, merge.force(context, obj, f"no attribute '{name}'"), name)
+            return getattribute(context, merge.force(
+                context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError), name)
         return merge.switch(context, obj, lambda v: getattribute(context, v, name))
     if isinstance(obj, (SymList, SymDict, Range)):
         return calls.container_method(context, obj, name)

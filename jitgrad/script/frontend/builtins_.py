@@ -194,7 +194,7 @@ def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 def _number(context: Context, value: Any, what: str) -> Any:
     """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
-    value = merge.force(context, value, f"{what}: the argument cannot be None instead")
+    value = merge.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
     if isinstance(value, SymTensor):
         return calls.guarded(context, lambda: backend().item(value))
     return value

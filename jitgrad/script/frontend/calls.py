@@ -13,6 +13,7 @@ from jitgrad import dtypes
 from jitgrad.errors import JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.frontend import merge
+from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.frames import Frame
 from jitgrad.script.frontend.source import source_of
@@ -79,6 +80,10 @@ def type_name(value: Any) -> str:
         return "dict"
     if isinstance(value, (Function, Method)):
         return "function"
+    if isinstance(value, Union) and isinstance(value.inner, tp.Tensor):
+        return "Tensor"
+    if isinstance(value, Union) and isinstance(value.inner, tp.Num):
+        return value.inner.kind.__name__
     return type(value).__name__
 
 
@@ -168,7 +173,7 @@ def argument(context: Context, value: Any) -> Any:
         return slice(argument(context, value.start), argument(context, value.stop), argument(context, value.step))
     if isinstance(value, Union):
         if value.inner is not None:
-            return merge.force(context, value, "a tensor or number is needed here, not an object")
+            return merge.force(context, value, "a tensor or number is needed here, not an object of '{}'")
         raise UnsupportedCall(f"this argument is {type_word(value)}, decided at run time", context.span(),
                               hint="write an `if` around the call")
     if isinstance(value, Text):
@@ -397,7 +402,7 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
     from jitgrad.script.frontend.iteration import pick
 
     if isinstance(obj, Union):
-        obj = merge.force(context, obj, "'object' is not subscriptable: it may be None instead")
+        obj = merge.force(context, obj, "'{}' object is not subscriptable")
         if isinstance(obj, Union):
             return merge.switch(context, obj, lambda v: getitem(context, v, index))
     if isinstance(obj, SymTensor):

@@ -132,8 +132,13 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
 
 
 def _forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
-    what = f"unsupported operand type(s) for {SYMBOLS[op]}"
-    return merge.force(context, a, what), merge.force(context, b, what)
+    first, second = f"'{calls.type_name(a)}'", f"'{calls.type_name(b)}'"
+    what = "unsupported operand type(s) for {}: {} and {}"
+    if op in ("lt", "le", "gt", "ge"):
+        what = "'{}' not supported between instances of {} and {}"
+    symbol = SYMBOLS[op]
+    return (merge.force(context, a, what.format(symbol, "'{}'", second)),
+            merge.force(context, b, what.format(symbol, first, "'{}'")))
 
 
 def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
@@ -149,7 +154,8 @@ def _unary(context: Context, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
         return numbers.negate(context, condition(context, node.operand))
     op = UNARY[type(node.op)]
-    value = merge.force(context, evaluate(context, node.operand), "bad operand type for unary operator")
+    sign = {"neg": "-", "pos": "+", "invert": "~"}[op]
+    value = merge.force(context, evaluate(context, node.operand), f"bad operand type for unary {sign}: '{{}}'")
     if isinstance(value, SymTensor):
         return calls.guarded(context, lambda: calls.DUNDER[op](value))
     return calls.guarded(context, lambda: numbers.unary(context, op, value))

@@ -382,16 +382,18 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
     return tp.without(context, value, UNBOUND)
 
 
-def force(context: Context, value: Any, what: str) -> Any:
-    """The run-time value of a union that an operation needs; TypeError at run time where it is None."""
+def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
+    """The run-time value of a union that an operation needs; `error` at run time where it is None.
+
+    `what` is the message; `{}` in it is the name of the type of what is there instead.
+    """
     if not isinstance(value, Union) or value.inner is None:
         return value
     absent = tp.is_static(context, value, value.statics[0])
     for s in value.statics[1:]:
         absent = numbers.either(context, absent, tp.is_static(context, value, s))
     name = type(value.statics[0]).__name__
-    context.effect("check", numbers.negate(context, absent).value, error=TypeError,
-                   template=(f"{what} of '{name}'",))
+    context.effect("check", numbers.negate(context, absent).value, error=error, template=(what.replace("{}", name),))
     return tp.payload(context, value)
 
 

@@ -54,7 +54,7 @@ def template_of(  # noqa: C901  (one case per kind of value)
 
     for part in parts:
         if isinstance(part, Union):
-            part = merge.force(context, part, "cannot print None instead")
+            part = merge.force(context, part, "cannot print None instead of '{}'")
         if isinstance(part, SymDict):
             raise UnsupportedCall("text of a dict", context.span(), hint="print its items")
         add(part, "", "")

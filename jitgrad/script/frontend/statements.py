@@ -284,10 +284,14 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
             iteration(counter)
             return None
 
+        entry = context.state
         try:
-            _run(context, s, loop, body, length, None)
-        except loops.Peel:
-            _peel(context, s, iterable, loop, iteration)
+            try:
+                _run(context, s, loop, body, length, None)
+            except loops.Peel:
+                _peel(context, s, iterable, loop, iteration)
+        except loops.NoTrip:
+            context.state = entry
         return
     counter_key = (context.frame.id, f"counter {s.lineno}:{s.col_offset}")
     context.state.values[counter_key] = 0
@@ -314,7 +318,11 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
 def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iteration: Callable[[Any], Any]) -> None:
     """The first iteration apart: afterwards every variable has its type. Needs at least one iteration, guarded."""
     length = iterable.length
-    require_trip(context, length, s)
+    if isinstance(length, Number) and context.inputs.entry_size(length) is None:
+        raise TypeMismatch("a variable is a number before this loop and a tensor after its first iteration, and the "
+                           "loop may not run at all", context.span(s),
+                           hint="start with a tensor, for example `torch.zeros(...)`")
+    loops.require_trip(context, length)
     frame = context.frame
     context.log.append(f"peeled the first iteration of the loop at {context.span(s)}")
     iteration(0)
@@ -334,21 +342,6 @@ def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iterati
         rest.low = 0
     loops.run(context, key=(context.span(s), "rest"), names=names, assigned=assigned, rebound=_rebound(context, s),
               body=body, trips=rest, first=None)
-
-
-def require_trip(context: Context, length: Any, s: ast.stmt) -> None:
-    """Assume that a loop runs at least once: a fact of the sizes at entry, guarded."""
-    from jitgrad import dims
-
-    if not isinstance(length, Number):
-        return
-    size = length.size
-    hint = None if size is None else context.sizes.hint(size)
-    if size is None or hint is None or hint < 1:
-        raise TypeMismatch("a variable is a number before this loop and a tensor after its first iteration, and the "
-                           "loop may not run at all", context.span(s),
-                           hint="start with a tensor, for example `torch.zeros(...)`")
-    context.sizes.guards.append((dims.call("max", size, 1), size))
 
 
 # --- assignments ---------------------------------------------------------------------------------------------------
@@ -453,7 +446,8 @@ def _augmented(context: Context, s: ast.AugAssign) -> None:
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     value = ex.evaluate(context, s.value)
     context.node = s
-    old = merge.force(context, old, f"unsupported operand type(s) for {ex.SYMBOLS[op]}=")
+    old = merge.force(context, old, f"unsupported operand type(s) for {ex.SYMBOLS[op]}=: '{{}}' and "
+                                    f"'{calls.type_name(value)}'")
     if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
         given = calls.argument(context, value)
         return calls.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
