@@ -68,13 +68,15 @@ def run(function: Callable[..., Any], arrays: list[np.ndarray], n: int, s: float
             first = jitgrad.autograd.grad(value, tensors, create_graph=True, allow_unused=True)
             outcome.gradients = [None if g is None else g.detach().numpy() for g in first]
             total = sum(((g * g).sum() for g in first if g is not None), jitgrad.zeros((), dtype=jitgrad.float64))
+            outcome.second = [None] * len(tensors)
             if total.requires_grad:
                 second = jitgrad.autograd.grad(total, tensors, allow_unused=True)
                 outcome.second = [None if g is None else g.numpy() for g in second]
         else:
             value.backward()
             outcome.gradients = [None if t.grad is None else t.grad.numpy() for t in tensors]
-    except (ArithmeticError, AssertionError, LookupError, NameError, RuntimeError, TypeError, ValueError) as error:
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError,
+            ValueError) as error:
         outcome.error = f"{type(error).__name__}: {error}"
     outcome.printed = printed.getvalue()
     return outcome
