@@ -1,0 +1,123 @@
+"""Programs that fuzzing found wrong, reduced: each run eagerly and scripted, with gradients."""
+
+from __future__ import annotations
+
+import pytest
+
+import jitgrad
+from jitgrad import config
+from tests import fuzz
+
+PROGRAMS = {
+    "a saved value that only one branch has, of sizes that the other branch's zeros need": """
+        if s:
+            return b.sum().tanh()
+        return y.tanh().sum()
+    """,
+    "a branch's saved value inside a loop": """
+        t = b.sum()
+        for k in range(n):
+            if k % 2 == 0:
+                t = t + y.tanh().sum() * s
+            else:
+                t = t * x.sin().mean()
+        return t
+    """,
+    "a carry that the body leaves alone, read by a backward for fewer cotangents": """
+        m0 = x * 0.5 + b
+        for k in range(x.shape[0]):
+            if (y.mm(w).tanh() * m0).mean() > -0.107:
+                break
+            m0 = (m0 * 0.7 + x.abs() * 0.3).tanh()
+        if m0.mean() < 0.5:
+            return (y * b).mean() + m0.sum()
+        for k in range(n):
+            if (m0 * x).mean() < -0.14:
+                break
+            m0 = (m0 * 0.7 + x * 0.3).tanh()
+        return x.tanh().sum() + m0.sum()
+    """,
+    "random draws in a loop": """
+        m0 = x
+        for row in y:
+            m0 = m0 + jitgrad.rand(x.shape, dtype=jitgrad.float64) * row
+            m0 = jitgrad.nn.functional.dropout(m0, 0.3, True)
+        return m0.sum()
+    """,
+    "a value that may be None, its sizes merged": """
+        m0 = x
+        o = None
+        for k in range(n):
+            if o is not None and x.mean() < 3 and not n > 9:
+                m0 = (m0 + o * 0.5).tanh()
+            if m0.mean() < 5:
+                o = y.mm(w).tanh()
+        m0 = m0 if o is None else m0 * 0.5 + o.tanh()
+        return m0.sum()
+    """,
+    "a number of either kind, or None": """
+        o = None
+        for k in range(n):
+            if x.sum() < 1:
+                o = k
+            if x.sum() > -1:
+                o = 0.5 + k
+        if o is None:
+            o = 7
+        print(o, o // 2)
+        return x.sum() * o
+    """,
+    "what only a loop's entry makes valid is not read before it": """
+        r = b.unsqueeze(0)
+        for row in x:
+            r = jitgrad.cat([(row * x[0].tanh()).unsqueeze(0), r])
+        return r.sum()
+    """,
+    "operators, attributes and items of None": """
+        o = None
+        t = None
+        for k in range(n):
+            o = x.tanh()
+            t = 2.5
+        if n == 1:
+            return (o * t).sum()
+        if n == 2:
+            t = None if x.mean() < 5 else 1.0
+            return (o * 2).sum() + t * 2.0
+        if n == 0:
+            return o.sum()
+        o = None if x.mean() < 5 else x
+        return o[0].sum()
+    """,
+    "zeros of sequences of sequences": """
+        m0 = x * 0.5 + b
+        if n != 3:
+            c = 0
+            while c < 3 and m0.abs().mean() > 0.114:
+                c += 1
+                for k, row in enumerate(x):
+                    with jitgrad.no_grad():
+                        m1 = jitgrad.nn.functional.linear(m0, w).tanh()
+                    m0 = (m0 * 0.7 + (x + m1 * 0.5) * 0.3).tanh()
+                o = None
+                if (x.tanh() > 0.1).any():
+                    o = jitgrad.where(x > 0.1, m0, x)
+                m0 = m0 if o is None else m0 * 0.5 + o.tanh()
+        for k in range(n):
+            m0 = (m0 * 0.7 + x * 0.3).tanh()
+        return m0.tanh().sum() + y.tanh().sum()
+    """,
+}
+
+
+@pytest.mark.parametrize("mode", ["interpreted", "native"])
+@pytest.mark.parametrize("second_order", [False, True], ids=["first", "second"])
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_agrees_with_eager(what: str, second_order: bool, mode: str) -> None:
+    source = "def f(x, y, w, b, n: int, s: float):" + PROGRAMS[what].replace("\n    ", "\n").rstrip() + "\n"
+    function = fuzz.compile_source(source, what)
+    with config.override(interpret=mode == "interpreted", verify=1):
+        scripted = jitgrad.script(function)
+        for case in fuzz.arguments(7):
+            found = fuzz.difference(fuzz.run(function, *case, second_order), fuzz.run(scripted, *case, second_order))
+            assert not found, f"arguments {[a.shape for a in case[0]]}, n={case[1]}: {found}"
