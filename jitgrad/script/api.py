@@ -6,18 +6,20 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.script.executor import BoundScript, ScriptFunction
+from jitgrad.script.executor import BoundScript, CacheInfo, ScriptFunction
+from jitgrad.script.ir import Graph
 
 
 def script(obj: Any = None) -> Any:
     """Compile a function or a module: same code, same results, one native program per signature.
 
     Args:
-        obj: a Python function, a method, a `Module` instance, or nothing (then a decorator is returned).
+        obj: a Python function, a method, a `Module` instance, or nothing (then a decorator is returned). Of a
+            staticmethod, classmethod or property the function in it is scripted.
 
     Returns:
         For a function a `ScriptFunction`; for a module an object of a subclass of its class that shares every
-        attribute with it and whose call is scripted.
+        attribute with it and whose call is scripted. What is scripted already is returned as it is.
 
     Raises:
         ScriptError: at decoration for syntax that no script may contain; at the first call that reaches it for the
@@ -38,6 +40,10 @@ def script(obj: Any = None) -> Any:
 
     if obj is None:
         return script
+    if isinstance(obj, (staticmethod, classmethod)):
+        return type(obj)(script(obj.__func__))
+    if isinstance(obj, property):
+        return property(*(f and script(f) for f in (obj.fget, obj.fset, obj.fdel)), obj.__doc__)
     if isinstance(obj, (ScriptFunction, BoundScript)) or getattr(type(obj), "_script_call", None) is not None:
         return obj
     if isinstance(obj, Module):
@@ -59,22 +65,65 @@ def _checked(function: Callable[..., Any]) -> ScriptFunction:
     return ScriptFunction(function)
 
 
+class ScriptModule:
+    """What a scripted module has besides its own class: a compiled call, and the means to look at it."""
+
+    _script_call: ScriptFunction
+    _unscripted: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return type(self)._script_call(self._unscripted, *args, **kwargs)
+
+    def eager(self, *args: Any, **kwargs: Any) -> Any:
+        """The call without compilation."""
+        return type(self)._script_call.eager(self._unscripted, *args, **kwargs)
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph, after passes, that a call with these arguments runs."""
+        return type(self)._script_call.graph_for(self._unscripted, *args, **kwargs)
+
+    def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
+        """The generated kernels; see `ScriptFunction.kernels`."""
+        given = (self._unscripted, *args) if args or kwargs else ()
+        return type(self)._script_call.kernels(*given, **kwargs)
+
+    def asm(self, *args: Any, **kwargs: Any) -> str:
+        """The machine code as text; see `ScriptFunction.asm`."""
+        given = (self._unscripted, *args) if args or kwargs else ()
+        return type(self)._script_call.asm(*given, **kwargs)
+
+    def cache_info(self) -> CacheInfo:
+        """Counters since the module was scripted."""
+        return type(self)._script_call.cache_info()
+
+    @property
+    def graph(self) -> Graph:
+        return type(self)._script_call.graph
+
+    @property
+    def code(self) -> str:
+        return type(self)._script_call.code
+
+    @property
+    def recompilations(self) -> list[str]:
+        return type(self)._script_call.recompilations
+
+    @property
+    def compile_ms(self) -> float:
+        return type(self)._script_call.compile_ms
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """A copy, by pickle or by `deepcopy`, is the copied module, scripted."""
+        return script_module, (self._unscripted,)
+
+
 def script_module(module: Any) -> Any:
     """`module` with a scripted call: an instance of a subclass of its class, sharing its `__dict__`."""
     original = type(module)
     function = _checked(original.__call__)
-
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(module, *args, **kwargs)
-
-    names = {"__call__": call, "_script_call": function, "__doc__": original.__doc__, "__module__": original.__module__,
-             "cache_info": lambda self: function.cache_info(), "graph": property(lambda self: function.graph),
-             "code": property(lambda self: function.code), "_unscripted": module,
-             "graph_for": lambda self, *args, **kwargs: function.graph_for(module, *args, **kwargs),
-             "kernels": lambda self, *args, **kwargs: (function.kernels(module, *args, **kwargs) if args or kwargs
-                                                       else function.kernels()),
-             "eager": lambda self, *args, **kwargs: function.eager(module, *args, **kwargs),
-             "recompilations": property(lambda self: function.recompilations)}
-    scripted: Any = object.__new__(type("Script" + original.__name__, (original,), names))
+    function.__name__, function.__qualname__ = original.__name__, original.__qualname__
+    names = {"_script_call": function, "_unscripted": module, "__doc__": original.__doc__,
+             "__module__": original.__module__}
+    scripted: Any = object.__new__(type("Script" + original.__name__, (ScriptModule, original), names))
     object.__setattr__(scripted, "__dict__", module.__dict__)
     return scripted

@@ -180,6 +180,18 @@ class GraphFunction:
         """The text of every generated kernel, in the order of compilation."""
         return [text for compiled in self._compiled for text in compiled.kernels]
 
+    def asm(self) -> str:
+        """The machine code as text; a program from the disk cache is compiled again for it."""
+        from jitgrad.codegen import engine
+
+        compiled = self._compiled
+        if any(not c.llvm for c in compiled):
+            again = GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self._arguments,
+                                  self.n_outputs, self.writes)
+            again._compile()
+            compiled = again._compiled
+        return "\n".join(engine.assembly(c.llvm) for c in compiled)
+
     def __call__(self, objects: Sequence[Any], arrays: list[Any],
                  on_commit: Callable[[int, Any], None] | None = None, unreached: Collection[int] = ()) -> list[Any]:
         """Run on inputs given twice: as objects (for the tape) and as arrays and numbers (for the program).
