@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from jitgrad import config
+from jitgrad.dims import evaluate
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.script import diskcache, persist
 from jitgrad.script import signature as sig
@@ -35,6 +36,9 @@ from jitgrad.script.sources import (
     tensor_key,
     type_of_tensor,
 )
+
+#: how many specialisations a function keeps; beyond that the one unused for longest goes
+ENTRIES = 64
 
 
 class CacheInfo(NamedTuple):
@@ -80,6 +84,7 @@ class Specialisation:
         self.has_size_guards = bool(script.size_guards)
         self.grad_mode = is_grad_enabled()
         self.may_share = False  # whether `enter` looks at memory
+        script.graph.name = name
         if function is None:
             objects = [resolve(s, values) for s in script.inputs]
             function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
@@ -100,6 +105,9 @@ class Specialisation:
         for a, b in script.size_guards:
             writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
         names = [writer.read(s) for s in script.inputs]
+        symbols |= {symbol: names[i] for symbol, i in script.int_symbols.items()}
+        for a, b in script.trip_guards:
+            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
         tensor_type = type_of_tensor()
         raw = list(names)
         tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
@@ -170,7 +178,25 @@ class Specialisation:
                 return f"`{describe(guard.source)}` {problem}"
         if self.may_share and not self._separate(values):
             return SHARED
-        return SIZES if self.has_size_guards else "something read on the way changed"
+        return self._size_mismatch(values)
+
+    def _size_mismatch(self, values: dict[str, Any]) -> str:
+        script = self.script
+        sizes: dict[Any, int] = {}
+        try:
+            objects = [resolve(s, values) for s in script.inputs]
+        except Unreadable as missing:
+            return f"{missing}"
+        for found, type_ in zip(objects, script.input_types, strict=True):
+            for d, n in zip(getattr(type_, "dims", ()), getattr(found, "shape", ()), strict=True):
+                if not isinstance(d, int) and d.symbol is not None:
+                    sizes[d.symbol] = n
+        if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.size_guards):
+            return SIZES
+        sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
+        if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
+            return "whether a loop runs at all decides the type of a variable, and it differs from the first call"
+        return "something read on the way changed"
 
     def _separate(self, values: dict[str, Any]) -> bool:
         objects = [resolve(s, values) for s in self.script.inputs]
@@ -326,6 +352,7 @@ class ScriptFunction:
             diskcache.save(key, self.eager, script, specialisation.function)
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         self._specialisations.insert(0, specialisation)
+        del self._specialisations[ENTRIES:]
         self._compilations += 1
         self._disk_hits += from_disk
         if reason:
@@ -386,6 +413,11 @@ class ScriptFunction:
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.kernels()
 
+    def asm(self, *args: Any, **kwargs: Any) -> str:
+        """The machine code as text, forward then backward; of the last specialisation where no arguments."""
+        chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
+        return chosen.function.asm()
+
     def _latest(self) -> Specialisation:
         if not self._specialisations:
             raise RuntimeError(f"`{self.__name__}` has not been called yet: call it, or use "
@@ -406,8 +438,11 @@ class BoundScript:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self._script, name)
-        if name in ("eager", "graph_for", "kernels", "specialise"):
+        if name in ("eager", "graph_for", "specialise"):
             return functools.partial(attribute, self.__self__)
+        if name in ("kernels", "asm"):
+            return lambda *args, **kwargs: (attribute(self.__self__, *args, **kwargs) if args or kwargs
+                                            else attribute())
         return attribute
 
     def __reduce__(self) -> tuple[Any, ...]:

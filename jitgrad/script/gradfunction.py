@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from jitgrad import config
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import OptionalType, TensorType
@@ -239,7 +241,8 @@ class GraphFunction:
         """First order: arrays in, arrays (or None where an input was not reached) out."""
         present = tuple([c is not None for c in cotangents])
         backward = self._backwards.get(present) or self._compile_backward(present)
-        values = backward.program([*residuals, *[c for c in cotangents if c is not None]])
+        given = [c if type(c) is np.ndarray else np.asarray(c) for c in cotangents if c is not None]
+        values = backward.program([*residuals, *given])
         for value, flag in backward.flags:
             if not values[flag]:
                 values[value] = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jitgrad.dims import Size
+from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import Type
 from jitgrad.script.ir import Graph
 
@@ -167,6 +167,8 @@ class ScriptGraph:
         input_types: their types before sizes were unified: every size of a tensor is 1 or a symbol of its own.
         guards: assumptions on what was read besides the arguments (arguments are the caller's key).
         size_guards: pairs of sizes over input symbols that were taken to be equal (optimistic sizes).
+        trip_guards: pairs of sizes over input symbols that say whether a loop runs, where that decides types.
+        int_symbols: symbols in them that stand for the value of an int input.
         result: how to rebuild the Python result.
         commits: graph input index -> source that a `commit` of a number to that input must be stored to (an
             attribute, a dict item, the RNG offset); tensors are written in place by the program itself.
@@ -187,6 +189,8 @@ class ScriptGraph:
     size_guards: list[tuple[Size, Size]]
     result: Result
     commits: dict[int, Source] = field(default_factory=dict)
+    trip_guards: list[tuple[Size, Size]] = field(default_factory=list)
+    int_symbols: dict[Symbol, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     differentiable: tuple[int, ...] | None = None
     parameters: tuple[str, ...] = ()

@@ -90,6 +90,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         return sig.ScriptGraph(
             graph, context.inputs.sources, input_types, list(context.inputs.guards.values()), context.sizes.guards,
             tree,
+            trip_guards=context.sizes.trips, int_symbols=context.inputs.int_symbols,
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if v.id in context.builder.history),
             stores=stores, functions=[function, *context.functions], log=[*log, *context.log])

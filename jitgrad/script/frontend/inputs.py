@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
@@ -43,6 +44,7 @@ class Inputs:
         sources: where each comes from.
         guards: what was assumed of objects read on the way.
         written: storages and slots that the script writes, in order of their first write.
+        int_symbols: symbols that stand for int inputs in guards, and the inputs.
         stores: slot -> source, for attributes that are rebound to something that is no number.
     """
 
@@ -60,6 +62,8 @@ class Inputs:
         self._slots: dict[Any, int] = {}
         self._static_reads: set[Any] = set()
         self._initial: dict[Any, Any] = {}
+        self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
+        self.int_symbols: dict[Symbol, int] = {}
         self._constants = 0
         self.constants: list[tuple[int, Any, Any]] = []
 
@@ -228,7 +232,26 @@ class Inputs:
             return found
         number = Number(self.context, self.add(_KINDS[type(value)], source, name), type(value))
         self._found[source] = number
+        if type(value) is int:
+            self._ints[number.value] = (len(self.values) - 1, value)
         return number
+
+    def entry_size(self, number: Number) -> tuple[Size, int] | None:
+        """An int that is known at entry, as a size for guards and its value at the first call; None for others."""
+        number = number if number.span is None else number.span
+        size = number.size
+        if size is not None:
+            hint = self.context.sizes.hint(size)
+            return None if hint is None else (size, hint)
+        found = self._ints.get(number.value)
+        if found is None:
+            return None
+        index, value = found
+        symbol = next((s for s, i in self.int_symbols.items() if i == index), None)
+        if symbol is None:
+            symbol = Symbol()
+            self.int_symbols[symbol] = index
+        return dim(symbol), value
 
     def random_state(self, part: str) -> Number:
         """The generator's seed or offset."""

@@ -81,7 +81,9 @@ def range_length(context: Context, r: Range) -> Any:
         span = numbers.binary(context, "add", span, abs(step) - 1)
         span = numbers.binary(context, "floordiv", span, abs(step))
     if isinstance(span, Number) and not (span.low is not None and span.low >= 0):
-        return numbers.minimum(context, 0, span, largest=True)
+        length = numbers.minimum(context, 0, span, largest=True)
+        length.span = span
+        return length
     return max(span, 0) if isinstance(span, int) else span
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.dims import Dim, Symbol, dim
+from jitgrad.dims import Dim, Symbol, call, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend import heap, merge, numbers
@@ -27,6 +27,24 @@ class Peel(Exception):
     """A number or None meets a tensor at the loop's head: the first iteration must be apart."""
 
 
+class NoTrip(Exception):
+    """The loop does not run at the first call, and that decides the types after it: guarded, the loop is left out."""
+
+
+def require_trip(context: Context, trips: Any) -> None:
+    """Guard that a loop runs at least once, if its length is known at entry. Raises NoTrip where it does not run."""
+    if not isinstance(trips, Number):
+        return
+    found = context.inputs.entry_size(trips)
+    if found is None:
+        return
+    size, hint = found
+    if hint < 1:
+        context.sizes.trips.append((call("max", size, 0), 0))
+        raise NoTrip
+    context.sizes.trips.append((call("max", size, 1), size))
+
+
 class Head:
     """What a loop carries: location -> template, in order."""
 
@@ -35,6 +53,7 @@ class Head:
         self.templates: dict[Any, tp.Template] = {}
         self.widen = tp.Widener(context, Symbol().number)
         self.kept = context.kept_references.setdefault(key, set())  # names that stay the tensor that they were
+        self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
 
     def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
@@ -175,6 +194,7 @@ class Head:
         new = merge.template(context, key, value)
         if isinstance(t, tp.Num) and isinstance(new, tp.Tensor):
             if not new.dims:
+                self.weak = True
                 return new  # a weak 0-dim tensor from the start
             raise Peel
         if isinstance(t, tp.Tensor) and isinstance(new, (tp.Num, tp.Static)) and (
@@ -311,6 +331,8 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             break
     head.remember()
     context.state = entry
+    if head.weak and trips is not None:
+        require_trip(context, trips)
     carries = head.lower(entry)
     _emit(context, head, block, carries, trips, first)
 

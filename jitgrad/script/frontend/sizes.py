@@ -12,15 +12,17 @@ class Sizes:
     Attributes:
         hints: argument symbol -> its size at the first call.
         guards: pairs of sizes over argument symbols that were taken to be equal.
+        trips: pairs of sizes at entry that are equal where a loop runs (or does not) as at the first call.
         signed: symbols bound to ints that may be negative.
     """
 
-    __slots__ = ("_replaced", "guards", "hints", "optimistic", "signed")
+    __slots__ = ("_replaced", "guards", "hints", "optimistic", "signed", "trips")
 
     def __init__(self, optimistic: bool):
         self.optimistic = optimistic
         self.hints: dict[Symbol, int] = {}
         self.guards: list[tuple[Size, Size]] = []
+        self.trips: list[tuple[Size, Size]] = []
         self.signed: set[Symbol] = set()
         self._replaced: dict[Symbol, Size] = {}
 

@@ -154,10 +154,12 @@ class Number(SymNumber):
         dim: the size that it is, for an int that is one.
         low, high: bounds low <= self < high of an int, None where unknown; high may be a size.
         denies: for a bool that is `not v`: v.
+        span: for the length of a range, that is `max(span, 0)`: the span.
         maybe: for the bool that says whether a Union holds its run-time value: that union.
     """
 
-    __slots__ = ("_value", "context", "denies", "dim", "high", "low", "maybe", "number_type", "size_equality")
+    __slots__ = ("_value", "context", "denies", "dim", "high", "low", "maybe", "number_type", "size_equality",
+                 "span")
 
     def __init__(self, context: Context, value: Value | None, number_type: type = int, dim: Dim | None = None):
         self.context, self._value, self.number_type, self.dim = context, value, number_type, dim
@@ -165,6 +167,7 @@ class Number(SymNumber):
         self.high: Size | None = None
         self.denies: Value | None = None
         self.maybe: Any = None
+        self.span: Number | None = None
         self.size_equality = False
 
     @property
