@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 
-class dtype:  # noqa: N801  (torch's name)
+class dtype:
     """A data type. Compare with `is` or `==`; there is one object per type."""
 
     __slots__ = ("category", "is_floating_point", "is_signed", "itemsize", "name", "np")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from jitgrad import config
 from jitgrad.dims import evaluate
+from jitgrad.errors import ScriptError
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.script import diskcache, persist
 from jitgrad.script import signature as sig
@@ -346,7 +347,12 @@ class ScriptFunction:
             from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
             args, kwargs = self._call_arguments(values)
-            script = build(self.eager, args, kwargs, optimistic=optimistic)
+            try:
+                script = build(self.eager, args, kwargs, optimistic=optimistic)
+            except ScriptError as error:
+                if config.current().debug:
+                    raise
+                raise error.with_traceback(None) from None  # the message has the place; our own frames hide it
             script.parameters = self._params
             specialisation = Specialisation(script, self._params, values, self.__name__)
             diskcache.save(key, self.eager, script, specialisation.function)
