@@ -17,7 +17,7 @@ from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend import heap, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
-from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymTensor, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymList, SymTensor, type_word
 from jitgrad.script.ir import Block, Value
 
 PASSES = 8
@@ -212,6 +212,9 @@ class Head:
         return joined
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
+        if isinstance(key, SymList):
+            return TypeMismatch("a list grows in a loop that is not unrolled", self.context.span(),
+                                hint="make a tensor of the final size before the loop and write `out[i] = ...`")
         name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
         notes = []
         for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
