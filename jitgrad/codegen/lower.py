@@ -49,6 +49,7 @@ class Lowering:
         self.views: dict[Value, Node] = {}
         self.inlined: dict[Value, tuple[Node, int]] = {}
         self.dest: dict[Value, Ref] = {}
+        self.owned: set[Value] = set()          # loop carries whose one buffer the body overwrites
         self.created: dict[Value, Node] = {}    # constants and aranges that are items of their own
         self.sizes: dict[Size, Value] = {}
         self.steps: list[Any] = []

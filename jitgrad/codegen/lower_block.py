@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.codegen import access, lower_effects, lower_ops, lower_sequences
+from jitgrad.codegen import access, lower_effects, lower_ops, lower_products, lower_sequences
 from jitgrad.codegen.access import AFFINE, Entry, IndexMap, through
 from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
@@ -31,6 +31,7 @@ class BlockLowering:
 
     def __init__(self, state: Lowering, block: Block):
         self.state, self.block = state, block
+        self.nodes = lower_products.rewritten(state, block)
         self.items: list[Item] = []
         self.producers: dict[Value, Any] = {}   # base value -> item or node that makes it, in this block
         self.item_of: dict[Value, Item] = {}
@@ -69,7 +70,7 @@ class BlockLowering:
         binders: dict[Symbol, object] = {}
         last_effect: object | None = None
         last_check: object | None = None
-        for index, node in enumerate(self.block.nodes):
+        for index, node in enumerate(self.nodes):
             if node.op in AFFINE and self.is_view(node):
                 state.views[node.outputs[0]] = node
                 continue
@@ -110,7 +111,7 @@ class BlockLowering:
     def materialised(self) -> set[Value]:
         """Values that a node other than a kernel reads directly: those are not repeated in kernels."""
         found: set[Value] = set()
-        for node in self.block.nodes:
+        for node in self.nodes:
             if node.op == "reshape" and self.is_view(node):
                 continue
             if node.op in ("index", "gather"):
@@ -358,7 +359,7 @@ def rules() -> dict[str, Any]:
     from jitgrad.codegen import lower_control  # which lowers the blocks of structural nodes with this module
 
     if not _RULES:
-        for part in (lower_ops, lower_effects, lower_sequences, lower_control):
+        for part in (lower_ops, lower_products, lower_effects, lower_sequences, lower_control):
             _RULES.update(part.RULES)
     return _RULES
 

@@ -1,7 +1,8 @@
 """Branches and loops as steps.
 
 A carried tensor has two buffers: the body writes the one while it reads the other, and nothing is copied unless the
-result is not made in the body. A result that a `scan` also collects is made in the sequence's own memory.
+result is not made in the body. One to which the body only adds a matrix product has one buffer. A result that a `scan`
+also collects is made in the sequence's own memory.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from jitgrad.codegen.access import contiguous_strides
 from jitgrad.codegen.lower_block import BlockLowering
 from jitgrad.codegen.lower_joins import Transfer, aim, constant, is_single, make_variable, number, put_at
+from jitgrad.codegen.lower_products import Sums
 from jitgrad.codegen.lower_sequences import columns_of, element_place, read_element, type_unknown, write_element
 from jitgrad.codegen.program import (
     Allocate,
@@ -77,6 +79,7 @@ class Loop:
         self.inner |= {k.attrs["symbol"] for k in walk(self.body) if k.op == "dim.bind"}
         self.next: dict[int, Ref] = {}   # carry -> where the body writes it
         self.other: dict[int, Buffer] = {}
+        self.own: dict[int, Ref] = {}    # carry -> its only buffer, to which the body adds products
         self.k = Value(INT)              # iterations done
         self.position = self.k           # of the element read and written
 
@@ -87,9 +90,13 @@ class Loop:
         trips = self.node.inputs[0]
         start = Transfer(state, self.body.binds)
         start.values.append((self.k, zero))
-        for param, init in zip(self.params, self.inits, strict=True):
-            make_variable(state, param)
-            start.add(param, init)
+        sums = Sums(state, self.body)
+        for j, (param, init) in enumerate(zip(self.params, self.inits, strict=True)):
+            if self.is_sum(j, sums):
+                self.begin_sum(j)
+            else:
+                make_variable(state, param)
+                start.add(param, init)
         self.begin_sequences(trips)
         self.begin_buffers()
         start.values.append((condition, number(state, "num.lt", zero, trips) if self.scan else trips))
@@ -120,6 +127,26 @@ class Loop:
         """Whether a tensor's sizes do not depend on the iteration."""
         return isinstance(type_, TensorType) and not any(s in self.inner for d in type_.dims for s in symbols(d))
 
+    # --- carries to which the body adds matrix products ---
+
+    def is_sum(self, j: int, sums: Sums) -> bool:
+        """Whether carry `j` can stay where it is: all that the body does with it is to add a product to it."""
+        param, result = self.params[j], self.results[j]
+        return (result.type == param.type == self.finals[j].type and self.fixed(param.type)
+                and self.body.results.count(result) == 1 and sums.over(param, result) is not None)
+
+    def begin_sum(self, j: int) -> None:
+        """Its memory (that of the final value, if it has a place), holding the initial value."""
+        state, param = self.state, self.params[j]
+        assert isinstance(param.type, TensorType)
+        place = state.dest.get(self.finals[j])
+        if place is None or place.strides != contiguous_strides(place.dims):
+            place = state.allocate(param.type.dtype, param.type.dims)
+        state.copy_into(self.inits[j], place)
+        self.own[j] = state.set_ref(param, place)
+        state.owned.add(param)
+        state.undo.append((state.owned, param))
+
     # --- sequences of results ---
 
     def begin_sequences(self, trips: Value) -> None:
@@ -134,7 +161,7 @@ class Loop:
         """Two buffers per carried tensor of fixed size, unless the body returns the carry as it is."""
         state = self.state
         for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
-            if is_single(param.type) or result is param or not self.fixed(result.type):
+            if j in self.own or is_single(param.type) or result is param or not self.fixed(result.type):
                 continue
             assert isinstance(result.type, TensorType)
             if self.scan and result in self.ys and self.columns[self.ys.index(result)][0].dims is not None:
@@ -159,7 +186,7 @@ class Loop:
             binds = set(self.body.binds)
             for seq, param in zip(self.xs, self.elements, strict=True):
                 read_element(state, seq, self.position, param, binds)
-        for j, ref in self.next.items():
+        for j, ref in (*self.next.items(), *self.own.items()):
             aim(state, self.results[j], ref)
         self.places: list[Ref | None] = []
         for seq, columns, y in zip(self.seqs, self.columns, self.ys, strict=True):
@@ -185,7 +212,7 @@ class Loop:
         transfer = Transfer(state, self.body.binds)
         moves: list[tuple[Buffer, Buffer, Size]] = []
         for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
-            if result is param:
+            if result is param or j in self.own:
                 if isinstance(param.type, TensorType):
                     transfer.bind(param, param.type.dims)
                 continue
@@ -206,7 +233,7 @@ class Loop:
     def stage(self, j: int) -> Value:
         """Bring a result out of the way of what the carries are set to."""
         state, param, result = self.state, self.params[j], self.results[j]
-        if result is param:
+        if result is param or j in self.own:
             return result
         if j in self.next:
             put_at(state, result, self.next[j])
@@ -221,7 +248,8 @@ class Loop:
     def settle(self, j: int, value: Value) -> Value:
         """Where a staged result waits for the next iteration."""
         place = self.scan and self.results[j] in self.ys and self.places[self.ys.index(self.results[j])] is not None
-        if j in self.next or self.results[j] is self.params[j] or (place and not is_single(self.params[j].type)):
+        stays = j in self.next or j in self.own or self.results[j] is self.params[j]
+        if stays or (place and not is_single(self.params[j].type)):
             return value
         return self.copied(value, temporary=False)
 
@@ -274,9 +302,12 @@ class Loop:
             transfer.values.append((self.node.outputs[0], self.k))
         for seq in self.seqs:
             state.emit(SeqLength(seq, k=self.k))
-        for final, param in zip(self.finals, self.params, strict=True):
-            make_variable(state, final)
-            transfer.add(final, param)
+        for j, (final, param) in enumerate(zip(self.finals, self.params, strict=True)):
+            if j in self.own:
+                state.set_ref(final, self.own[j])
+            else:
+                make_variable(state, final)
+                transfer.add(final, param)
         transfer.emit()
 
 

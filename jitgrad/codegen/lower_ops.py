@@ -1,4 +1,4 @@
-"""Nodes that are steps of their own: matrix products, joins, write-backs, scatters, and calls of the library.
+"""Nodes that are steps of their own: joins, write-backs, scatters, and calls of the library.
 
 A join or write-back fills its result window by window, each window one copy kernel. `library` is for the rows that have
 no native form (sorting, running sums, nonzero, random words, `sum_to` of undecidable sizes): native code calls
@@ -15,7 +15,8 @@ from jitgrad.codegen import access
 from jitgrad.codegen.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.lower_kernel import KernelBuilder, read, windows
-from jitgrad.codegen.program import CallStep, GemmStep, LoadScalar, NumberStep, Ref
+from jitgrad.codegen.lower_products import ACCUMULATE
+from jitgrad.codegen.program import CallStep, LoadScalar, NumberStep, Ref
 from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import int64
 from jitgrad.ops.specs import broadcast_shapes, index_result_shape
@@ -29,77 +30,12 @@ if TYPE_CHECKING:
 LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", "random.uniform",
                      "random.bits", "sum_to"})
 #: rows whose operands are read as memory, not by a kernel
-STORING = frozenset({"matmul", "reshape"}) | LIBRARY
+STORING = frozenset({"matmul", ACCUMULATE, "reshape"}) | LIBRARY
 
 
 def _dims(value: Value) -> tuple[Size, ...]:
     assert isinstance(value.type, TensorType)
     return value.type.dims
-
-
-# --- matrix products ---
-
-
-def matmul(state: Lowering, node: Node) -> None:
-    """One product per batch index; transposes are flags, batch axes of size 1 have stride 0."""
-    a, trans_a, lda = _matrix(state, node.inputs[0])
-    b, trans_b, ldb = _matrix(state, node.inputs[1])
-    c = state.place(node.outputs[0])
-    shape = c.dims[:-2]
-    batch = []
-    for axis, size in enumerate(shape):
-        if size != 1:
-            batch.append((size, _batch_stride(a, axis - len(shape), size), _batch_stride(b, axis - len(shape), size),
-                          c.strides[axis]))
-    state.emit(GemmStep(c.dtype, c.dims[-2], c.dims[-1], a.dims[-1], (a.buffer, a.offset), (b.buffer, b.offset),
-                        (c.buffer, c.offset), trans_a, trans_b, lda, ldb, c.strides[-2], tuple(_joined(batch))))
-
-
-def _matrix(state: Lowering, value: Value) -> tuple[Ref, bool, Size]:
-    """An operand with rows or columns contiguous: the window, whether it is transposed, the leading dimension."""
-    ref = state.ref(value)
-    if len(ref.dims) > 1:
-        row, column = ref.strides[-2:]
-        if (column == 1 or ref.dims[-1] == 1) and not _repeats(row, ref.dims[-2]):
-            return ref, False, row
-        if (row == 1 or ref.dims[-2] == 1) and not _repeats(column, ref.dims[-1]):
-            return ref, True, column
-    target = state.allocate(ref.dtype, ref.dims)
-    state.copy_into(value, target)
-    return target, False, target.strides[-2]
-
-
-def _repeats(stride: Size, size: Size) -> bool:
-    """Whether a leading dimension is unusable: zero or negative while there is more than one row."""
-    return size != 1 and (_may_be_negative(stride) or stride == 0)
-
-
-def _may_be_negative(stride: Size) -> bool:
-    if isinstance(stride, int):
-        return stride < 0
-    return any(c < 0 for _, c in stride.terms) or any(
-        isinstance(a, dims.Call) for monomial, _ in stride.terms for a in monomial)
-
-
-def _batch_stride(ref: Ref, axis: int, size: Size) -> Size:
-    """The stride of a batch axis (counted from the matrix's axes), 0 where the operand has size 1 there."""
-    axis -= 2
-    if -axis > len(ref.dims) or ref.dims[axis] == 1:
-        return 0
-    if ref.dims[axis] == size or dims.is_not_one(ref.dims[axis]):
-        return ref.strides[axis]
-    return ref.strides[axis] * dims.call("not_one", ref.dims[axis])
-
-
-def _joined(batch: Sequence[tuple[Size, Size, Size, Size]]) -> list[tuple[Size, Size, Size, Size]]:
-    """Adjacent batch axes that all operands step through evenly, as one."""
-    result: list[tuple[Size, Size, Size, Size]] = []
-    for size, *strides in batch:
-        if result and all(o == s * size for o, s in zip(result[-1][1:], strides, strict=True)):
-            result[-1] = (result[-1][0] * size, strides[0], strides[1], strides[2])
-        else:
-            result.append((size, strides[0], strides[1], strides[2]))
-    return result
 
 
 # --- layout ---
@@ -322,7 +258,7 @@ def nonzero(state: Lowering, node: Node) -> None:
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {
-    "matmul": matmul, "reshape": reshape, "cat": cat, "pad": pad,
+    "reshape": reshape, "cat": cat, "pad": pad,
     "select_scatter": write_back, "slice_scatter": write_back, "select_add": add_back, "slice_add": add_back,
     "index_put": index_put, "scatter": scatter, "scatter_add": scatter,
 }

@@ -1,0 +1,175 @@
+"""Matrix products: transposes are flags, batch axes are loops around the product, sums of products are made in place.
+
+`add(acc, matmul(a, b))` is one step, c = c + a @ b, where nothing else reads the product, and `acc` is memory that may
+be overwritten: another product that nothing else reads, or a loop's carry (the gradient of a weight that every
+iteration uses). Such a carry has one buffer instead of two, and a graph's output can be that buffer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jitgrad import dims
+from jitgrad.codegen.lower_joins import aim, is_single
+from jitgrad.codegen.program import GemmStep, Ref
+from jitgrad.dims import Size
+from jitgrad.dtypes import float32, float64
+from jitgrad.ops.types import TensorType
+from jitgrad.script.ir import Block, Node, Value
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower import Lowering
+
+#: the op of `add(acc, matmul(a, b))` in place; inputs a, b, acc
+ACCUMULATE = "matmul.add"
+
+
+def matmul(state: Lowering, node: Node) -> None:
+    """One product per batch index; batch axes of size 1 have stride 0."""
+    _product(state, node, state.place(node.outputs[0]), accumulate=False)
+
+
+def accumulate(state: Lowering, node: Node) -> None:
+    """The product on top of `acc`, in its memory."""
+    out, acc = node.outputs[0], node.inputs[2]
+    place = state.ref(acc)
+    aimed = state.dest.get(out)
+    if aimed is not None and not _same(aimed, place):  # both had a place before
+        state.copy_into(acc, aimed)
+        place = aimed
+    state.set_ref(out, place)
+    _product(state, node, place, accumulate=True)
+
+
+def _same(a: Ref, b: Ref) -> bool:
+    return a.buffer is b.buffer and a.offset == b.offset and a.strides == b.strides
+
+
+def _product(state: Lowering, node: Node, c: Ref, accumulate: bool) -> None:
+    a, trans_a, lda = _matrix(state, node.inputs[0])
+    b, trans_b, ldb = _matrix(state, node.inputs[1])
+    shape = c.dims[:-2]
+    batch = []
+    for axis, size in enumerate(shape):
+        if size != 1:
+            batch.append((size, _batch_stride(a, axis - len(shape), size), _batch_stride(b, axis - len(shape), size),
+                          c.strides[axis]))
+    state.emit(GemmStep(c.dtype, c.dims[-2], c.dims[-1], a.dims[-1], (a.buffer, a.offset), (b.buffer, b.offset),
+                        (c.buffer, c.offset), trans_a, trans_b, lda, ldb, c.strides[-2], tuple(_joined(batch)),
+                        accumulate))
+
+
+def _matrix(state: Lowering, value: Value) -> tuple[Ref, bool, Size]:
+    """An operand with rows or columns contiguous: the window, whether it is transposed, the leading dimension."""
+    ref = state.ref(value)
+    if len(ref.dims) > 1:
+        row, column = ref.strides[-2:]
+        if (column == 1 or ref.dims[-1] == 1) and not _repeats(row, ref.dims[-2]):
+            return ref, False, row
+        if (row == 1 or ref.dims[-2] == 1) and not _repeats(column, ref.dims[-1]):
+            return ref, True, column
+    target = state.allocate(ref.dtype, ref.dims)
+    state.copy_into(value, target)
+    return target, False, target.strides[-2]
+
+
+def _repeats(stride: Size, size: Size) -> bool:
+    """Whether a leading dimension is unusable: zero or negative while there is more than one row."""
+    return size != 1 and (_may_be_negative(stride) or stride == 0)
+
+
+def _may_be_negative(stride: Size) -> bool:
+    if isinstance(stride, int):
+        return stride < 0
+    return any(c < 0 for _, c in stride.terms) or any(
+        isinstance(a, dims.Call) for monomial, _ in stride.terms for a in monomial)
+
+
+def _batch_stride(ref: Ref, axis: int, size: Size) -> Size:
+    """The stride of a batch axis (counted from the matrix's axes), 0 where the operand has size 1 there."""
+    axis -= 2
+    if -axis > len(ref.dims) or ref.dims[axis] == 1:
+        return 0
+    if ref.dims[axis] == size or dims.is_not_one(ref.dims[axis]):
+        return ref.strides[axis]
+    return ref.strides[axis] * dims.call("not_one", ref.dims[axis])
+
+
+def _joined(batch: Sequence[tuple[Size, Size, Size, Size]]) -> list[tuple[Size, Size, Size, Size]]:
+    """Adjacent batch axes that all operands step through evenly, as one."""
+    result: list[tuple[Size, Size, Size, Size]] = []
+    for size, *strides in batch:
+        if result and all(o == s * size for o, s in zip(result[-1][1:], strides, strict=True)):
+            result[-1] = (result[-1][0] * size, strides[0], strides[1], strides[2])
+        else:
+            result.append((size, strides[0], strides[1], strides[2]))
+    return result
+
+
+# --- sums of products ---
+
+
+class Sums:
+    """The additions of one block that could be made by a product on top of the other operand."""
+
+    def __init__(self, state: Lowering, block: Block):
+        self.uses = Counter(block.results)
+        self.products: dict[Value, Node] = {}
+        self.sums: dict[Value, list[tuple[Value, Node]]] = {}  # sum -> [(acc, product)]
+        for node in block.nodes:
+            self.uses.update(node.inputs)
+            if node.blocks:
+                self.uses.update(state.captures(node))
+            if node.op == "matmul" and _is_blas(node.outputs[0]):
+                self.products[node.outputs[0]] = node
+        for node in block.nodes if self.products else ():
+            if node.op == "add" and node.inputs[0] is not node.inputs[1]:
+                out = node.outputs[0]
+                found = [(acc, self.products[p]) for acc, p in (node.inputs, node.inputs[::-1])
+                         if p in self.products and self.uses[p] == 1 and acc.type == p.type == out.type
+                         and not is_single(out.type)]
+                if found:
+                    self.sums[out] = found
+
+    def over(self, acc: Value, out: Value) -> Node | None:
+        """The product that makes `out` of `acc`, of which this is the only use."""
+        if self.uses[acc] != 1:
+            return None
+        return next((product for given, product in self.sums.get(out, ()) if given is acc), None)
+
+    def choose(self, owned: set[Value]) -> dict[Value, tuple[Value, Node]]:
+        """sum -> (acc, product) where acc is in `owned` or itself made here by a product."""
+        chosen: dict[Value, tuple[Value, Node]] = {}
+        for out, candidates in self.sums.items():
+            for acc, product in candidates:
+                mine = acc in owned or ((acc in self.products or acc in chosen) and self.uses[acc] == 1)
+                if mine:
+                    chosen[out] = (acc, product)
+                    break
+        return chosen
+
+
+def _is_blas(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype in (float32, float64)
+
+
+def rewritten(state: Lowering, block: Block) -> Sequence[Node]:
+    """The block's nodes, sums of products as one node each; says where what they are made of is to be computed."""
+    chosen = Sums(state, block).choose(state.owned)
+    if not chosen:
+        return block.nodes
+    for out, (acc, _) in reversed(chosen.items()):
+        if out in state.dest and acc not in state.owned:
+            aim(state, acc, state.dest[out])
+    gone = {product for _, product in chosen.values()}
+    return [_accumulating(node, *chosen[node.outputs[0]]) if node.op == "add" and node.outputs[0] in chosen else node
+            for node in block.nodes if node not in gone]
+
+
+def _accumulating(node: Node, acc: Value, product: Node) -> Node:
+    return Node(ACCUMULATE, (*product.inputs, acc), {}, node.outputs, (), product.span)
+
+
+RULES: Mapping[str, Callable[[Lowering, Node], None]] = {"matmul": matmul, ACCUMULATE: accumulate}
