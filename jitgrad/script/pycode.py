@@ -32,6 +32,8 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "eq": "
 _BINDS = {"==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
           "*": 10, "/": 10, "//": 10, "%": 10, "@": 10, "**": 12}
 TERNARY, NOT, UNARY, ATOM = 1, 3, 11, 20
+#: how many inputs of a structural node are read where it begins (a scan: the carries, too)
+_READ_FIRST = {"if": 1, "while": 1, "scan": 1}
 _WIDTH = 70  # folded expressions longer than this get a line of their own
 _COLUMN = 72  # where comments start
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -151,9 +153,14 @@ class _Printer:
         results = set(block.results)
         for node in block.nodes:
             if node.op in STRUCTURAL:
-                self.flush(depth)
+                self.flush(depth, node.inputs[:_READ_FIRST[node.op] + node.attrs.get("n_carries", 0)])
                 getattr(self, "_" + node.op)(node, depth)
                 continue
+            pure = effect(node.op, node.attrs) is Effect.NONE
+            if pure and not node.binds and not any(self.uses[o] for o in node.outputs):
+                continue
+            if node.op == "dim.bind" and node.inputs[0] in self.pending:
+                self.flush(depth)  # the size may be used often
             constant = self._constant(node)
             if constant is not None:
                 self.constants[node.outputs[0]] = constant
@@ -164,7 +171,7 @@ class _Printer:
                 self.write(depth, text, node)
                 continue
             text, binds = self.expression(node)
-            if effect(node.op, node.attrs) is Effect.NONE and len(node.outputs) == 1 and not node.binds:
+            if pure and len(node.outputs) == 1 and not node.binds:
                 (value,) = node.outputs
                 if self.uses[value] == 1 and (value in results or len(text) < _WIDTH):
                     self.pending[value] = (text, binds), node
@@ -183,6 +190,10 @@ class _Printer:
             return text, UNARY if text[0] == "-" else ATOM
         if node.op == "dim.value":
             return self.size(node.attrs["dim"])
+        if node.op == "dim.bind":
+            found = self.take(node.inputs[0])
+            self.sizes[node.attrs["symbol"]] = _wrap(found, ATOM)
+            return found
         if node.op == "opt.none":
             return "None", ATOM
         if node.op == "fill" and node.attrs["shape"] == () and node.inputs[0] not in self.pending:
@@ -207,9 +218,6 @@ class _Printer:
         if op == "opt.has":
             return f"{_wrap(args[0], 5)} is not None", 4
         if op in ("opt.some", "opt.get") or (op == "fill" and attrs["shape"] == ()):
-            return args[0]
-        if op == "dim.bind":
-            self.sizes[attrs["symbol"]] = _wrap(args[0], ATOM)
             return args[0]
         if op == "seq.get":
             return f"{_wrap(args[0], ATOM)}[{texts[1]}]", ATOM
@@ -278,6 +286,10 @@ class _Printer:
 
     def branch(self, block: Block, outputs: Sequence[Value], depth: int) -> None:
         before = len(self.lines)
+        inner = {v for node in block.nodes if node.op == "if" for v in node.outputs}
+        for output, result in zip(outputs, block.results, strict=True):
+            if result in inner and self.uses[result] == 1:
+                self.names[result] = self.name(output)
         self.block(block, depth)
         self.assign(depth, [(o, r) for o, r in zip(outputs, block.results, strict=True) if self.uses[o]])
         if len(self.lines) == before:
