@@ -7,9 +7,10 @@ from typing import Any
 
 from jitgrad import random
 from jitgrad.dtypes import dtype
-from jitgrad.eager import inplace, record
+from jitgrad.eager import direct, inplace, record
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.tensor import Tensor, lift, new_tensor, wrap
+from jitgrad.ops import OPS
 from jitgrad.ops.backend import set_default
 from jitgrad.ops.opdef import OpDef
 
@@ -36,6 +37,16 @@ class EagerBackend:
     def assign(target: Tensor, value: Tensor) -> Tensor:
         """Write `value` into the memory of `target`."""
         return inplace.assign(target, value)
+
+    @staticmethod
+    def update(name: str, target: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The in-place version of the library function `name` straight into memory, where nothing records it."""
+        return direct.update(name, target, args, kwargs)
+
+    @staticmethod
+    def alias(tensor: Tensor) -> Tensor:
+        """A view of all of a tensor, with history of its own."""
+        return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})  # type: ignore[no-any-return]
 
     @staticmethod
     def draw(kind: str, shape: tuple[int, ...], d: dtype, **params: Any) -> Tensor:
@@ -85,6 +96,7 @@ class EagerBackend:
         return is_grad_enabled()
 
 
+direct.install(Tensor)
 EAGER = EagerBackend()
 set_default(EAGER)
 

@@ -75,6 +75,15 @@ class Backend(Protocol):
     def assign(self, target: Any, value: Any) -> Any:
         """In-place write of the whole of `target` (same shape and dtype as `value`), views included; returns target."""
 
+    def update(self, name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`target.name_(*args, **kwargs)` by a shorter way than computing aside and `assign`, with the same outcome.
+
+        NotImplemented, and nothing done, where there is none.
+        """
+
+    def alias(self, tensor: Any) -> Any:
+        """A view op that changes nothing: a new view of all of `tensor` (eager), or tensor itself (script)."""
+
     def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
         """`kind` "uniform", "normal", "randint" or "randperm" from the current Philox stream, which advances."""
 

@@ -85,19 +85,23 @@ class Adam(Optimizer):
                     if group["decoupled_weight_decay"]:
                         p.mul_(1 - lr * weight_decay)
                     else:
-                        grad = grad + p * weight_decay
+                        grad = grad.add(p, alpha=weight_decay)
                 mean, square = state["exp_avg"], state["exp_avg_sq"]
                 state["step"].add_(1)
                 t = state["step"].item()
-                # an in-place op is computed aside and then copied: one copy at the end is cheapest
-                mean.copy_(mean * beta1 + grad * (1 - beta1))
-                square.copy_(square * beta2 + grad * grad * (1 - beta2))
+                mean.lerp_(grad, 1 - beta1)
+                square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
                 if group["amsgrad"]:
                     largest = state["max_exp_avg_sq"]
                     largest.copy_(jitgrad.maximum(largest, square))
                     square = largest
                 scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
-                p.sub_(mean / (square.sqrt() + eps * scale) * (lr * scale / (1 - beta1 ** t)))
+                divisor = square.sqrt().add_(eps * scale)
+                rate = lr * scale / (1 - beta1 ** t)
+                if isinstance(lr, Tensor):
+                    p.sub_(mean / divisor * rate)
+                else:
+                    p.addcdiv_(mean, divisor, value=-rate)
 
 
 class AdamW(Adam):

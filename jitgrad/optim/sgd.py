@@ -61,7 +61,7 @@ class SGD(Optimizer):
                 if group["maximize"]:
                     grad = -grad
                 if weight_decay != 0:
-                    grad = grad + p * weight_decay
+                    grad = grad.add(p, alpha=weight_decay)
                 if momentum != 0:
                     state = self.state[p]
                     buffer = state.get("momentum_buffer")
@@ -69,9 +69,9 @@ class SGD(Optimizer):
                         buffer = grad.clone()
                         state["momentum_buffer"] = buffer
                     else:
-                        if dampening != 0:
-                            buffer.copy_(buffer * momentum + grad * (1 - dampening))
-                        else:
-                            buffer.copy_(buffer * momentum + grad)
-                    grad = grad + buffer * momentum if group["nesterov"] else buffer
-                p.sub_(grad * lr)
+                        buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
+                    grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+                if isinstance(lr, Tensor):
+                    p.sub_(grad * lr)
+                else:
+                    p.sub_(grad, alpha=lr)

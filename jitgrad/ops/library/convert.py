@@ -165,6 +165,8 @@ def is_nonzero(input: Tensor) -> Any:
 @library
 def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
     """Overwrite with a number."""
+    if backend().update("fill", input, (value,), {}) is not NotImplemented:
+        return input
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return backend().assign(input, expand_to(as_operand(value, input.dtype), tuple(input.shape)))
@@ -173,12 +175,16 @@ def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
 @library
 def zero_(input: Tensor) -> Tensor:
     """Overwrite with zeros."""
+    if backend().update("zero", input, (), {}) is not NotImplemented:
+        return input
     return backend().assign(input, apply("full", value=0, shape=tuple(input.shape), dtype=input.dtype))
 
 
 @library
 def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Overwrite with src, cast and broadcast."""
+    if backend().update("copy", input, (src,), {}) is not NotImplemented:
+        return input
     value = cast(require_tensor("copy_", src, "src", 1), input.dtype)
     while value.ndim > input.ndim and is_one(value.shape[0]):
         value = apply("squeeze", value, axis=0)

@@ -267,6 +267,11 @@ def wrap_index(i: Any, n: Any, dim: int) -> Any:
     return wrapped
 
 
+def alias(x: Any) -> Any:
+    """What a view op returns that changes nothing: in eager a new view, in a script x itself."""
+    return backend().alias(x)
+
+
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
@@ -299,11 +304,15 @@ def write(target: Any, value: Any) -> Any:
 
 def inplace(fn: Fn) -> Fn:
     """The in-place version of a library function: `add_` from `add`. Same signature; returns its first argument."""
+    name = fn.__name__
+
     def in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if backend().update(name, self, args, kwargs) is not NotImplemented:
+            return self
         return write(self, fn(self, *args, **kwargs))
 
-    in_place.__name__ = in_place.__qualname__ = fn.__name__ + "_"
-    in_place.__doc__ = f"In-place version of `{fn.__name__}`."
+    in_place.__name__ = in_place.__qualname__ = name + "_"
+    in_place.__doc__ = f"In-place version of `{name}`."
     return library(in_place)  # type: ignore[return-value]
 
 
@@ -314,8 +323,8 @@ def reject(fn: str, **arguments: Any) -> None:
             raise NotImplementedError(f"{fn}() does not take `{name}` in jitgrad")
 
 
-__all__ = ["OPERAND", "WORDS", "AnyTensor", "Number", "SymNumber", "apply", "as_operand", "axes", "axis", "backend",
-           "binary", "cast", "ceil_div", "expand_to", "floating", "inplace", "is_one", "is_tensor", "library",
-           "maximum", "minimum", "number_type", "pair_dtype", "product", "reject", "require", "require_equal",
-           "require_tensor", "result_dtype", "same_float", "same_shape", "same_size", "select_number", "size_list",
-           "size_of", "static_int", "text", "word", "wrap_index", "write"]
+__all__ = ["OPERAND", "WORDS", "AnyTensor", "Number", "SymNumber", "alias", "apply", "as_operand", "axes", "axis",
+           "backend", "binary", "cast", "ceil_div", "expand_to", "floating", "inplace", "is_one", "is_tensor",
+           "library", "maximum", "minimum", "number_type", "pair_dtype", "product", "reject", "require",
+           "require_equal", "require_tensor", "result_dtype", "same_float", "same_shape", "same_size", "select_number",
+           "size_list", "size_of", "static_int", "text", "word", "wrap_index", "write"]

@@ -130,6 +130,16 @@ class SymbolicBackend:
         heap.write(context, target, heap.read(context, value))
         return target
 
+    @staticmethod
+    def update(name: str, target: SymTensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Scripts have no shorter way: fusion removes the copy."""
+        return NotImplemented
+
+    @staticmethod
+    def alias(tensor: SymTensor) -> SymTensor:
+        """A view that changes nothing is the tensor itself."""
+        return tensor
+
     def item(self, tensor: SymTensor) -> Any:
         context = self.context
         type_ = tensor.type_

@@ -1,0 +1,263 @@
+"""In-place arithmetic that nothing records, written by NumPy straight into the target's memory.
+
+The library computes an in-place op out of place and copies the result, which is what a recorded one needs. `update`
+does the common ones without the copy, and without a temporary as large as the tensors, where this cannot be told from
+the general way: no history, operands of the target's dtype, results of its shape. All else, errors included, is
+declined before anything is written, and goes the general way.
+
+A rule takes the target's array and the rest of the library function's arguments, under the same names; tensors among
+them arrive as arrays. It returns False to decline. NumPy orders reads and writes of operands that overlap the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad.eager.grad_mode import mode
+from jitgrad.eager.node import Array, Storage
+from jitgrad.eager.record import _SILENT, _restore, _silence
+from jitgrad.ops import OPS
+from jitgrad.ops.rows._pointwise import Ufunc
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+#: bytes of a tensor that are worked on at a time where a rule needs a temporary: small enough for a core's own cache,
+#: large enough to make NumPy's calls cheap
+BLOCK = 1 << 18
+_ndarray = np.ndarray
+_Tensor: type[Tensor]
+
+
+class _Declined(Exception):
+    """Raised for an operand that the general way must look at."""
+
+
+def _plain(x: Any, target: Array) -> Any:
+    """An operand as NumPy takes it: an array of the target's dtype, or a number that its dtype can hold."""
+    kind = type(x)
+    if kind is float:
+        if target.dtype.kind != "f":
+            raise _Declined
+        return x
+    if kind is int:
+        return x
+    if not isinstance(x, _Tensor):
+        raise _Declined
+    if mode.enabled and (x._needs or (x._base is not None and x._base._needs)):
+        raise _Declined
+    array = x._data
+    if array.dtype is not target.dtype:
+        raise _Declined
+    return array
+
+
+def install(cls: type[Tensor]) -> None:
+    """Called once by `backend.py`: the class of tensors."""
+    global _Tensor
+    _Tensor = cls
+
+
+def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Do `target.name_(*args, **kwargs)` in place; returns target, or NotImplemented (and has written nothing)."""
+    rule = _RULES.get(name)
+    if rule is None or not isinstance(target, _Tensor):
+        return NotImplemented
+    if mode.enabled and (target._needs or target._origin is not None
+                         or (target._base is not None and target._base._needs)):
+        return NotImplemented
+    if target._inference and not mode.inference:
+        return NotImplemented
+    array = target._data
+    if array.dtype.kind not in "fiu":
+        return NotImplemented
+    token = _silence(_SILENT)
+    try:
+        rule(array, *args, **kwargs)
+    except (_Declined, TypeError, ValueError, OverflowError):  # NumPy refused: the general way says it in torch's words
+        return NotImplemented
+    finally:
+        _restore(token)
+    storage = target._storage
+    if storage is None:
+        storage = target._storage = Storage()
+    storage.version += 1
+    return target
+
+
+# --- rules with a temporary ----------------------------------------------------------------------------------------
+
+
+def _in_pieces(steps: Callable[..., Any], target: Array, *operands: Any) -> None:
+    """Run `steps(target, *operands, scratch)`: at once, or piece by piece where that saves a large temporary.
+
+    `steps` is pointwise and writes the target last; scratch is memory for a temporary, None where there is none yet.
+    """
+    if target.nbytes <= 2 * BLOCK or not target.flags.c_contiguous or not all(
+            x.shape == target.shape and x.flags.c_contiguous and _apart(x, target) for x in operands):
+        steps(target, *operands, None)
+        return
+    if not target.flags.writeable:
+        raise _Declined
+    length = BLOCK // target.itemsize
+    rest = target.size % length
+    lines = [x.reshape(-1) for x in (target, *operands)]
+    scratch = np.empty(length, target.dtype)
+    for parts in zip(*[line[:line.size - rest].reshape(-1, length) for line in lines], strict=True):
+        steps(*parts, scratch)
+    if rest:
+        steps(*[line[-rest:] for line in lines], scratch[:rest])
+
+
+def _apart(x: Array, target: Array) -> bool:
+    """Whether each element of x is in memory of its own, or in that of the same element of the target."""
+    return x is target or not np.may_share_memory(x, target) or x.ctypes.data == target.ctypes.data
+
+
+def _array(x: Any, target: Array) -> Any:
+    """A tensor operand as an array of the target's dtype."""
+    x = _plain(x, target)
+    if type(x) is not _ndarray:
+        raise _Declined
+    return x
+
+
+def _number(x: Any, target: Array) -> Any:
+    """A factor as NumPy takes it; tensors and NumPy's scalars are left to the general way."""
+    if type(x) is not int and type(x) is not float:
+        raise _Declined
+    return _plain(x, target)
+
+
+def _times(x: Any, factor: Any) -> Any:
+    """x * factor, over x where it is memory (a 0-dim result is none)."""
+    return np.multiply(x, factor, x) if type(x) is _ndarray else x * factor
+
+
+def _scaled(ufunc: Any) -> Callable[..., Any]:
+    """target = ufunc(target, alpha * other)."""
+    def rule(target: Array, other: Any, *, alpha: Any = 1) -> None:
+        alpha = _number(alpha, target)
+        if alpha == 1:
+            ufunc(target, _plain(other, target), target)
+            return
+        other = _array(other, target)
+
+        def steps(t: Array, x: Array, scratch: Array | None) -> None:
+            ufunc(t, np.multiply(x, alpha, scratch), t)
+
+        _in_pieces(steps, target, other)
+
+    return rule
+
+
+def _with_pair(ufunc: Any) -> Callable[..., Any]:
+    """target = target + value * ufunc(tensor1, tensor2)."""
+    def rule(target: Array, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
+        if target.dtype.kind != "f":
+            raise _Declined
+        a, b, value = _array(tensor1, target), _array(tensor2, target), _number(value, target)
+        plain = value == 1
+
+        def steps(t: Array, x: Array, y: Array, scratch: Array | None) -> None:
+            z = ufunc(x, y, scratch)
+            np.add(t, z if plain else _times(z, value), t)
+
+        _in_pieces(steps, target, a, b)
+
+    return rule
+
+
+def _lerp(target: Array, end: Any, weight: Any) -> None:
+    """target = target + weight * (end - target), from the nearer end, as the row `lerp`."""
+    kind = target.dtype
+    if kind.kind != "f" or kind.itemsize < 4:  # narrow floats: computed in a wider dtype
+        raise _Declined
+    end = _array(end, target)
+    w = kind.type(_number(weight, target))
+    near, rest = abs(w) < 0.5, kind.type(1) - w
+
+    def steps(t: Array, x: Array, scratch: Array | None) -> None:
+        between = np.subtract(x, t, scratch)
+        if near:
+            np.add(t, _times(between, w), t)
+        else:
+            np.subtract(x, _times(between, rest), t)
+
+    _in_pieces(steps, target, end)
+
+
+# --- rules without -------------------------------------------------------------------------------------------------
+
+
+def _mul(target: Array, other: Any) -> None:
+    np.multiply(target, _plain(other, target), target)
+
+
+def _div(target: Array, other: Any, *, rounding_mode: None = None) -> None:
+    if rounding_mode is not None or target.dtype.kind != "f":
+        raise _Declined
+    np.true_divide(target, _plain(other, target), target)
+
+
+def _clamp(target: Array, min: Any = None, max: Any = None) -> None:
+    if target.dtype.kind != "f" or (min is None and max is None):
+        raise _Declined
+    low, high = (None if b is None else float(_number(b, target)) for b in (min, max))
+    if low is not None:
+        np.maximum(target, low, out=target)
+    if high is not None:
+        np.minimum(target, high, out=target)
+
+
+def _fill(target: Array, value: Any) -> None:
+    if not target.flags.writeable:
+        raise _Declined
+    target.fill(_number(value, target))
+
+
+def _zero(target: Array) -> None:
+    _fill(target, 0)
+
+
+def _copy(target: Array, src: Any, non_blocking: bool = False) -> None:
+    if not target.flags.writeable:
+        raise _Declined
+    np.copyto(target, _array(src, target), casting="no")
+
+
+def _square(target: Array) -> None:
+    np.multiply(target, target, target)
+
+
+def _relu(target: Array) -> None:
+    np.maximum(target, 0, out=target)
+
+
+def _unary(ufunc: Any) -> Callable[..., Any]:
+    def rule(target: Array) -> None:
+        if target.dtype.kind != "f":
+            raise _Declined
+        ufunc(target, target)
+
+    return rule
+
+
+#: by the name of the library's function out of place
+_RULES: dict[str, Callable[..., None]] = {
+    "add": _scaled(np.add), "sub": _scaled(np.subtract), "mul": _mul, "div": _div,
+    "addcmul": _with_pair(np.multiply), "addcdiv": _with_pair(np.true_divide), "lerp": _lerp,
+    "clamp": _clamp, "clamp_min": lambda target, min: _clamp(target, min),
+    "clamp_max": lambda target, max: _clamp(target, None, max),
+    "fill": _fill, "zero": _zero, "copy": _copy, "square": _square, "relu": _relu,
+}
+for _name in ("neg", "abs", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan",
+              "asin", "acos", "atan", "sinh", "cosh", "tanh"):
+    _impl = OPS[_name].impl
+    if isinstance(_impl, Ufunc):  # what the row itself runs
+        _RULES[_name] = _unary(getattr(np, _impl.function))
+
+__all__ = ["BLOCK", "install", "update"]
