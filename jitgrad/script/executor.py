@@ -415,7 +415,7 @@ class ScriptFunction:
         return to_python(self.graph)
 
     def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The generated kernels (LLVM IR), forward then backward; of the last specialisation where no arguments."""
+        """The generated kernels as text, forward then backward; of the last specialisation where no arguments."""
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.kernels()
 
@@ -443,6 +443,8 @@ class BoundScript:
         return self._script(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name not in ("__name__", "__qualname__", "__wrapped__"):
+            raise AttributeError(name)  # protocols, such as copying, are the bound method's own
         attribute = getattr(self._script, name)
         if name in ("eager", "graph_for", "specialise"):
             return functools.partial(attribute, self.__self__)

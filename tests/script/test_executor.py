@@ -1,0 +1,372 @@
+"""Scripted calls: which specialisation runs, what a call leaves behind, what there is to see."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import jitgrad
+from jitgrad import config
+from jitgrad.errors import ScriptError
+from jitgrad.script.executor import ENTRIES
+from jitgrad.script.sources import parameter_reader, separate
+
+
+def tensor(*values, **options):
+    return jitgrad.tensor(list(values), **options)
+
+
+def scale(x, n):
+    return x * n
+
+
+# --- specialisations -----------------------------------------------------------------------------------------------
+
+
+def test_counters():
+    f = jitgrad.script(scale)
+    assert tuple(f.cache_info()) == (0, 0, 0, 0, 0)
+    f(tensor(1.0, 2.0), 2)
+    f(tensor(1.0, 2.0, 3.0), 3)
+    f(tensor(1.0, 2.0), 2.0)
+    info = f.cache_info()
+    assert (info.hits, info.misses, info.compilations, info.entries) == (1, 2, 2, 2)
+    assert f.compile_ms > 0
+
+
+@pytest.mark.parametrize(("second", "reason"), [
+    ((jitgrad.tensor([1, 2]), 2), "`x` had dtype float32, has int64"),
+    ((jitgrad.ones(2, 2), 2), "`x` had rank 1, has 2"),
+    ((jitgrad.ones(1), 2), "`x` had not size 1 along axis 0, has 1"),
+    ((jitgrad.ones(2, requires_grad=True), 2), "`x` did not require grad, does now"),
+    ((jitgrad.ones(2), 2.0), "`n` was int, is float"),
+    ((jitgrad.ones(2), jitgrad.ones(2)), "`n` was int, is Tensor"),
+    ((3, 2), "`x` was a tensor, is int"),
+])
+def test_why_a_call_was_compiled_again(second, reason):
+    f = jitgrad.script(scale)
+    f(jitgrad.ones(2), 2)
+    assert f.recompilations == []
+    f(*second)
+    [given] = f.recompilations
+    assert given.replace("torch.", "").replace("jitgrad.", "") == reason
+
+
+def test_recompilation_by_grad_mode_and_by_attributes():
+    class Settings:
+        power = 2
+
+    settings = Settings()
+
+    def f(x):
+        return x ** settings.power
+
+    scripted = jitgrad.script(f)
+    x = tensor(3.0, requires_grad=True)
+    assert scripted(x).requires_grad
+    with jitgrad.no_grad():
+        assert not scripted(x).requires_grad
+    assert scripted.recompilations == ["the grad mode was True, is False"]
+    settings.power = 3
+    assert scripted(x).item() == 27.0
+    assert len(scripted.recompilations) == 2
+
+
+def test_sizes_that_were_equal_by_chance_cost_one_more_program():
+    def f(a, b):
+        for _ in range(3):
+            a = a @ b
+        return a
+
+    scripted = jitgrad.script(f)
+    square, wide = jitgrad.ones(3, 3), jitgrad.ones(2, 3)
+    assert jitgrad.equal(scripted(square, square), f(square, square))
+    assert jitgrad.equal(scripted(wide, square), f(wide, square))
+    assert jitgrad.equal(scripted(jitgrad.ones(4, 5), jitgrad.ones(5, 5)), f(jitgrad.ones(4, 5), jitgrad.ones(5, 5)))
+    assert scripted.cache_info().compilations <= 2
+
+
+def test_the_debug_log_tells_why(capsys):
+    f = jitgrad.script(scale)
+    with config.override(debug=1, cache=""):
+        f(jitgrad.ones(2), 2)
+        f(jitgrad.ones(2, 2), 2)
+    first, second = [line for line in capsys.readouterr().err.splitlines() if "compiled" in line]
+    assert first.startswith("jitgrad: compiled scale in ")
+    assert second.endswith("(recompiled: `x` had rank 1, has 2)")
+
+
+def test_the_number_of_specialisations_is_bounded():
+    class Box:
+        value = 2.0
+
+    def f(box, x):
+        return box.value * x
+
+    f = jitgrad.script(f)
+    x = jitgrad.ones(2)
+    with config.override(interpret=True):
+        for _ in range(ENTRIES + 3):
+            f(Box(), x)
+    assert f.cache_info().entries == ENTRIES
+
+
+def test_threads_share_one_compilation():
+    f = jitgrad.script(scale)
+    barrier, results = threading.Barrier(4), []
+
+    def work(k):
+        barrier.wait()
+        results.append(f(jitgrad.full((4,), float(k)), 2).tolist() == [2.0 * k] * 4)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == [True] * 4
+    assert f.cache_info().compilations == 1
+
+
+def test_a_refused_call_changes_nothing():
+    def f(x):
+        x.add_(1)
+        return x.no_such_method()
+
+    x, scripted = jitgrad.ones(2), jitgrad.script(f)
+    for _ in range(2):
+        with pytest.raises(ScriptError):
+            scripted(x)
+    assert x.tolist() == [1.0, 1.0]
+    assert scripted.cache_info().entries == 0
+
+
+# --- shared memory -------------------------------------------------------------------------------------------------
+
+
+def both(a, b):
+    a.add_(b)
+    b.mul_(2)
+    return a * b
+
+
+def expected(same):
+    a = jitgrad.tensor([1.0, 2.0])
+    b = a if same else jitgrad.tensor([3.0, 4.0])
+    return both(a, b).tolist(), a.tolist(), b.tolist()
+
+
+@pytest.mark.parametrize("order", [(True, False, True), (False, True, False)])
+def test_the_same_tensor_twice_and_two_tensors(order):
+    f = jitgrad.script(both)
+    for same in order:
+        a = jitgrad.tensor([1.0, 2.0])
+        b = a if same else jitgrad.tensor([3.0, 4.0])
+        assert (f(a, b).tolist(), a.tolist(), b.tolist()) == expected(same)
+    assert f.cache_info().compilations == 2
+
+
+def test_memory_that_is_shared_in_part_is_refused_whenever_it_comes():
+    f = jitgrad.script(both)
+    f(tensor(1.0, 2.0), tensor(3.0, 4.0))
+    base = jitgrad.arange(3.0)
+    with pytest.raises(ScriptError, match="this in-place write goes to memory that two tensors share"):
+        f(base[:2], base[1:])
+    assert base.tolist() == [0.0, 1.0, 2.0]
+    grid = jitgrad.ones(2, 2)
+    f(grid[:, 0], grid[:, 1])  # interleaved, not shared
+    assert grid.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
+def test_an_attribute_that_becomes_the_written_tensor():
+    class State:
+        def __init__(self):
+            self.a, self.b = jitgrad.zeros(2), jitgrad.zeros(2)
+
+    def f(state):
+        state.a.add_(1)
+        return state.b * 2
+
+    state, scripted = State(), jitgrad.script(f)
+    assert scripted(state).tolist() == [0.0, 0.0]
+    state.b = state.a
+    assert scripted(state).tolist() == [4.0, 4.0]
+    state.b = jitgrad.ones(2)
+    assert scripted(state).tolist() == [2.0, 2.0]
+    assert state.a.tolist() == [3.0, 3.0]
+    assert len(scripted.recompilations) == 1
+    assert "shares memory" in scripted.recompilations[0]
+
+
+def test_gradients_of_one_tensor_passed_twice_add_up():
+    f = jitgrad.script(lambda a, b: (a * b * b).sum())
+    a = tensor(2.0, 3.0, requires_grad=True)
+    f(a, a).backward()
+    assert a.grad.tolist() == [12.0, 27.0]
+
+
+def test_separate():
+    a, b = np.zeros(4), np.zeros(4)
+    assert separate((a,), (b,))
+    assert separate((a[:2],), (a[2:],))
+    assert not separate((a[:3],), (a[2:],))
+    assert not separate((a, a), ())
+    assert separate((), (a, a))
+    assert not separate((a,), (np.frombuffer(memoryview(a)),))
+    assert separate((a[:0],), (a,))
+
+
+# --- what a call leaves behind -------------------------------------------------------------------------------------
+
+
+class Counter:
+    def __init__(self):
+        self.n = 0
+        self.rate = 0.5
+        self.last = None
+        self.total = jitgrad.zeros(2)
+
+
+def update(c, x):
+    c.n += 1
+    c.total.add_(x)
+    c.rate = c.rate * 2
+    c.last = x * 10
+    return c.n
+
+
+def interrupted(c, x):
+    c.n += 1
+    c.total.add_(x)
+    if x.sum() > 100:
+        raise ValueError("too much")
+    c.rate = 1.0
+    c.total.mul_(0.5)
+
+
+def state(c):
+    return c.n, c.rate, c.total.tolist()
+
+
+def test_attributes_are_written_back():
+    a, b, scripted = Counter(), Counter(), jitgrad.script(update)
+    for value in (1.0, 2.0, 3.0):
+        assert scripted(a, jitgrad.full((2,), value)) == update(b, jitgrad.full((2,), value))
+        assert state(a) == state(b)
+        assert a.last.tolist() == b.last.tolist()
+    assert scripted.cache_info().compilations <= 2  # `last` was None at first
+
+
+def test_what_was_done_before_an_exception_stays_done():
+    a, b, scripted = Counter(), Counter(), jitgrad.script(interrupted)
+    for value in (1.0, 99.0, 2.0):
+        x = jitgrad.full((2,), value)
+        outcomes = []
+        for function, counter in ((scripted, a), (interrupted, b)):
+            try:
+                function(counter, x)
+                outcomes.append(None)
+            except ValueError as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
+        assert state(a) == state(b)
+
+
+def test_an_exception_before_an_attribute_is_rebound_leaves_it():
+    def f(c, x):
+        if x.sum() > 100:
+            raise ValueError("too much")
+        c.last = x
+
+    c, scripted = Counter(), jitgrad.script(f)
+    x = jitgrad.ones(2)
+    scripted(c, x)
+    assert c.last is x
+    with pytest.raises(ValueError, match="too much"):
+        scripted(c, jitgrad.full((2,), 99.0))
+    assert c.last is x
+
+
+def test_globals_and_closures_are_read_at_every_call():
+    factor, offset = 2.0, jitgrad.ones(2)
+
+    def f(x):
+        return x * factor + offset
+
+    scripted = jitgrad.script(f)
+    x = jitgrad.ones(2)
+    assert scripted(x).tolist() == [3.0, 3.0]
+    factor = 5.0
+    assert scripted(x).tolist() == [6.0, 6.0]
+    offset = jitgrad.zeros(2)
+    assert scripted(x).tolist() == [5.0, 5.0]
+    assert scripted.cache_info().compilations == 1
+
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+
+def test_results_are_the_objects_views_and_containers_that_eager_returns():
+    def f(x, n: int):
+        y = x * n
+        return {"same": x, "view": x[1:], "new": [y, (n, "text", None)], "number": n / 2}
+
+    x = tensor(1.0, 2.0, 3.0)
+    found = jitgrad.script(f)(x, 3)
+    assert found["same"] is x
+    x[1] = 7.0
+    assert found["view"].tolist() == [7.0, 3.0]
+    assert found["new"][0].tolist() == [3.0, 6.0, 9.0]
+    assert found["new"][1] == (3, "text", None)
+    assert found["number"] == 1.5
+
+
+# --- seeing --------------------------------------------------------------------------------------------------------
+
+
+def test_what_there_is_to_see():
+    f = jitgrad.script(scale)
+    for attribute in ("graph", "code"):
+        with pytest.raises(RuntimeError, match="`scale` has not been called yet"):
+            getattr(f, attribute)
+    x = jitgrad.ones(2, requires_grad=True)
+    graph = f.graph_for(x, 2.0)
+    assert f.cache_info().hits == 0
+    assert str(graph) == repr(f.graph)
+    assert str(graph).startswith("graph scale[")
+    assert f.code.startswith("def scale(x, n):\n    return x * n")
+    assert f.kernels() == f.kernels(x, 2.0)
+    assert "mul(" in f.kernels()[0]
+    assert ".text" in f.asm()
+
+
+# --- the switches --------------------------------------------------------------------------------------------------
+
+
+def test_switches():
+    f = jitgrad.script(scale)
+    x = jitgrad.ones(2)
+    with config.override(jit=False):
+        assert f(x, 2).tolist() == [2.0, 2.0]
+    with jitgrad.jit.eager_mode():
+        assert f(x, 2).tolist() == [2.0, 2.0]
+    assert f.cache_info().misses == 0
+    with config.override(interpret=True):
+        assert f(x, 2).tolist() == [2.0, 2.0]
+    assert f.cache_info().disk_hits == 0
+    assert f.kernels() == []
+
+
+def test_parameter_reader_binds_like_the_call():
+    marker = object()
+
+    def f(a, b=marker, /, c=2, *rest, d, e=marker, **named):
+        raise AssertionError
+
+    read = parameter_reader(f)
+    assert read(1, d=4) == (1, marker, 2, (), 4, marker, {})
+    assert read(1, 2, 3, 4, d=5, z=6) == (1, 2, 3, (4,), 5, marker, {"z": 6})
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'd'"):
+        read(1)
