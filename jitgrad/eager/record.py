@@ -27,7 +27,7 @@ from jitgrad.eager.node import (
 )
 from jitgrad.ops.checks import C
 from jitgrad.ops.namespaces import ArrayNamespace
-from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, RANDOM, VIEW, OpDef
+from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, POINTWISE, RANDOM, VIEW, OpDef
 from jitgrad.ops.rules import Each, partial_vjp
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
@@ -81,9 +81,10 @@ class Plan:
         view: a result may share memory with the operand.
         silent: computes nothing, so that NumPy cannot warn.
         numbers: operands are Python numbers.
+        ordered: a result lies in row order whatever the operands' order, as torch's do (NumPy's may not).
     """
 
-    __slots__ = ("decompose", "node", "numbers", "op", "run", "silent", "usages", "view")
+    __slots__ = ("decompose", "node", "numbers", "op", "ordered", "run", "silent", "usages", "view")
 
     def __init__(self, op: OpDef):
         self.op = op
@@ -96,6 +97,7 @@ class Plan:
             self.node = type(title, (OpNode,), {"__slots__": (), "op": op, "__module__": OpNode.__module__,
                                                 "parts": op.vjp.parts if isinstance(op.vjp, Each) else None})
         self.view = op.kind is VIEW
+        self.ordered = op.kind not in (VIEW, POINTWISE)
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
         self.numbers = op.name == "fill" or op.kind is RANDOM
         self.usages: dict[int, Usage] = {}
@@ -276,6 +278,8 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             result._storage = storage_of(operands[0])
         elif base is not None and (base is arrays[0] or base is arrays[0].base):
             _link(result, operands[0], op, attrs)
+    elif plan.ordered and not result._data.flags.c_contiguous:
+        result._data = result._data.copy()
     if tracked and result._data.dtype.kind == "f":
         record(plan, operands, arrays, attrs, (result,))
     return result

@@ -89,6 +89,19 @@ PROGRAMS = {
         o = None if x.mean() < 5 else x
         return o[0].sum()
     """,
+    "results in row order, so that reshapes of them are views": """
+        m = y[:, jitgrad.arange(1, -1, -1)]
+        m = m.clone()
+        u = m.reshape(-1)
+        u *= x.mean()
+        z = y.softmax(0).t().cumsum(0)
+        v = z.reshape(-1)
+        v *= 2.0
+        p = jitgrad.cat([y.t(), y.t()])
+        o = p.reshape(-1)
+        o *= 0.3
+        return m.tanh().sum() + z.sin().sum() + p.sum()
+    """,
     "zeros of sequences of sequences": """
         m0 = x * 0.5 + b
         if n != 3:
