@@ -16,6 +16,7 @@ from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.backend import AnyTensor, SymNumber, backend
 from jitgrad.ops.library.core import (
     OPERAND,
+    alias,
     apply,
     as_operand,
     cast,
@@ -276,7 +277,7 @@ def getitem(x: Tensor, key: Any) -> Tensor:
                          "to convert a 0-dim tensor to a number")
     view, advanced = _view(x, key)
     if not advanced.axes:
-        return view
+        return alias(x) if view is x else view
     return apply("index", view, *[i() for i in advanced.indices], axes=tuple(advanced.axes))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import SymNumber, backend
 from jitgrad.ops.library.core import (
+    alias,
     apply,
     axes,
     axis,
@@ -67,7 +68,7 @@ def reshape(input: Tensor, shape: Sequence[Any]) -> Tensor:
     if any(isinstance(s, int) and s < 0 for s in shape):
         bad = next(s for s in shape if isinstance(s, int) and s < 0)
         raise RuntimeError(f"invalid shape dimension {bad}")
-    return input if same_shape(shape, sizes) else apply("reshape", input, shape=shape)
+    return alias(input) if same_shape(shape, sizes) else apply("reshape", input, shape=shape)
 
 
 @library
@@ -87,7 +88,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @library
 def ravel(input: Tensor) -> Tensor:
     """The elements in order, as a vector."""
-    return flatten(input)
+    return alias(input) if input.ndim == 1 else flatten(input)
 
 
 @library
@@ -122,7 +123,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     for a in reversed(found):
         if _has_size_one(s[a], a):
             result = apply("squeeze", result, axis=a)
-    return result
+    return alias(input) if result is input else result
 
 
 # --- axes in another order -----------------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     n = input.ndim
     a, b = axis(dim0, n), axis(dim1, n)
     if a == b:
-        return input
+        return alias(input)
     order = list(range(n))
     order[a], order[b] = b, a
     return apply("permute", input, axes=tuple(order))
@@ -162,13 +163,13 @@ def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; a vector or number itself."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return input if input.ndim < 2 else apply("permute", input, axes=(1, 0))
+    return alias(input) if input.ndim < 2 else apply("permute", input, axes=(1, 0))
 
 
 @library
 def reversed_axes(input: Tensor) -> Tensor:
     """Axes in reverse: the property `T`."""
-    return apply("permute", input, axes=tuple(range(input.ndim - 1, -1, -1))) if input.ndim > 1 else input
+    return apply("permute", input, axes=tuple(range(input.ndim - 1, -1, -1))) if input.ndim > 1 else alias(input)
 
 
 @library
@@ -215,7 +216,8 @@ def expand(input: Tensor, sizes: Sequence[Any]) -> Tensor:
                            f"number of dimensions in the tensor ({len(s)})")
     if any(_is_minus_one(d) for d in sizes[:lead]):
         raise RuntimeError("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension 0")
-    return expand_to(input, (*sizes[:lead], *[s[i] if _is_minus_one(d) else d for i, d in enumerate(sizes[lead:])]))
+    result = expand_to(input, (*sizes[:lead], *[s[i] if _is_minus_one(d) else d for i, d in enumerate(sizes[lead:])]))
+    return alias(input) if result is input else result
 
 
 @library
@@ -299,11 +301,17 @@ def _repeat_each(input: Tensor, repeats: Tensor, a: int, output_size: Any) -> Te
 
 
 def take_slice(input: Any, a: int, start: Any, length: Any, step: Any = 1) -> Any:
-    """The view of `length` elements from `start` in steps; bounds are in range already."""
+    """The view of `length` elements from `start` in steps, input itself where those are all; bounds are in range."""
     if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1 and same_size(
             length, input.shape[a]):
         return input
     return apply("slice", input, axis=a, start=start, length=length, step=step)
+
+
+def _part(input: Any, a: int, start: Any, length: Any) -> Any:
+    """`take_slice` as a view op of its own, also where it takes everything."""
+    part = take_slice(input, a, start, length)
+    return alias(input) if part is input else part
 
 
 @library
@@ -319,7 +327,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
             start, ")")
     require(first + length <= n, RuntimeError, "start (", first, ") + length (", length, ") exceeds dimension size (",
             n, ").")
-    return take_slice(input, a, first, length)
+    return _part(input, a, first, length)
 
 
 @library
@@ -348,7 +356,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
                                         f"size at dimension {a}), but got split_sizes={text(sections)}")
         parts, start = [], 0
         for length in sections:
-            parts.append(take_slice(tensor, a, start, length))
+            parts.append(_part(tensor, a, start, length))
             start = start + length
         return tuple(parts)
     size = size_of(split_size_or_sections)
@@ -356,7 +364,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         raise RuntimeError(f"split expects split_size be non-negative, but got split_size={size}")
     if isinstance(size, int) and size == 0:
         if isinstance(n, int) and n == 0:
-            return (tensor,)
+            return (alias(tensor),)
         raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
     known = isinstance(n, int) and isinstance(size, int)
     return _pieces(tensor, a, n, size, ceil_div(n, size) if known else backend().pieces(n, size))
@@ -365,10 +373,10 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 def _pieces(tensor: Any, a: int, n: Any, size: Any, count: int) -> tuple[Any, ...]:
     """`count` slices of `size`, the last one what is left; one empty slice of an empty axis."""
     if count == 0:
-        return (tensor,)
-    parts = [take_slice(tensor, a, i * size, size) for i in range(count - 1)]
+        return (alias(tensor),)
+    parts = [_part(tensor, a, i * size, size) for i in range(count - 1)]
     last = (count - 1) * size
-    return (*parts, take_slice(tensor, a, last, n - last))
+    return (*parts, _part(tensor, a, last, n - last))
 
 
 @library
@@ -386,7 +394,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         return _pieces(input, a, n, even, chunks)
     size = ceil_div(n, chunks)
     if isinstance(size, int):
-        return _pieces(input, a, n, size, ceil_div(n, size)) if size else (input,) * chunks
+        return _pieces(input, a, n, size, ceil_div(n, size)) if size else tuple([alias(input) for _ in range(chunks)])
     count = chunks
     while count > 1 and static_int(minimum(maximum(n - size * (count - 1), 0), 1)) == 0:  # the last part is empty
         count -= 1
@@ -403,7 +411,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
         cuts = [n // count * i + minimum(i, n % count) for i in range(count + 1)]
     else:
         cuts = [0, *[minimum(select_number(i < 0, maximum(i + n, 0), i), n) for i in indices_or_sections], n]
-    return tuple([take_slice(input, a, low, maximum(high - low, 0))
+    return tuple([_part(input, a, low, maximum(high - low, 0))
                   for low, high in itertools.pairwise(cuts)])
 
 
