@@ -172,10 +172,10 @@ def runtime_key() -> str:
 
     It holds the source of the package that writes its text: making the text costs more than loading the object.
     """
-    from jitgrad import kernels
+    from jitgrad import kernels, random
     from jitgrad.codegen import store
 
-    files = [Path(__file__), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
+    files = [Path(__file__), Path(random.__file__), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
     return store.key_of("runtime", _llvm().version, host().identity, *sources)
 

@@ -312,6 +312,9 @@ UNARY_LIBRARY = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin",
                  "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma")
 BINARY_LIBRARY = ("pow", "atan2", "fmod")
 
+#: a kernel's statement with args (index, seed, offset), int64: that word of a draw
+RANDOM_WORD = "random.word"
+
 EMIT: dict[str, Row] = {
     "add": _add, "sub": lambda xs, s, d, a: xs[0] - xs[1], "mul": _mul, "div": _div, "neg": _neg, "abs": _abs,
     "minimum": _minimum, "maximum": _maximum, "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
@@ -325,10 +328,11 @@ EMIT: dict[str, Row] = {
     "bitwise_xor": _bitwise("xor"), "bitwise_not": _bitwise_not, "bitwise_left_shift": _left_shift,
     "bitwise_right_shift": _right_shift, "cast": lambda xs, s, d, a: convert(xs[0], s, d),
     **{name: _library(name) for name in UNARY_LIBRARY},
+    RANDOM_WORD: _library("philox"),
 }
 
 #: rows whose recomputation costs more than a round trip through the cache
-EXPENSIVE = frozenset({*UNARY_LIBRARY, *BINARY_LIBRARY, "remainder", "floor_divide", "polygamma"})
+EXPENSIVE = frozenset({*UNARY_LIBRARY, *BINARY_LIBRARY, RANDOM_WORD, "remainder", "floor_divide", "polygamma"})
 
 
 # --- reductions ---

@@ -17,6 +17,7 @@ from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.lower_block import BlockLowering
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import KernelBuilder, read
+from jitgrad.codegen.lower_random import DRAWS, draw
 from jitgrad.codegen.program import (
     Allocate,
     Buffer,
@@ -252,6 +253,8 @@ class Lowering:
             return builder.const(node.attrs["value"], d)
         if node.op == "fill":
             return builder.scalar(node.inputs[0], d)
+        if node.op in DRAWS:
+            return draw(builder, node, tensor(value).dims, entries, axes, self.size_number)
         if node.op == "arange":
             i = builder.affine(entries[0], axes, self.size_number)
             return i if d is dtypes.int64 else builder.add(Stmt("cast", (i,), d))

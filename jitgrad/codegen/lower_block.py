@@ -12,6 +12,7 @@ from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_joins import is_single, tensor
 from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
+from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.codegen.program import NumberStep, ScalarStep
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import OptionalType, SeqType, TensorType
@@ -146,10 +147,10 @@ class BlockLowering:
         if len(node.outputs) != 1 or not isinstance(node.outputs[0].type, TensorType):
             return None
         out = node.outputs[0]
-        if op in EMIT or op in CREATES:
-            if is_single(out.type) and op in EMIT:
+        if op in EMIT or op in CREATES or op in DRAWS:
+            if is_single(out.type) and op not in CREATES:
                 return None
-            if op in CREATES:
+            if op not in EMIT:
                 state.created[out] = node
             item = self.pointwise(node, index)
         elif op in REDUCTIONS or op == "sum_to":
@@ -178,7 +179,7 @@ class BlockLowering:
         shape = tensor(out).dims
         space, own = _axes(shape)
         operands = []
-        if node.op not in CREATES:
+        if node.op in EMIT:
             operands = [self.operand(v, access.broadcast(own, tensor(v).dims, shape)) for v in node.inputs]
         return Item(node, out, space, frozenset(), operands, tuple(e[0] for e in own), index)
 
@@ -222,6 +223,9 @@ class BlockLowering:
                 self.add_producers(base, found)
                 if operand.stored:
                     self.stored.add(base)
+            for value in node.inputs:
+                if not isinstance(value.type, TensorType):  # the numbers of a draw
+                    self.add_producers(value, found)
             return found
         values: Iterable[Value] = node.inputs
         if node.blocks:

@@ -1,7 +1,7 @@
 """Nodes that are steps of their own: joins, write-backs, scatters, and calls of the library.
 
 A join or write-back fills its result window by window, each window one copy kernel. `library` is for the rows that have
-no native form (sorting, running sums, nonzero, random words, `sum_to` of undecidable sizes): native code calls
+no native form (sorting, running sums, nonzero, a draw of one element, `sum_to` of undecidable sizes): native code calls
 back and NumPy runs the row on views of the buffers.
 """
 

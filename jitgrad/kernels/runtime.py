@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from jitgrad.kernels import math32, math64, math64_special
 from jitgrad.kernels.values import Code, V, mangle, type_text
+from jitgrad.random import MASK32, MULTIPLIERS, ROUNDS, WEYL
 
 Function = Callable[..., V]
 
@@ -261,6 +262,26 @@ def _integer_power(module: _Module) -> None:
     module.scalar("ipow", "i64", 2)
 
 
+def _philox(module: _Module) -> None:
+    """Word `index` of the draw of `seed` at `offset` (int64 lanes): lane index % 4 of block index // 4.
+
+    Source: `jitgrad/random.py`, whose words these are.
+    """
+    lanes = module.lanes["double"]
+    code, (index, seed, offset) = module.begin(module.symbol("philox", "i64", lanes), "i64", lanes, 3)
+    block = index.lshr(2) + offset
+    a, b, c, d = block & MASK32, block.lshr(32), code.const(0, "i64", lanes), code.const(0, "i64", lanes)
+    k0, k1 = seed & MASK32, seed.lshr(32)
+    for number in range(ROUNDS):
+        first, second = a * MULTIPLIERS[0], c * MULTIPLIERS[1]
+        a, b, c, d = second.lshr(32) ^ b ^ k0, second & MASK32, first.lshr(32) ^ d ^ k1, first & MASK32
+        if number < ROUNDS - 1:
+            k0, k1 = (k0 + WEYL[0]) & MASK32, (k1 + WEYL[1]) & MASK32
+    odd, late = (index & 1).ne(0), (index & 2).ne(0)
+    module.end(code, late.where(odd.where(d, c), odd.where(b, a)))
+    module.scalar("philox", "i64", 3)
+
+
 def _half(module: _Module) -> None:
     """Conversions of float16 in integer arithmetic, which LLVM calls on machines without F16C (round to even).
 
@@ -308,6 +329,7 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
         else:
             module.through64(name, 2 if name in BINARY64 or name == "fmod" else 1)
     _integer_power(module)
+    _philox(module)
     _half(module)
     declares = [line for name, line in module.declares.items() if name not in module.defined]
     exports = tuple(n for n in module.defined if not n.endswith(("_large", "_large32", "_slow")))

@@ -6,7 +6,7 @@ import pytest
 from jitgrad import dtypes
 from jitgrad.codegen import engine
 from jitgrad.codegen.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.llvm_emit import EMIT
+from jitgrad.codegen.llvm_emit import EMIT, RANDOM_WORD
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import POINTWISE
@@ -45,7 +45,7 @@ def samples(op, d, count, rng):
 
 
 def test_every_primitive_has_a_row():
-    assert {op.name for op in PRIMITIVES} == set(EMIT)
+    assert {op.name for op in PRIMITIVES} == set(EMIT) - {RANDOM_WORD}
 
 
 @pytest.mark.parametrize(("op", "d"), CASES, ids=[f"{op.name}-{d.name}" for op, d in CASES])
