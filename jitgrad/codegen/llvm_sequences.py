@@ -85,7 +85,7 @@ init:
 bad:
   ret ptr null
 }}
-define internal void @jg_arena_release(ptr %block, ptr %keep, i64 %used) nounwind noinline {{
+define internal void @jg_arena_release(ptr %block, ptr %keep, i64 %used) nounwind noinline optnone {{
 entry:
   %place = getelementptr i64, ptr %block, i64 {word}
   br label %each
@@ -108,7 +108,7 @@ reset:
 out:
   ret void
 }}
-define internal void @jg_arena_reset(ptr %block) nounwind noinline {{
+define internal void @jg_arena_reset(ptr %block) nounwind noinline optnone {{
 entry:
   %place = getelementptr i64, ptr %block, i64 {word}
   %chunk = load ptr, ptr %place

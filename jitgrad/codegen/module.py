@@ -60,7 +60,7 @@ class ModuleText:
 RESERVE = """
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
-define internal i1 @jg_reserve(ptr %slot, i64 %bytes) nounwind noinline {
+define internal i1 @jg_reserve(ptr %slot, i64 %bytes) nounwind noinline optnone {
 entry:
   %place = getelementptr i64, ptr %slot, i64 1
   %have = load i64, ptr %place
@@ -95,7 +95,7 @@ declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
 declare void @PyErr_Fetch(ptr, ptr, ptr)
-define internal i64 @jg_poll(ptr %block) nounwind noinline {{
+define internal i64 @jg_poll(ptr %block) nounwind noinline optnone {{
 entry:
   %lock = call i32 @PyGILState_Ensure()
   %raised = call i32 @PyErr_CheckSignals()
