@@ -43,7 +43,8 @@ def script(obj: Any = None) -> Any:
     if isinstance(obj, (staticmethod, classmethod)):
         return type(obj)(script(obj.__func__))
     if isinstance(obj, property):
-        return property(*(f and script(f) for f in (obj.fget, obj.fset, obj.fdel)), obj.__doc__)
+        getter, setter, deleter = (f and script(f) for f in (obj.fget, obj.fset, obj.fdel))
+        return property(getter, setter, deleter, obj.__doc__)
     if isinstance(obj, (ScriptFunction, BoundScript)) or getattr(type(obj), "_script_call", None) is not None:
         return obj
     if isinstance(obj, Module):
@@ -71,46 +72,50 @@ class ScriptModule:
     _script_call: ScriptFunction
     _unscripted: Any
 
+    def _script(self) -> ScriptFunction:
+        function: ScriptFunction = type(self)._script_call
+        return function
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return type(self)._script_call(self._unscripted, *args, **kwargs)
+        return self._script()(self._unscripted, *args, **kwargs)
 
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The call without compilation."""
-        return type(self)._script_call.eager(self._unscripted, *args, **kwargs)
+        return self._script().eager(self._unscripted, *args, **kwargs)
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph, after passes, that a call with these arguments runs."""
-        return type(self)._script_call.graph_for(self._unscripted, *args, **kwargs)
+        return self._script().graph_for(self._unscripted, *args, **kwargs)
 
     def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
         """The generated kernels; see `ScriptFunction.kernels`."""
         given = (self._unscripted, *args) if args or kwargs else ()
-        return type(self)._script_call.kernels(*given, **kwargs)
+        return self._script().kernels(*given, **kwargs)
 
     def asm(self, *args: Any, **kwargs: Any) -> str:
         """The machine code as text; see `ScriptFunction.asm`."""
         given = (self._unscripted, *args) if args or kwargs else ()
-        return type(self)._script_call.asm(*given, **kwargs)
+        return self._script().asm(*given, **kwargs)
 
     def cache_info(self) -> CacheInfo:
         """Counters since the module was scripted."""
-        return type(self)._script_call.cache_info()
+        return self._script().cache_info()
 
     @property
     def graph(self) -> Graph:
-        return type(self)._script_call.graph
+        return self._script().graph
 
     @property
     def code(self) -> str:
-        return type(self)._script_call.code
+        return self._script().code
 
     @property
     def recompilations(self) -> list[str]:
-        return type(self)._script_call.recompilations
+        return self._script().recompilations
 
     @property
     def compile_ms(self) -> float:
-        return type(self)._script_call.compile_ms
+        return self._script().compile_ms
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """A copy, by pickle or by `deepcopy`, is the copied module, scripted."""

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from jitgrad import config
 from jitgrad.dims import evaluate
-from jitgrad.errors import ScriptError
 from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.errors import ScriptError
 from jitgrad.script import diskcache, persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction

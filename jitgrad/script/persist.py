@@ -84,10 +84,17 @@ def import_by_name(module: str, qualname: str) -> Any:
 
 
 class Writer:
-    """Turns the parts of a ScriptGraph into JSON. `root` is the scripted function."""
+    """Turns the parts of a ScriptGraph into JSON. `root` is the scripted function.
 
-    def __init__(self, root: Any):
+    A function that no module has (one made by another function) is named by the path on which `guards` found it.
+    """
+
+    def __init__(self, root: Any, guards: Sequence[sig.Guard] = ()):
         self.root = root
+        self._paths: dict[int, sig.Source] = {}
+        for guard in guards:
+            if guard.kind == "is" and isinstance(guard.value, types.FunctionType):
+                self._paths.setdefault(id(guard.value), guard.source)
         self.symbols: dict[Symbol, int] = {}
 
     def size(self, size: Size) -> Json:
@@ -142,12 +149,20 @@ class Writer:
         raise NotStorable(f"a constant of type `{type(value).__name__}`")
 
     def function(self, function: Any) -> Json:
-        """A function whose globals or closure are read: the root, or one that can be imported by name."""
+        """A function whose globals or closure are read: the root, one to be imported, or one found on a path."""
         if function is self.root:
             return ["root"]
-        if import_by_name(function.__module__, function.__qualname__) is not function:
+        try:
+            if import_by_name(function.__module__, function.__qualname__) is function:
+                return ["import", function.__module__, function.__qualname__]
+        except NotStorable:
+            pass  # made by another function
+        path = self._paths.pop(id(function), None)
+        if path is None:
             raise NotStorable(f"the function `{function.__qualname__}`")
-        return ["import", function.__module__, function.__qualname__]
+        stored = ["path", self.source(path)]
+        self._paths[id(function)] = path
+        return stored
 
     def guard(self, guard: sig.Guard) -> Json:
         value = guard.value
@@ -256,7 +271,19 @@ class Reader:
         raise NotStorable(f"the source {stored!r}")
 
     def function(self, stored: Json) -> Any:
-        return self.root if stored[0] == "root" else import_by_name(stored[1], stored[2])
+        if stored[0] == "root":
+            return self.root
+        if stored[0] == "import":
+            return import_by_name(stored[1], stored[2])
+        from jitgrad.script.sources import Unreadable, resolve
+
+        try:
+            found = resolve(self.source(stored[1]), self.values)
+        except Unreadable as missing:
+            raise NotStorable(str(missing)) from missing
+        if not isinstance(found, types.FunctionType):
+            raise NotStorable("another object is where a function was")
+        return found
 
     def guard(self, stored: Json) -> sig.Guard | None:
         """The guard for this process, or None where its object is not what it was."""
@@ -306,7 +333,7 @@ def dump(root: Any, script: sig.ScriptGraph) -> bytes:
     """`script` without its graph's nodes. Raises NotStorable."""
     if script.stores:
         raise NotStorable("an attribute that the script rebinds")
-    writer = Writer(root)
+    writer = Writer(root, script.guards)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
         "input_types": [writer.type(t) for t in script.input_types],
@@ -336,7 +363,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
     reader = Reader(root, values, stored["not_one"])
     try:
         for named in stored["functions"]:
-            function = root if named[0] == "root" else import_by_name(named[1], named[2])
+            function = reader.function(named[:-1])
             if code_hash(getattr(function, "eager", function)) != named[-1]:
                 return None
         guards = [reader.guard(g) for g in stored["guards"]]
