@@ -363,7 +363,11 @@ record.install(wrap, Tensor)
 def lift(number: bool | int | float, d: dtype) -> Tensor:
     """A 0-dim Tensor; ints too large for a narrow integer dtype wrap, as in torch."""
     try:
-        array = np.array(number, d.np)
+        if -65504 <= number <= 65504:
+            array = np.array(number, d.np)
+        else:  # too large for a narrow float: infinite, of which NumPy would warn
+            with np.errstate(all="ignore"):
+                array = np.array(number, d.np)
     except OverflowError:
         if not -(1 << 63) <= number < 1 << 63:
             raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
