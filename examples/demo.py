@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jitgrad.utils.data import DataLoader, TensorDataset
 
 import jitgrad
 from jitgrad import nn
 from jitgrad.nn import functional as F
+from jitgrad.utils.data import DataLoader, TensorDataset
 
 
 @dataclass

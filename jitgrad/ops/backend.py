@@ -103,7 +103,7 @@ class Backend(Protocol):
         """`if_true if condition else if_false` for numbers, both already evaluated."""
 
     def pieces(self, n: Any, size: Any) -> int:
-        """How many parts of `size` an axis of `n` has, the last one perhaps smaller: a constant, guarded in a script."""
+        """How many parts of `size` an axis of `n` has, the last perhaps smaller: a constant, guarded in a script."""
 
     def is_grad_enabled(self) -> bool:
         """Whether operations are recorded here."""

@@ -6,6 +6,7 @@ arguments satisfy them (optimistic sizes), or become `check` nodes in front of t
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -203,12 +204,12 @@ class SymbolicBackend:
     def pieces(self, n: Any, size: Any) -> int:
         """The number of parts at the first call: guarded as a ratio where it is one, else by both sizes."""
         sizes = self.context.sizes
-        a, b = (x.size if isinstance(x, Number) else x for x in (n, size))
-        n_hint, size_hint = (None if x is None else sizes.hint(x) for x in (a, b))
-        if n_hint and size_hint and n_hint % size_hint == 0 and sizes.assume_equal(a, b * (n_hint // size_hint)):
-            return n_hint // size_hint
-        n, size = (x if isinstance(x, int) else x.__index__() for x in (n, size))
-        return -(-n // size)
+        a, b = numbers.size_of(n), numbers.size_of(size)
+        if a is not None and b is not None:
+            total, part = sizes.hint(a), sizes.hint(b)
+            if total and part and total % part == 0 and sizes.assume_equal(a, b * (total // part)):
+                return total // part
+        return -(-operator.index(n) // operator.index(size))
 
     def is_grad_enabled(self) -> bool:
         return self.context.grad
