@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib.abc
+import importlib.util
 import os
 import platform
 import sys
 import time
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 
 def _version(package: str) -> str:
@@ -96,18 +101,33 @@ def _cache_line() -> str:
     return f"{held.directory}: {held.entries} entries, {held.bytes / 1e6:.1f} MB of at most {held.limit / 1e6:.0f} MB"
 
 
+class AsTorch(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `jitgrad.x` where a program imports `torch.x`: the very same module."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        root, _, rest = name.partition(".")
+        if root != "torch" or importlib.util.find_spec("jitgrad." + rest if rest else "jitgrad") is None:
+            return None
+        return ModuleSpec(name, self)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module("jitgrad" + spec.name[len("torch"):])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state  # it stays the module that it was
+
+
 def run(args: argparse.Namespace) -> int:
     """Run a Python program with `torch` meaning jitgrad."""
     import runpy
 
-    import jitgrad
-
     if args.as_torch:
-        for name in ("", ".nn", ".nn.functional", ".optim", ".utils", ".utils.data", ".autograd", ".jit"):
-            __import__("jitgrad" + name)
-            sys.modules["torch" + name] = sys.modules["jitgrad" + name]
+        sys.meta_path.insert(0, AsTorch())
     sys.argv = [args.program, *args.arguments]
-    assert jitgrad
+    sys.path[0] = os.path.dirname(os.path.abspath(args.program))  # as `python prog.py` has it
     runpy.run_path(args.program, run_name="__main__")
     return 0
 

@@ -75,6 +75,13 @@ class GraphFunction:
         return self._graph
 
     @functools.cached_property
+    def reads(self) -> set[int]:
+        """The inputs whose elements the graph reads."""
+        blocks = [self.graph.block, *(b for node in walk(self.graph.block) for b in node.blocks)]
+        used = {v for b in blocks for v in b.results} | {v for b in blocks for node in b.nodes for v in node.inputs}
+        return {i for i, v in enumerate(self.graph.inputs) if v in used}
+
+    @functools.cached_property
     def derivative(self) -> Derivative:
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
         from jitgrad.script.autodiff import differentiate
@@ -263,12 +270,6 @@ class GraphFunction:
     def _backward_on_tape(self, objects: Sequence[Any], versions: list[int], unreached: Collection[int],
                           cotangents: Sequence[Any]) -> list[Any]:
         """With `create_graph`: the gradient function, recorded as one node; it reads the inputs again."""
-        for i, version in zip(self._arguments, versions, strict=True):
-            if _version(objects[i]) != version:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
-                    f"argument {i} of `{self.name}` is at version {objects[i]._version}; expected version {version} "
-                    "instead. Hint: create_graph=True computes a scripted function's gradient from its arguments.")
         present = tuple(c is not None for c in cotangents)
         given = [*objects, *(c for c in cotangents if c is not None)]
         key = (present, tuple([bool(getattr(o, "requires_grad", False)) for o in given]))
@@ -279,6 +280,12 @@ class GraphFunction:
             with self._lock:
                 graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
                 gradient = self._gradients[key] = GraphFunction.prepare(graph, given, self.name + "Backward")
+        for i, version in zip(self._arguments, versions, strict=True):
+            if i in gradient.reads and _version(objects[i]) != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"argument {i} of `{self.name}` is at version {objects[i]._version}; expected version {version} "
+                    "instead. Hint: create_graph=True computes a scripted function's gradient from its arguments.")
         # What was not reached now is not reached by derivatives of this gradient either.
         dead = set(unreached)
         flat = gradient(given, [getattr(o, "_data", o) for o in given], None, dead)
