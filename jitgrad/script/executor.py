@@ -227,6 +227,8 @@ def _broken(guard: sig.Guard, found: Any) -> str:
             return "" if tuple(found) == value else "has other keys"
         case "absent":
             return "was absent, is there"
+        case "contiguous":
+            return "" if found._data.flags.c_contiguous is value else "has another order of memory"
         case "tensor":
             return _other_tensor(value, found)
     raise AssertionError(guard.kind)

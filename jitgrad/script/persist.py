@@ -170,7 +170,7 @@ class Writer:
             stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
         elif guard.kind == "same":
             stored = self.source(value)
-        elif guard.kind in ("len", "absent"):
+        elif guard.kind in ("len", "absent", "contiguous"):
             stored = value if isinstance(value, int) else None
         else:
             stored = fingerprint(value)
@@ -294,7 +294,7 @@ class Reader:
         if kind == "tensor":
             name, ndim, ones, requires_grad = value
             return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad))
-        if kind in ("len", "absent"):
+        if kind in ("len", "absent", "contiguous"):
             return sig.Guard(source, kind, value)
         if kind == "same":
             return sig.Guard(source, kind, self.source(value))

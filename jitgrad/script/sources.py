@@ -166,6 +166,8 @@ class EntryWriter:
             self.require(f"tuple({name}) == {self.constant(value)}")
         elif guard.kind == "tensor":
             self._tensor(name, value)
+        elif guard.kind == "contiguous":
+            self.require(f"{name}._data.flags.c_contiguous is {value}")
         elif guard.kind == "same":
             self.require(f"{name} is {self.read(value)}")
         else:

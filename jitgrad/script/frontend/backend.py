@@ -17,7 +17,7 @@ from jitgrad.dims import Dim, Size, Symbol, is_not_one
 from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.checks import Checker
-from jitgrad.ops.opdef import OpDef
+from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import heap, numbers
@@ -59,7 +59,10 @@ class SymbolicBackend:
         else:
             outputs = context.builder.emit(op.name, values, **attrs)
         if len(outputs) == 1:
-            return heap.new_tensor(context, outputs[0])
+            result = heap.new_tensor(context, outputs[0])
+            if op.kind is POINTWISE and result.ndim > 1:
+                result.storage.ordered = all(heap.keeps_order(x) for x in operands)
+            return result
         return tuple([heap.new_tensor(context, v) for v in outputs])
 
     def _compose(self, op: OpDef, values: Sequence[Value], attrs: dict[str, Any]) -> Any:

@@ -66,8 +66,14 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     steps: Path = ((op, attrs),)
     if not context.grad and tensor.requires_grad:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
-    copied = tensor.copied or (op == "reshape" and any(o in _STRIDED for o, _ in tensor.path))
+    copied = tensor.copied or (op == "reshape" and (not tensor.storage.ordered
+                                                    or any(o in _STRIDED for o, _ in tensor.path)))
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
+
+
+def keeps_order(tensor: SymTensor) -> bool:
+    """Whether what is computed from this operand, element by element, lies in row order in eager's memory."""
+    return tensor.storage.ordered and not any(op == "permute" for op, _ in tensor.path)
 
 
 def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Storage] = frozenset()) -> None:
@@ -80,8 +86,7 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
     if tensor.copied:
-        raise UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy", context.span(),
-                              hint=_CLONE)
+        raise _may_be_copy(context)
     if context.grad and storage.requires_grad:
         raise_leaf(context, bool(tensor.path))
     base = current_value(context, storage)
@@ -92,11 +97,18 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         value = _put(context, x, op, attrs, value)
     context.state.values[storage] = value
     if storage.input >= 0:
+        if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
+            raise _may_be_copy(context)
         context.inputs.note_written(storage)
     if context.links:
         from jitgrad.script.frontend.merge import propagate
 
         propagate(context, storage, busy)
+
+
+def _may_be_copy(context: Context) -> UnsupportedCall:
+    return UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy", context.span(),
+                           hint=_CLONE)
 
 
 def raise_leaf(context: Context, view_of: bool) -> None:

@@ -285,6 +285,12 @@ class Inputs:
 
     # --- writing ---------------------------------------------------------------------------------------------------
 
+    def contiguous(self, storage: Storage) -> bool:
+        """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""
+        found = bool(_array(self.tensors[storage.input]).flags.c_contiguous)
+        self.guard(self.sources[storage.input], "contiguous", found)
+        return found
+
     def note_written(self, storage: Storage) -> None:
         """A tensor input is written: no other input may be the same memory."""
         index = storage.input

@@ -50,12 +50,15 @@ class Storage:
         input: the number of the graph input whose memory it is, or -1.
         alias: why it may be the same memory as another one, or "" (writing is refused then).
         requires_grad: a leaf that asks for a gradient.
+        ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
+            then a reshape of it copies.
     """
 
-    __slots__ = ("alias", "input", "requires_grad", "type")
+    __slots__ = ("alias", "input", "ordered", "requires_grad", "type")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
+        self.ordered = True
 
 
 class SymTensor(TensorBase):
