@@ -25,13 +25,39 @@ from jitgrad.ops.namespaces import unbroadcast
 Given = Tensor | Sequence[Tensor]
 
 
-def _private(value: Any, references: int) -> Any:
-    """`value` as a C-ordered ndarray whose memory nobody else sees: itself where at most `references` references to it
-    exist (it owns its memory, and a view of it would be one more reference), else a copy."""
-    if (type(value) is np.ndarray and value.flags.owndata and value.flags.c_contiguous and value.flags.writeable
-            and sys.getrefcount(value) <= references + 2):  # and the two arguments
-        return value
-    return np.array(value, order="C")
+def _references(value: Any) -> int:
+    """How many references to `value` there are, counted here."""
+    return sys.getrefcount(value)
+
+
+def _references_of_one() -> int:
+    """What `_references` says in a function whose argument only its caller knows, in a list or a local variable.
+
+    Measured, for how many references the calls themselves hold differs between versions of Python.
+    """
+    def callee(array: Any) -> int:
+        return _references(array)
+
+    holder, local = [np.zeros(1)], np.zeros(1)
+    return min(callee(holder[0]), callee(local))
+
+
+_ONE = _references_of_one()
+
+
+def _is_memory(value: Any) -> bool:
+    """Whether `value` is an ndarray that owns writable memory (a view of it would be one more reference to it)."""
+    return type(value) is np.ndarray and value.flags.owndata and value.flags.writeable
+
+
+def _in_order(value: Any) -> Any:
+    """`value`, which nobody else knows, as a C-ordered ndarray with memory of its own."""
+    return value if _is_memory(value) and value.flags.c_contiguous else np.array(value, order="C")
+
+
+def _own(value: Any) -> Any:
+    """`value`, which its caller has in a variable and in a dict, likewise; a copy where somebody else knows it too."""
+    return np.array(value, order="C") if _references(value) > _ONE + 1 else _in_order(value)
 
 
 class _Arrays:
@@ -50,8 +76,10 @@ class _Arrays:
 
     @staticmethod
     def add(total: Any, value: Any, own: bool) -> Any:
-        """The sum; written over `total` if that is the engine's `own`."""
-        return np.add(total, value, out=total) if own and type(total) is np.ndarray else total + value
+        """The sum; written over `total` if that is the engine's `own`, or nobody else knows it."""
+        if type(total) is np.ndarray and (own or (_references(total) <= _ONE and _is_memory(total))):
+            return np.add(total, value, out=total)
+        return total + value
 
     @staticmethod
     def wrap(value: Any) -> Tensor:
@@ -65,7 +93,8 @@ class _Arrays:
     def accumulate(leaf: Tensor, value: Any) -> None:
         grad = leaf._grad
         if grad is None:
-            leaf._grad = wrap(_private(value, 2))  # known here and to the caller
+            known = _references(value) > _ONE
+            leaf._grad = wrap(np.array(value, order="C") if known else _in_order(value))
             return
         if not grad._data.flags.writeable:
             grad._data = grad._data.copy()
@@ -161,11 +190,11 @@ class _Pass:
                 self.own.add(edge)
             waiting[slot] = value
         else:
-            total = self.leaves.get(target)
-            if total is not None:
-                value = self.values.add(total, value, edge in self.own)
+            leaves = self.leaves
+            if target in leaves:
+                value = self.values.add(leaves[target], value, edge in self.own)
                 self.own.add(edge)
-            self.leaves[target] = value
+            leaves[target] = value
 
     def run(self) -> None:
         """Work until nothing is pending, then hand the leaves their gradients."""
@@ -391,7 +420,7 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
     for i, (x, edge) in enumerate(zip(targets, wanted, strict=True)):
         value = work.collected.get(edge)
         if value is not None:
-            results.append(value if create_graph else wrap(_private(value, 2)))  # known here and to `collected`
+            results.append(value if create_graph else wrap(_own(value)))
         elif materialize_grads:
             results.append(wrap(np.zeros_like(x._data)))
         elif allow_unused:
