@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jitgrad import config
-from jitgrad.ops.backend import AnyTensor
+from jitgrad.eager.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
+from jitgrad.eager.tensor import wrap
 from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.ir import Block, Graph, walk
 
@@ -35,6 +36,51 @@ class Backward(NamedTuple):
 
     program: Program
     flags: tuple[tuple[int, int], ...]
+
+
+class CallNode(Node):
+    """A call on the tape: owns the residuals, and the versions of the arguments that its backward reads again."""
+
+    __slots__ = ("arrays", "function", "objects", "residuals", "seen", "unreached")
+
+    def __init__(self, function: GraphFunction, objects: Sequence[Any], residuals: list[Any],
+                 unreached: Collection[int]):
+        inputs = [objects[i] for i in function.wrt]
+        self.number = next_number()
+        self.edges = [edge_of(x) if x._base is not None or (x._node is None and not x._needs)
+                      else (x, 0) if x._node is None else (x._node, x._slot) for x in inputs]
+        self.needs = tuple([e is not None for e in self.edges])
+        self.metas = [x._data for x in inputs]
+        self.n_outputs = len(function.differentiable)
+        self.hooks = self.retained = None
+        self.title = function.title
+        self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
+        self.seen = [_version(objects[i]) for i in function.arguments]
+
+    def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        if self.metas is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        self.check_versions()
+        return self.function.backward(self.residuals, self.unreached, cotangents)
+
+    def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        if self.metas is None:
+            raise RuntimeError(SECOND_BACKWARD)
+        self.check_versions()
+        return self.function.backward_on_tape(self.objects, self.seen, self.unreached, cotangents)
+
+    def release(self) -> None:
+        self.metas = None
+        self.objects, self.residuals = (), []
+
+    def check_versions(self) -> None:
+        function = self.function
+        for i, version in zip(function.arguments, self.seen, strict=True):
+            found = _version(self.objects[i])
+            if found != version and i in function.saved:
+                edge = self.edges[function.wrt.index(i)] if i in function.wrt else None
+                origin = edge[0] if edge is not None and isinstance(edge[0], Node) else None
+                raise changed(self.objects[i]._data, origin, edge[1] if edge is not None else 0, version, found)
 
 
 class GraphFunction:
@@ -56,7 +102,10 @@ class GraphFunction:
         self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
         self.n_outputs, self.writes = n_outputs, writes
-        self._tensors, self._arguments = tensors, arguments
+        self._tensors, self.arguments = tensors, arguments
+        self.title = name + "Backward"
+        #: inputs whose memory the first-order backward reads again
+        self.saved: frozenset[int] = frozenset()
         self._lock = threading.Lock()
         self._backwards: dict[tuple[bool, ...], Backward] = {}
         self._gradients: dict[tuple[tuple[bool, ...], tuple[bool, ...]], GraphFunction] = {}
@@ -118,6 +167,7 @@ class GraphFunction:
                 places.append(len(results))
                 results.append(value)
         self._residuals = tuple(places)
+        self.saved = frozenset(~i for i in places if i < 0)
         block = forward.block
         return Graph(Block(block.params, block.nodes, tuple(results), block.binds), forward.name)
 
@@ -151,7 +201,7 @@ class GraphFunction:
         everything = self._backwards.get((True,) * len(self.differentiable))
         header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
-                  "arguments": self._arguments, "n_outputs": self.n_outputs,
+                  "arguments": self.arguments, "n_outputs": self.n_outputs,
                   "writes": self.writes}
         return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
 
@@ -166,6 +216,7 @@ class GraphFunction:
                        tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"],
                        tuple(header["writes"]))
         function._residuals = tuple(header["residuals"])
+        function.saved = frozenset(~i for i in function._residuals if i < 0)
         compiled = Compiled.from_bytes(program)
         function._compiled.append(compiled)
         function.forward = compiled["forward"]
@@ -195,7 +246,7 @@ class GraphFunction:
 
         compiled = self._compiled
         if any(not c.llvm for c in compiled):
-            again = GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self._arguments,
+            again = GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
                                   self.n_outputs, self.writes)
             again._compile()
             compiled = again._compiled
@@ -207,8 +258,6 @@ class GraphFunction:
 
         `unreached` is kept by reference: when the node runs, inputs in it get no gradient.
         """
-        from jitgrad.eager.tensor import wrap
-
         outputs = self.forward(arrays) if on_commit is None else self.forward(arrays, on_commit)
         if not self.differentiable:
             for i in self._tensors:
@@ -226,16 +275,7 @@ class GraphFunction:
 
     def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any],
                 unreached: Collection[int]) -> list[Any]:
-        from jitgrad.eager.node import Node
-        from jitgrad.eager.tensor import wrap
-
-        inputs = [objects[i] for i in self.wrt]
-        # constants are arrays of the program's own: nothing can overwrite them
-        saved = [objects[~i] for i in self._residuals if i < 0 and isinstance(objects[~i], AnyTensor)]
-        versions = [_version(objects[i]) for i in self._arguments]
-        node = Node(self.name + "Backward", inputs, functools.partial(self._backward, residuals, unreached),
-                    functools.partial(self._backward_on_tape, objects, versions, unreached),
-                    n_outputs=len(self.differentiable), saved=saved)
+        node = CallNode(self, objects, residuals, unreached)
         for i in self._tensors:
             if outputs[i] is not None:
                 outputs[i] = wrap(outputs[i])
@@ -244,7 +284,7 @@ class GraphFunction:
                 node.attach(outputs[i], slot)
         return outputs
 
-    def _backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any]) -> list[Any]:
+    def backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any]) -> list[Any]:
         """First order: arrays in, arrays (or None where an input was not reached) out."""
         present = tuple([c is not None for c in cotangents])
         backward = self._backwards.get(present) or self._compile_backward(present)
@@ -267,7 +307,7 @@ class GraphFunction:
                 self._backwards[present] = Backward(self._programs({"backward": graph})["backward"], flags)
             return self._backwards[present]
 
-    def _backward_on_tape(self, objects: Sequence[Any], versions: list[int], unreached: Collection[int],
+    def backward_on_tape(self, objects: Sequence[Any], versions: list[int], unreached: Collection[int],
                           cotangents: Sequence[Any]) -> list[Any]:
         """With `create_graph`: the gradient function, recorded as one node; it reads the inputs again."""
         present = tuple(c is not None for c in cotangents)
@@ -280,7 +320,7 @@ class GraphFunction:
             with self._lock:
                 graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
                 gradient = self._gradients[key] = GraphFunction.prepare(graph, given, self.name + "Backward")
-        for i, version in zip(self._arguments, versions, strict=True):
+        for i, version in zip(self.arguments, versions, strict=True):
             if i in gradient.reads and _version(objects[i]) != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
