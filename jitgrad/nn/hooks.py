@@ -27,20 +27,33 @@ def add_hook(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle
 
 def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Forward pre-hooks, backward hooks' entry, forward, forward hooks, backward hooks' exit."""
+    for _, _, always in module._forward_hooks.values():
+        if always:
+            return _call_always(module, args, kwargs)
+    return _call(module, args, kwargs)
+
+
+def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = _pre_hooks(module, args, kwargs)
+    gradients = None
+    if module._backward_hooks or module._backward_pre_hooks:
+        if jitgrad.jit.is_scripting():
+            raise RuntimeError("backward hooks of a module cannot run inside a script: remove them, or register a "
+                               "hook on a tensor that the script returns")
+        gradients = _GradientHooks(module)
+        args = gradients.enter(args)
+    result = module.forward(*args, **kwargs)
+    for hook, with_kwargs, _ in list(module._forward_hooks.values()):
+        replaced = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
+        if replaced is not None:
+            result = replaced
+    return result if gradients is None else gradients.leave(result)
+
+
+def _call_always(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same where a hook asks to be called after an exception too (a script cannot catch one)."""
     try:
-        args, kwargs = _pre_hooks(module, args, kwargs)
-        gradients = None
-        if module._backward_hooks or module._backward_pre_hooks:
-            gradients = _GradientHooks(module)
-            args = gradients.enter(args)
-        result = module.forward(*args, **kwargs)
-        called = []
-        for number, (hook, with_kwargs, _) in list(module._forward_hooks.items()):
-            called.append(number)
-            replaced = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
-            if replaced is not None:
-                result = replaced
-        return result if gradients is None else gradients.leave(result)
+        return _call(module, args, kwargs)
     except Exception:
         _always(module, args, kwargs)
         raise
