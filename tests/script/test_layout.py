@@ -15,6 +15,22 @@ def permuted(y):
     return z
 
 
+def permuted_in_a_branch(y):
+    z = y.t() + 1 if y.sum() > 0 else y.t() * 2
+    u = z.reshape(-1)
+    u *= 2
+    return z
+
+
+def permuted_in_a_loop(y, n: int):
+    z = y.t() + 1
+    for _ in range(n):
+        z = z * 2
+    u = z.reshape(-1)
+    u *= 2
+    return z
+
+
 def plain(y):
     z = y + 1
     u = z.reshape(-1)
@@ -32,6 +48,10 @@ def test_the_result_of_a_permuted_operand_is_not_in_row_order():
     y = jitgrad.arange(6.0).reshape(2, 3)
     with pytest.raises(UnsupportedCall, match="may be a copy"):
         jitgrad.script(permuted)(y)
+    with pytest.raises(UnsupportedCall, match="may be a copy"):
+        jitgrad.script(permuted_in_a_branch)(y)
+    with pytest.raises(UnsupportedCall, match="may be a copy"):
+        jitgrad.script(permuted_in_a_loop)(y, 2)
     assert jitgrad.script(plain)(y).tolist() == plain(y).tolist()
 
 

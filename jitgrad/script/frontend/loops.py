@@ -82,7 +82,8 @@ class Head:
             dims = tuple(self.widen.new(r.symbol.not_one) if isinstance(r, Dim) and r.symbol is not None
                          and r.symbol.name.startswith("~") else m
                          for m, r in zip(mine.dims, remembered.dims, strict=True))
-            return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias)
+            return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
+                             mine.ordered and remembered.ordered)
         if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
             return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
         if isinstance(remembered, (tp.Num, tp.Either)):
@@ -97,7 +98,7 @@ class Head:
         def mark(t: tp.Template) -> tp.Template:
             if isinstance(t, tp.Tensor):
                 return tp.Tensor(t.dtype, tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
-                                                for d in t.dims), t.history, t.alias)
+                                                for d in t.dims), t.history, t.alias, t.ordered)
             if isinstance(t, tp.Either) and t.inner is not None and not isinstance(t.inner, tp.Num):
                 return t if not fresh else tp.Static(None)
             return t
@@ -208,7 +209,8 @@ class Head:
                 not joined.alias) and not heap.same_reference(before, value) and _shared(context, self.entry, key,
                                                                                               before):
             joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
-                               "before the first iteration it is a tensor that something else refers to")
+                               "before the first iteration it is a tensor that something else refers to",
+                               joined.ordered)
         return joined
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
@@ -251,7 +253,7 @@ class Head:
 def _rename(t: tp.Template, fresh: dict[Symbol, Symbol]) -> tp.Template:
     """A template with the block's symbols replaced by those that the loop's node binds."""
     if isinstance(t, tp.Tensor):
-        return tp.Tensor(t.dtype, tuple(_renamed(d, fresh) for d in t.dims), t.history, t.alias)
+        return tp.Tensor(t.dtype, tuple(_renamed(d, fresh) for d in t.dims), t.history, t.alias, t.ordered)
     if isinstance(t, tp.Items):
         return tp.Items(t.type, tuple(_rename(i, fresh) for i in t.items))
     if isinstance(t, tp.Either) and t.inner is not None:

@@ -265,7 +265,7 @@ def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested:
     if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
         return tp.Same(a)
     if isinstance(t, tp.Tensor) and nested and any(_older(x, first, second) for x in (a, b)):
-        return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several")
+        return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several", t.ordered)
     if isinstance(t, tp.Items):
         one = first.values[a] if isinstance(a, SymList) else a
         other = second.values[b] if isinstance(b, SymList) else b

@@ -53,12 +53,13 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor with memory of its own. `alias` says whose memory it may share, or is empty."""
+    """A tensor with memory of its own. `alias` says whose memory it may share, or is empty; `ordered`: see Storage."""
 
     dtype: dtype
     dims: tuple[Size, ...]
     history: bool
     alias: str = ""
+    ordered: bool = True
 
     def __str__(self) -> str:
         return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
@@ -107,7 +108,7 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
     """The template of one side's value; with `general`, a number is a run-time number (a loop assigns it)."""
     if isinstance(value, SymTensor):
         type_ = value.type_
-        return Tensor(type_.dtype, type_.dims, value.requires_grad)
+        return Tensor(type_.dtype, type_.dims, value.requires_grad, ordered=heap.keeps_order(value))
     if isinstance(value, Number):
         return Num(value.number_type, value.low)
     if type(value) in _PYTHON_KINDS and general:
@@ -166,7 +167,7 @@ def join(context: Context, a: Template, b: Template, widen: Widener) -> Template
         if len(a.dims) != len(b.dims):
             raise Clash(f"a tensor of rank {len(a.dims)} and one of rank {len(b.dims)}")
         return Tensor(a.dtype, tuple(widen.join(x, y) for x, y in zip(a.dims, b.dims, strict=True)),
-                      a.history or b.history, a.alias or b.alias)
+                      a.history or b.history, a.alias or b.alias, a.ordered and b.ordered)
     kinds = _number_kind(a), _number_kind(b)
     if kinds[0] is not None and kinds[1] is not None:
         low_a, low_b = _low(a), _low(b)
@@ -375,7 +376,9 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
     if isinstance(t, (Same, Static)):
         return t.value
     if isinstance(t, Tensor):
-        return heap.new_tensor(context, next(leaves), t.alias)
+        tensor = heap.new_tensor(context, next(leaves), t.alias)
+        tensor.storage.ordered = t.ordered
+        return tensor
     if isinstance(t, Num):
         number = numbers.wrap(context, next(leaves))
         number.low = t.low
