@@ -61,7 +61,10 @@ class Results:
                 return sig.Static(self.context.inputs.original(value))
             found = calls.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
-        if isinstance(value, (Function, Method, calls.Text)) or is_dynamic(value):
+        if isinstance(value, calls.Text):
+            raise UnsupportedCall("a script cannot return a string made of run-time values", self.context.span(),
+                                  hint="return the values and format them outside, or print the string inside")
+        if isinstance(value, (Function, Method)) or is_dynamic(value):
             raise UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
                                   hint="return tensors, numbers, and tuples, lists and dicts of them")
         return sig.Static(value)
