@@ -411,6 +411,18 @@ class ScriptFunction:
         return self._latest().function.graph
 
     @property
+    def source(self) -> str:
+        """The function's Python source as the compiler read it: regenerated from its AST, comments gone.
+
+        Raises:
+            SourceUnavailable: the source cannot be read.
+        """
+        from jitgrad.script.frontend.source import source_of
+        from jitgrad.script.unparse import unparse
+
+        return unparse(source_of(self.eager).node)
+
+    @property
     def code(self) -> str:
         from jitgrad.script.pycode import to_python
 

@@ -370,3 +370,14 @@ def test_parameter_reader_binds_like_the_call():
     assert read(1, 2, 3, 4, d=5, z=6) == (1, 2, 3, (4,), 5, marker, {"z": 6})
     with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'd'"):
         read(1)
+
+
+def test_source_is_what_the_compiler_read():
+    @jitgrad.script
+    def f(x):
+        # a comment
+        return x[..., 1:2, ::3] * 2  # and slices that astunparse gets wrong
+
+    text = f.source
+    assert "comment" not in text
+    assert text.endswith("return x[..., 1:2, ::3] * 2") or text.endswith("return (x[..., 1:2, ::3] * 2)")
