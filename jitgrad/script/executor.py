@@ -125,16 +125,33 @@ class Specialisation:
         """Execute with what `enter` returned."""
         objects, arrays = entered
         script = self.script
-        if script.commits:
-            outputs = self.function(objects, arrays, functools.partial(self._commit, params))
+        on_commit = functools.partial(self._commit, params) if script.commits else None
+        if self.function.writes:
+            outputs = self._run_writing(objects, arrays, on_commit)
         else:
-            outputs = self.function(objects, arrays)
-        for index, output in script.written.items():
-            self.function.rebase(objects[index], outputs, output)
+            outputs = self.function(objects, arrays, on_commit)
         result = self.leave(objects, outputs)
         for source, writer in self.stores:
             self._store(params, source, writer(objects, outputs))
         return result
+
+    def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
+                     ) -> list[Any]:
+        """Run a program that writes tensors in place: their versions count it, their history follows it.
+
+        An exception may come after some of the writes: all are counted then.
+        """
+        written = self.script.written
+        try:
+            outputs = self.function(objects, arrays, on_commit)
+        except BaseException:
+            for index in self.function.writes:
+                objects[index]._bump()
+            raise
+        for index in self.function.writes:
+            if index not in written or not self.function.rebase(objects[index], outputs, written[index]):
+                objects[index]._bump()
+        return outputs
 
     def _commit(self, params: Sequence[Any], target: int, value: Any) -> None:
         """Store a number that the program assigned to an attribute, an item or the random offset."""

@@ -268,10 +268,12 @@ class GraphFunction:
         del outputs[self.n_outputs:]
         return self._record(objects, outputs, residuals, unreached)
 
-    def rebase(self, target: Any, outputs: Sequence[Any], index: int) -> None:
-        """Give tensor `target`, which the program wrote in place, the history of graph output `index`."""
-        if index in self.differentiable:
-            target._rebase(outputs[index])
+    def rebase(self, target: Any, outputs: Sequence[Any], index: int) -> bool:
+        """Give tensor `target`, written in place by the program, the history of graph output `index`, if it has any."""
+        if index not in self.differentiable:
+            return False
+        target._rebase(outputs[index])
+        return True
 
     def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any],
                 unreached: Collection[int]) -> list[Any]:

@@ -381,3 +381,40 @@ def test_source_is_what_the_compiler_read():
     text = f.source
     assert "comment" not in text
     assert text.endswith("return x[..., 1:2, ::3] * 2") or text.endswith("return (x[..., 1:2, ::3] * 2)")
+
+
+def test_a_write_is_counted_so_that_eager_notices_it():
+    @jitgrad.script
+    def write(b, v, fail: bool):
+        b += v
+        if fail:
+            raise ValueError("after the write")
+        return b.sum()
+
+    for fail in (False, True):
+        w, b = jitgrad.ones(3, requires_grad=True), jitgrad.ones(3)
+        product = (w * b).sum()
+        before = b._version
+        if fail:
+            with pytest.raises(ValueError, match="after the write"):
+                write(b, jitgrad.ones(3), True)
+        else:
+            write(b, jitgrad.ones(3), False)
+        assert b.tolist() == [2, 2, 2]
+        assert b._version == before + 1
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward()
+
+
+def test_a_write_in_a_script_carries_history_once():
+    @jitgrad.script
+    def add(b, v):
+        b += v * v
+        return b.sum()
+
+    v = jitgrad.full((3,), 3.0, requires_grad=True)
+    b = jitgrad.ones(3) * 1
+    add(b, v)
+    assert b._version == 1
+    (b * 2).sum().backward()
+    assert v.grad.tolist() == [12, 12, 12]
