@@ -283,12 +283,3 @@ def read(lowering: Any, builder: KernelBuilder, base: Value, entries: IndexMap, 
     ref = lowering.ref(base)
     strides, offset = windows(ref, entries, axes, len(builder.space))
     return builder.load(ref.buffer, offset, strides)
-
-
-def copy_step(source: Ref, target: Ref) -> KernelStep:
-    """target[...] = source, converted to the target's dtype."""
-    kept = [a for a, size in enumerate(target.dims) if size != 1]
-    builder = KernelBuilder([target.dims[a] for a in kept], name="copy")
-    value = builder.load(source.buffer, source.offset, [source.strides[a] for a in kept])
-    builder.store(value, target.buffer, target.offset, [target.strides[a] for a in kept])
-    return builder.finish()

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from jitgrad import config
 from jitgrad.dims import evaluate
+from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
 from jitgrad.script import diskcache, persist
@@ -75,15 +76,24 @@ def eager_mode() -> Any:
 class Specialisation:
     """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
-    __slots__ = ("assumptions", "enter", "function", "grad_mode", "has_size_guards", "leave", "may_share", "script",
-                 "stores", "timing")
+    __slots__ = (
+        "assumptions",
+        "default_dtype",
+        "enter",
+        "function",
+        "grad_mode",
+        "leave",
+        "may_share",
+        "script",
+        "stores",
+        "timing",
+    )
 
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
         self.script = script
         self.assumptions = [g for p in params for g in argument_guards(sig.Arg(p), values[p])] + script.guards
-        self.has_size_guards = bool(script.size_guards)
-        self.grad_mode = is_grad_enabled()
+        self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
         self.may_share = False  # whether `enter` looks at memory
         script.graph.name = name
         if function is None:
@@ -100,6 +110,7 @@ class Specialisation:
         script = self.script
         writer = EntryWriter(params, values)
         writer.require(f"{writer.constant(is_grad_enabled)}() is {self.grad_mode}")
+        writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
         for guard in self.assumptions:
             writer.guard(guard)
         symbols = input_symbols(writer, script.inputs, script.input_types)
@@ -180,6 +191,8 @@ class Specialisation:
         """The first assumption that a call breaks, in words."""
         if is_grad_enabled() is not self.grad_mode:
             return f"the grad mode was {self.grad_mode}, is {not self.grad_mode}"
+        if get_default_dtype() is not self.default_dtype:
+            return f"the default dtype was {self.default_dtype}, is {get_default_dtype()}"
         for guard in self.assumptions:
             try:
                 found = resolve(guard.source, values)
@@ -356,7 +369,7 @@ class ScriptFunction:
         optimistic = True
         if self._specialisations:
             reason = self._specialisations[0].mismatch(values)
-            optimistic = not any(s.mismatch(values) == SIZES for s in self._specialisations if s.has_size_guards)
+            optimistic = not any(s.mismatch(values) == SIZES for s in self._specialisations)
         self._misses += 1
         started = time.perf_counter()
         key = diskcache.key(self.eager, values, optimistic)

@@ -7,12 +7,12 @@ and effect ops of `jitgrad.script.irops`. docs/internals.md, "The graph", lists 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
+from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.errors import Span
 from jitgrad.ops.types import Type, map_dims
 
@@ -177,72 +177,3 @@ class Builder:
             yield block
         finally:
             self.block = before
-
-
-class Cloner:
-    """Copies nodes into a builder, replacing values and symbols; nested blocks are copied with fresh symbols.
-
-    `values` maps old values to new ones; a value that is missing is a capture and stays. `sizes` maps symbols to sizes.
-    """
-
-    def __init__(self, builder: Builder, values: Mapping[Value, Value] | None = None,
-                 sizes: Mapping[Symbol, Size] | None = None):
-        self.builder = builder
-        self.values: dict[Value, Value] = dict(values or {})
-        self.sizes: dict[Symbol, Size] = dict(sizes or {})
-
-    def value(self, v: Value) -> Value:
-        return self.values.get(v, v)
-
-    def size(self, s: Size) -> Size:
-        return substitute(s, self.sizes) if self.sizes else s
-
-    def type(self, t: Type) -> Type:
-        return map_dims(t, self.size) if self.sizes else t
-
-    def attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
-        if not self.sizes:
-            return dict(attrs)
-        result = {}
-        for key, a in attrs.items():
-            if isinstance(a, Symbol):
-                replaced = self.sizes.get(a)
-                result[key] = replaced.symbol if isinstance(replaced, Dim) else a
-            else:
-                result[key] = map_attr(a, self.size)
-        return result
-
-    def bind(self, old: Value, new: Value) -> Value:
-        """Let `new` stand for `old`; symbols that stand alone in old's type then mean the sizes of new's."""
-        self.values[old] = new
-        for o, n in zip(sizes_of(old.type), sizes_of(new.type), strict=True):
-            if isinstance(o, Dim) and o.symbol is not None and o != n:
-                self.sizes.setdefault(o.symbol, n)
-        return new
-
-    def refresh(self, binders: Iterable[Symbol]) -> tuple[Symbol, ...]:
-        """Fresh symbols for the copy in place of those that the copied code binds itself."""
-        fresh = tuple(Symbol(not_one=s.not_one) for s in binders)
-        self.sizes.update((old, dim(new)) for old, new in zip(binders, fresh, strict=True))
-        return fresh
-
-    def node(self, node: Node) -> tuple[Value, ...]:
-        """Copy one node with its blocks; the new outputs, which from now on stand for the old ones."""
-        binds = self.refresh(node.binds)
-        blocks = tuple(self.copy_block(b) for b in node.blocks)
-        outputs = self.builder.emit(node.op, [self.value(v) for v in node.inputs], blocks=blocks, span=node.span,
-                                    types=[self.type(v.type) for v in node.outputs], binds=binds,
-                                    names=[v.name for v in node.outputs], **self.attrs(node.attrs))
-        self.values.update(zip(node.outputs, outputs, strict=True))
-        return outputs
-
-    def copy_block(self, block: Block) -> Block:
-        """A copy of `block` with fresh parameters and fresh symbols for those it binds."""
-        new = Block(binds=self.refresh(block.binds))
-        new.params = tuple(Value(self.type(p.type), p.name) for p in block.params)
-        self.values.update(zip(block.params, new.params, strict=True))
-        with self.builder.into(new):
-            for node in block.nodes:
-                self.node(node)
-            new.results = tuple(self.value(r) for r in block.results)
-        return new

@@ -418,3 +418,19 @@ def test_a_write_in_a_script_carries_history_once():
     assert b._version == 1
     (b * 2).sum().backward()
     assert v.grad.tolist() == [12, 12, 12]
+
+
+def test_the_default_dtype_is_part_of_the_key():
+    @jitgrad.script
+    def zeros_and(x):
+        return jitgrad.zeros(2) + x
+
+    x = jitgrad.ones(2)
+    assert zeros_and(x).dtype is jitgrad.float32
+    jitgrad.set_default_dtype(jitgrad.float64)
+    try:
+        assert zeros_and(x).dtype is zeros_and.eager(x).dtype is jitgrad.float64
+    finally:
+        jitgrad.set_default_dtype(jitgrad.float32)
+    assert zeros_and(x).dtype is jitgrad.float32
+    assert zeros_and.recompilations == ["the default dtype was jitgrad.float32, is jitgrad.float64"]
