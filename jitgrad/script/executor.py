@@ -125,7 +125,7 @@ class Specialisation:
         tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
         written = self.function.writes
         for i in tensors:
-            raw[i] = writer.array(names[i]) if written else f"{names[i]}._data"
+            raw[i] = writer.array(names[i])
         if written and len(tensors) > 1:
             self.may_share = True
             others = "".join(f"{raw[i]}, " for i in tensors if i not in written)

@@ -163,7 +163,7 @@ class EntryWriter:
         elif guard.kind == "len":
             self.require(f"len({name}) == {value}")
         elif guard.kind == "keys":
-            self.require(f"tuple({name}) == {self.constant(value)}")
+            self.require(f"tuple({name}) == {self.constant(value)}" if value else f"not {name}")
         elif guard.kind == "tensor":
             self._tensor(name, value)
         elif guard.kind == "contiguous":
