@@ -407,7 +407,10 @@ class ScriptFunction:
             return None
         script, function = stored
         script.parameters = self._params
-        specialisation = Specialisation(script, self._params, values, self.__name__, function)
+        try:
+            specialisation = Specialisation(script, self._params, values, self.__name__, function)
+        except Unreadable:  # stored for other objects: these do not have all that it reads
+            return None
         return specialisation if specialisation.enter(params) is not None else None
 
     def _call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad import config
+from jitgrad import config, nn
 from jitgrad.codegen import compiled
 from jitgrad.kernels import blas
 
@@ -67,6 +67,28 @@ def test_who_wants_to_see_the_compilation_gets_one(folder, knobs, tmp_path):
     with config.override(**knobs):
         gradient(again)
     assert again.cache_info().disk_hits == 0
+
+
+class Factors(nn.Module):
+    """As many factors as it was asked for, under names."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.names = [f"w{i}" for i in range(n)]
+        for name in self.names:
+            setattr(self, name, nn.Parameter(jitgrad.full((2,), 3.0)))
+
+    def forward(self, x):
+        for name in self.names:
+            x = x * getattr(self, name)
+        return x
+
+
+def test_a_program_for_an_object_with_more_attributes_is_a_miss(folder):
+    for n in (2, 1, 0):
+        scripted = jitgrad.script(Factors(n))
+        assert scripted(jitgrad.ones(2)).tolist() == [3.0 ** n] * 2
+        assert scripted.cache_info().disk_hits == 0
 
 
 PROGRAM = """

@@ -81,3 +81,16 @@ def require_trailing(input: Tensor, sizes: Sequence[Any]) -> None:
         raise RuntimeError(message())
     for given, wanted in zip(tuple(input.shape)[input.ndim - len(sizes):], sizes, strict=True):
         require_equal(given, wanted, message)
+
+
+@library
+def require_state(state: Tensor, sizes: Sequence[Any], what: str) -> None:
+    """RuntimeError unless a recurrent layer's state has the sizes."""
+    def message() -> str:
+        return f"Expected {what} size {text(sizes)}, got {text(state.shape)}".replace("size [", "size (").replace(
+            "], got", "), got")
+
+    if state.ndim != len(sizes):
+        raise RuntimeError(message())
+    for given, wanted in zip(state.shape, sizes, strict=True):
+        require_equal(given, wanted, message)

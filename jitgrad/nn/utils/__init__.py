@@ -8,6 +8,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
+from jitgrad.nn.utils import rnn as rnn
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
