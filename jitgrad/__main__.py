@@ -1,4 +1,4 @@
-"""`python -m jitgrad`: what is installed and how fast it starts, and the disk cache."""
+"""`python -m jitgrad`: what is installed and how fast it starts, the disk cache, programs run and explained."""
 
 from __future__ import annotations
 
@@ -128,7 +128,16 @@ def run(args: argparse.Namespace) -> int:
         sys.meta_path.insert(0, AsTorch())
     sys.argv = [args.program, *args.arguments]
     sys.path[0] = os.path.dirname(os.path.abspath(args.program))  # as `python prog.py` has it
-    runpy.run_path(args.program, run_name="__main__")
+    reports: list[str] = []
+    if args.explain:
+        from jitgrad.script import executor
+        from jitgrad.script.explain import explain
+
+        executor.observers.append(lambda function, params: reports.append(str(explain(function, params))))
+    try:
+        runpy.run_path(args.program, run_name="__main__")
+    finally:
+        print("\n\n".join(reports), end="\n" if reports else "")
     return 0
 
 
@@ -142,12 +151,17 @@ def main(argv: list[str] | None = None) -> int:
         command.set_defaults(function=function)
         return command
 
+    about_run = ("run a program; with --as-torch its `import torch` finds jitgrad, "
+                 "with --explain it tells what scripts cost")
     add("info", info, "versions, machine, BLAS, disk cache, and how long a compile takes here")
     cache_command = add("cache", cache, "show or clear the disk cache of compiled programs")
     cache_command.add_argument("--clear", action="store_true", help="remove every entry")
     cache_command.add_argument("--keep-runtime", action="store_true", help="with --clear: keep the runtime object")
-    run_command = add("run", run, "run a program; with --as-torch its `import torch` finds jitgrad")
+    run_command = add("run", run, about_run)
     run_command.add_argument("--as-torch", action="store_true", help="let `import torch` mean jitgrad")
+    run_command.add_argument("--explain", action="store_true", help="afterwards print, for every scripted function and "
+                             "each signature that it was compiled for, what each source line costs, why ops were not "
+                             "fused, guards and decisions (each is measured at the call that compiled it)")
     run_command.add_argument("program", help="a Python file")
     run_command.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     args = parser.parse_args(argv)

@@ -115,3 +115,15 @@ def test_a_program_s_folder_is_on_the_path(tmp_path):
     done = subprocess.run([sys.executable, "-m", "jitgrad", "run", str(program)], capture_output=True, text=True,
                           env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])})
     assert done.stdout == "42\n", done.stderr
+
+
+def test_a_run_can_explain_its_scripts(tmp_path):
+    program = tmp_path / "prog.py"
+    program.write_text("import jitgrad\n\n@jitgrad.script\ndef f(x):\n    print('once')\n    return x.exp().sum()\n\n"
+                       "f(jitgrad.ones(3))\nf(jitgrad.ones(4))\nf(jitgrad.ones(2, 2))\nprint('done')\n")
+    done = subprocess.run([sys.executable, "-m", "jitgrad", "run", "--explain", str(program)], capture_output=True,
+                          text=True, check=True)
+    printed, _, reports = done.stdout.partition("done\n")
+    assert printed == "once\n" * 3
+    assert reports.count("how it was measured") == 2  # one per signature
+    assert "return x.exp().sum()" in reports

@@ -24,7 +24,7 @@ ALLOWED = {
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache")
+TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache", "explain")
 
 
 def storey(module: str) -> str:

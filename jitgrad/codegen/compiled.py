@@ -41,7 +41,7 @@ class Compiled:
         knobs = config.current()
         if gemms and knobs.num_threads:
             set_threads(knobs.num_threads)
-        self.loaded = engine.load(code, _symbols(gemms), [native_name(f.name) for f in faces])
+        self.loaded = engine.load(code, symbols(gemms), [native_name(f.name) for f in faces])
         self.functions: dict[str, Native] = {
             f.name: Launcher(f, self.loaded.address(native_name(f.name)), self.loaded).build() for f in faces}
         if knobs.debug >= 2:
@@ -81,7 +81,7 @@ class Compiled:
         return cls(data[8 + length:], [serial.load(f) for f in faces], gemms, kernels, reasons, {})
 
 
-def _symbols(gemms: Mapping[str, str]) -> dict[str, int]:
+def symbols(gemms: Mapping[str, str]) -> dict[str, int]:
     """Addresses of everything that a module may leave undefined."""
     found = {**engine.runtime_symbols(), **launch.callback_symbols()}
     for name, d in gemms.items():

@@ -28,7 +28,7 @@ from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Progra
 from jitgrad.codegen.sites import SIZE, Site, kind_of
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Graph
+from jitgrad.script.ir import Graph, Node
 
 
 def compile(graphs: Mapping[str, Graph]) -> Compiled:
@@ -53,7 +53,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
     return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()},
                     [describe(k, name) for name, k in module.kernel_list],
-                    list(dict.fromkeys(r for p in programs for r in p.reasons)), timing, text)
+                    list(dict.fromkeys(_reason(*r) for p in programs for r in p.reasons)), timing, text)
 
 
 # --- the interface of a program ---
@@ -133,6 +133,12 @@ def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:
 # --- for people ---
 
 _numbering = itertools.count()
+
+
+def _reason(producer: Node, consumer: Node, why: str) -> str:
+    place = f" ({consumer.span})" if consumer.span is not None else ""
+    return f"{producer.op} and {consumer.op}{place} are not one kernel: {why}"
+
 
 
 def show(graphs: Mapping[str, Graph], text: str, knobs: config.Config) -> None:

@@ -56,7 +56,9 @@ class Lowering:
         self.steps: list[Any] = []
         self.undo: list[tuple[Any, Any]] = []
         self.sites: list[CallSite] = []
-        self.reasons: list[str] = []
+        self.reasons: list[tuple[Node, Node, str]] = []
+        self.origin: tuple[Node, ...] = ()     # what is being lowered
+        self.origins: dict[Any, tuple[Node, ...]] = {}
         self.records = lower_joins.Records()
         self.input_buffers: dict[int, Buffer] = {}
         self.symbols = self._entry_symbols()
@@ -76,7 +78,7 @@ class Lowering:
         lower_effects.store_outputs(self, outputs)
         commits = tuple(sorted({n.attrs["target"] for n in walk(self.graph.block) if n.op == "commit"}))
         return Program(self.name, tuple(v.type for v in self.graph.inputs), self.input_buffers, parts,
-                       self.symbols, self.steps, outputs, self.sites, self.reasons, commits)
+                       self.symbols, self.steps, outputs, self.sites, self.reasons, commits, self.origins)
 
     def _entry_symbols(self) -> dict[Symbol, tuple[int, int]]:
         """Where each symbol of the inputs is read; in an Optional only if it is nowhere else."""
@@ -98,6 +100,7 @@ class Lowering:
 
     def emit(self, step: Any) -> None:
         self.steps.append(step)
+        self.origins[step] = self.origin
 
     # --- scopes ---
 

@@ -54,14 +54,23 @@ class BlockLowering:
         for group in groups:
             for item in group.items:
                 self.group_of[item] = group
-        state.reasons += [_reason(*r) for r in fusion.reasons]
+        state.reasons += [r for r in fusion.reasons if self.apart(*r)]
+        around = state.origin
         for unit in self.order(groups):
             if isinstance(unit, Group):
+                state.origin = tuple([item.node for item in unit.items])
                 state.emit(GroupBuilder(_View(self), unit).build())
             else:
+                state.origin = (unit,)
                 self.other(unit)
+        state.origin = around
         steps, state.steps = state.steps, outer
         return steps
+
+    def apart(self, producer: Node, consumer: Node, why: str) -> bool:
+        """Whether two nodes that could not merge did not come together by another way either."""
+        first, second = (self.item_of[n.outputs[0]] for n in (producer, consumer))
+        return self.group_of[first] is not self.group_of[second]
 
     # --- classification ---
 
@@ -351,11 +360,6 @@ def _symbols(node: Node) -> set[Symbol]:
         for n in block.nodes:
             found |= _symbols(n)
     return found
-
-
-def _reason(producer: Node, consumer: Node, why: str) -> str:
-    place = f" ({consumer.span})" if consumer.span is not None else ""
-    return f"{producer.op} and {consumer.op}{place} are not one kernel: {why}"
 
 
 def rules() -> dict[str, Any]:

@@ -298,7 +298,8 @@ class Program:
         outputs: one `Output` per graph output.
         buffers: every buffer that is not an input's or an output's.
         sites: places that may raise, print or call the library.
-        reasons: why two nodes are not in one kernel.
+        reasons: (producer, consumer, why the two are not in one kernel).
+        origins: step -> the nodes that it computes.
         commits: inputs whose memory or slot the program writes.
     """
 
@@ -310,5 +311,6 @@ class Program:
     steps: list[Any]
     outputs: list[Any]
     sites: list[CallSite]
-    reasons: list[str]
+    reasons: list[tuple[Node, Node, str]]
     commits: tuple[int, ...]
+    origins: dict[Any, tuple[Node, ...]]

@@ -7,6 +7,7 @@ the arena's newest chunk is kept for the next call and the rest is freed.
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from typing import Any
 
@@ -57,6 +58,11 @@ class SeqHandle:
     def __len__(self) -> int:
         return int(ctypes.c_int64.from_address(self.address).value)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements, what is absent included where room for it was made."""
+        return _nbytes(self.address, self.kind)
+
     def to_list(self) -> list[Any]:
         """Its elements: copies of the tensors, numbers, None for what is absent, lists of these."""
         return to_list(self.address, self.kind)
@@ -74,6 +80,25 @@ def columns(kind: Any) -> list[tuple[Any, int]]:
         result.append((k, at))
         at += 3 + tensor_kind(k)[1] if is_tensor(k) else 1
     return result
+
+
+def _nbytes(address: int, kind: Any) -> int:
+    while kind[0] == "optional":
+        kind = kind[1]
+    places = columns(kind[1])
+    last, at = places[-1]
+    header = (ctypes.c_int64 * (at + (3 + tensor_kind(last)[1] if is_tensor(last) else 1))).from_address(address)
+    length = int(header[0])
+    if isinstance(last, tuple):
+        words = (ctypes.c_int64 * length).from_address(header[at])
+        return sum(_nbytes(word, last) for word in words if word)
+    if not is_tensor(last):
+        return length * (16 if last == "number" else 8)
+    d, rank = tensor_kind(last)
+    if not header[at + 2]:
+        return length * d.itemsize * math.prod(header[at + 3:at + 3 + rank])
+    records = ((ctypes.c_int64 * (1 + rank)).from_address(header[at] + header[at + 1] * k) for k in range(length))
+    return sum(d.itemsize * math.prod(record[1:]) for record in records if record[0])
 
 
 def to_list(address: int, kind: Any) -> list[Any]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitgrad.script.executor import BoundScript, CacheInfo, ScriptFunction
 from jitgrad.script.ir import Graph
+
+if TYPE_CHECKING:
+    from jitgrad.script.explain import Explanation
 
 
 def script(obj: Any = None) -> Any:
@@ -86,6 +89,10 @@ class ScriptModule:
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph, after passes, that a call with these arguments runs."""
         return self._script().graph_for(self._unscripted, *args, **kwargs)
+
+    def explain(self, *args: Any, backward: bool = True, **kwargs: Any) -> Explanation:
+        """What a call costs per source line, and why; see `ScriptFunction.explain`."""
+        return self._script().explain(self._unscripted, *args, backward=backward, **kwargs)
 
     def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
         """The generated kernels; see `ScriptFunction.kernels`."""

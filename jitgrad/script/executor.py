@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
 from jitgrad.dims import evaluate
@@ -39,6 +39,11 @@ from jitgrad.script.sources import (
     type_of_tensor,
 )
 
+if TYPE_CHECKING:
+    from jitgrad.script.explain import Explanation
+
+#: told of each call that was compiled for, before it runs: the function, the values of its parameters
+observers: list[Callable[[ScriptFunction, tuple[Any, ...]], None]] = []
 #: how many specialisations a function keeps; beyond that the one unused for longest goes
 ENTRIES = 64
 
@@ -354,6 +359,8 @@ class ScriptFunction:
         if entered is None:
             raise AssertionError(f"{self.__qualname__}: a fresh specialisation refuses its own call: "
                                  + specialisation.mismatch(dict(zip(self._params, params, strict=True))))
+        for observe in observers:
+            observe(self, params)
         return specialisation.run(params, entered)
 
     def _specialise(self, params: tuple[Any, ...]) -> Specialisation:
@@ -378,7 +385,7 @@ class ScriptFunction:
         if specialisation is None:
             from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
-            args, kwargs = self._call_arguments(values)
+            args, kwargs = self.call_arguments(values)
             try:
                 script = build(self.eager, args, kwargs, optimistic=optimistic)
             except ScriptError as error:
@@ -413,7 +420,7 @@ class ScriptFunction:
             return None
         return specialisation if specialisation.enter(params) is not None else None
 
-    def _call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Bound parameters as positional and keyword arguments again."""
         bound = inspect.BoundArguments(self._signature, OrderedDict(values))
         return bound.args, bound.kwargs
@@ -434,6 +441,67 @@ class ScriptFunction:
         params = self._bind(*args, **kwargs)
         with self._lock:
             return self._specialise(params)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the function's parameters."""
+        return self._params
+
+    @property
+    def specialisations(self) -> tuple[Specialisation, ...]:
+        """What is compiled, most recently used first."""
+        return tuple(self._specialisations)
+
+    def specialisation_of(self, params: tuple[Any, ...]) -> Specialisation:
+        """As `specialise`, for the values of the parameters."""
+        with self._lock:
+            return self._specialise(params)
+
+    def explain(self, *args: Any, backward: bool = True, **kwargs: Any) -> Explanation:
+        """What a call with these arguments costs, per line of the source, and why it was compiled as it is.
+
+        The call is compiled once more with a timer around every kernel, matrix product and library call, and run a
+        few times; so the figures are measured on these very arguments. Nothing that it does is kept: memory that the
+        program writes is copied, assignments to attributes and `.grad` are dropped, what it prints is lost. Expect to
+        wait for a compilation and some tenths of a second.
+
+        Args:
+            *args: as for a call; their sizes and values are those that are measured.
+            backward: also run the gradient of every differentiable result, for a cotangent of ones. Where nothing
+                requires a gradient there is none to run.
+            **kwargs: as for a call.
+
+        Returns:
+            An `Explanation`. `print` it for
+
+            - totals: time of a call, kernels, bytes, FLOP of products, workspace, bytes saved for the backward;
+            - a table for each function of yours that takes part: per line time and bytes moved (forward, backward),
+              FLOP, bytes that the line saves for the backward, and the steps that run for it;
+            - the steps: kernel, product or library call with its share of the time and its rate;
+            - why neighbouring ops are not one kernel;
+            - decisions while compiling (unrolled loops, guarded sizes) and guards: what must stay for this program to
+              be used again, and what is read at every entry and may change freely;
+            - for each other specialisation, the first guard or part of the key in which this call differs.
+
+            In notebooks it is shown as a table with bars.
+
+        Raises:
+            ScriptError: the function cannot be compiled for these arguments.
+
+        >>> import jitgrad
+        >>> @jitgrad.script
+        ... def loss(x, w):
+        ...     h = jitgrad.tanh(x @ w)
+        ...     return (h * h).sum()
+        >>> report = loss.explain(jitgrad.ones(4, 8), jitgrad.ones(8, 2, requires_grad=True))
+        >>> [step.label for step in report.steps]
+        ['product 1', 'kernel 1', 'kernel 2', 'product 2']
+        >>> report.saved_bytes
+        32
+        """
+        from jitgrad.script.explain import explain
+
+        return explain(self, self._bind(*args, **kwargs), backward)
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph, after passes, that a call with these arguments runs."""
@@ -493,7 +561,7 @@ class BoundScript:
         if name.startswith("__") and name not in ("__name__", "__qualname__", "__wrapped__"):
             raise AttributeError(name)  # protocols, such as copying, are the bound method's own
         attribute = getattr(self._script, name)
-        if name in ("eager", "graph_for", "specialise"):
+        if name in ("eager", "explain", "graph_for", "specialise"):
             return functools.partial(attribute, self.__self__)
         if name in ("kernels", "asm"):
             return lambda *args, **kwargs: (attribute(self.__self__, *args, **kwargs) if args or kwargs

@@ -123,6 +123,16 @@ class GraphFunction:
             self._graph = parse(self._graph)
         return self._graph
 
+    @property
+    def is_native(self) -> bool:
+        """Whether native code runs, not the interpreter."""
+        return bool(self._compiled)
+
+    @property
+    def residuals(self) -> tuple[int, ...]:
+        """Where each saved value is: the number of a forward output, or ~number of an input that is kept."""
+        return self._residuals
+
     @functools.cached_property
     def reads(self) -> set[int]:
         """The inputs whose elements the graph reads."""
