@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jitgrad._namespace import *
     from jitgrad.eager.format import set_printoptions
     from jitgrad.script.executor import eager_mode
+    from jitgrad.script.marks import ignore
     from jitgrad.serialization import load, save
 
 __version__ = "0.1.0"
@@ -27,7 +28,7 @@ __version__ = "0.1.0"
 _PUBLIC = ("accelerator", "autograd", "cuda", "jit", "linalg", "nn", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "set_printoptions": "eager.format"}
+         "ignore": "script.marks", "set_printoptions": "eager.format"}
 
 
 def __getattr__(name: str) -> _Any:

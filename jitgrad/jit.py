@@ -6,8 +6,10 @@ from typing import Any
 
 from jitgrad.script.api import script
 from jitgrad.script.executor import CacheInfo, ScriptFunction, eager_mode
+from jitgrad.script.marks import export, ignore, unused
 
-__all__ = ["CacheInfo", "ScriptFunction", "annotate", "eager_mode", "is_scripting", "script"]
+__all__ = ["CacheInfo", "ScriptFunction", "annotate", "eager_mode", "export", "ignore", "is_scripting", "script",
+           "unused"]
 
 
 def is_scripting() -> bool:

@@ -21,7 +21,7 @@ from jitgrad.dims import evaluate
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
-from jitgrad.script import diskcache, persist
+from jitgrad.script import callback, diskcache, persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Graph
@@ -139,6 +139,14 @@ class Specialisation:
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         """Execute with what `enter` returned."""
+        if self.script.calls_back:
+            snapshot = functools.partial(self._snapshot, params)
+            with callback.running(callback.Run(entered[0], functools.partial(self._store, params), snapshot,
+                                               self._changed)):
+                return self._run(params, entered)
+        return self._run(params, entered)
+
+    def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         objects, arrays = entered
         script = self.script
         on_commit = functools.partial(self._commit, params) if script.commits else None
@@ -168,6 +176,23 @@ class Specialisation:
             if index not in written or not self.function.rebase(objects[index], outputs, written[index]):
                 objects[index]._bump()
         return outputs
+
+    def _snapshot(self, params: Sequence[Any]) -> Any:
+        """What the script reads, now: the inputs, and the versions of tensors; None where an assumption fails."""
+        entered = self.enter(params)
+        if entered is None:
+            return None
+        return entered[0], [getattr(o, "_version", None) for o in entered[0]]
+
+    def _changed(self, before: Any, after: Any) -> str:
+        """The first input in which two snapshots differ, in words; "" where they agree."""
+        if before is None or after is None:
+            return "" if before is after else "an object"
+        for source, a, b, m, n in zip(self.script.inputs, before[0], after[0], before[1], after[1], strict=True):
+            same = a is b or (type(a) is type(b) and not isinstance(a, type_of_tensor()) and (a == b or a != a))
+            if (not same or m != n) and not isinstance(source, sig.RngState):
+                return f"`{describe(source)}`"
+        return ""
 
     def _commit(self, params: Sequence[Any], target: int, value: Any) -> None:
         """Store a number that the program assigned to an attribute, an item or the random offset."""

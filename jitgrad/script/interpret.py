@@ -258,6 +258,19 @@ class _Run:
         sys.stdout.write(render(node.attrs["template"], inputs))
         return ()
 
+    def callback(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        given = [_unwrap(x, v.type) for x, v in zip(inputs, node.inputs, strict=True)]
+        results: Sequence[Any] = node.attrs["call"].run(given)
+        return results
+
+    def callback_vjp(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        attrs, n = node.attrs, len(node.outputs) // 2
+        found = attrs["call"].backward(inputs[0], attrs["wanted"], attrs["present"], inputs[1:])
+        zeros = [np.zeros([self.size(s) for s in v.type.dims], v.type.dtype.np)  # type: ignore[union-attr]
+                 for v in node.outputs[:n]]
+        return [*[z if g is None else np.asarray(g) for z, g in zip(zeros, found, strict=True)],
+                *[g is not None for g in found]]
+
     def commit(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         target = node.attrs["target"]
         memory = self.memory[target]
@@ -377,6 +390,7 @@ _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
     "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
+    "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }
 
 

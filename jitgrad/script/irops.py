@@ -33,6 +33,8 @@ MATH_TO_INT = ("floor", "ceil", "trunc", "round")
 MATH_TO_BOOL = ("isnan", "isinf", "isfinite")
 
 STRUCTURAL = frozenset({"if", "while", "scan"})
+#: ops whose results have the types that whoever made the node gave them
+TYPED = frozenset({"callback", "callback.vjp"})
 
 EFFECTS: Mapping[str, Effect] = {
     "check": Effect.RAISES,
@@ -133,6 +135,7 @@ __all__ = [
     "MATH_TO_BOOL",
     "MATH_TO_INT",
     "STRUCTURAL",
+    "TYPED",
     "UNARY",
     "Effect",
     "effect",

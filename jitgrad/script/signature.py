@@ -180,6 +180,7 @@ class ScriptGraph:
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).
+        calls_back: whether it calls ignored functions.
         log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
     """
 
@@ -197,4 +198,5 @@ class ScriptGraph:
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
     stores: list[tuple[Source, Result]] = field(default_factory=list)
+    calls_back: bool = False
     log: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.ir import Block, Graph, Node, Value
 
 #: ops outside the table through which a gradient flows from the first operand
-_PASSING = frozenset({"opt.some", "opt.get", "seq.get", "callback"})
+_PASSING = frozenset({"opt.some", "opt.get", "seq.get"})
 
 
 def is_differentiable(type_: Type) -> bool:
@@ -145,6 +145,11 @@ class Flow:
     def _edges(self, node: Node) -> None:
         """A plain node: from each differentiable operand to each differentiable result."""
         row = OPS.get(node.op)
+        if node.op == "callback":
+            for i in node.attrs["call"].recorded:
+                for v in node.outputs:
+                    self._edge(node.inputs[i], v)
+            return
         if row is None:
             if node.op in _PASSING:
                 for v in node.outputs:

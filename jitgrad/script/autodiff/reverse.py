@@ -12,10 +12,11 @@ from typing import Any
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.rules import partial_vjp
-from jitgrad.ops.types import OptionalType, SeqType, TensorType
+from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff import control
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
+    Reached,
     add,
     as_reached,
     conform,
@@ -81,6 +82,8 @@ class Reverse:
             control.loop(self, frame, node, cotangents)
         elif node.op in OPS:
             self.row(frame, node, cotangents)
+        elif node.op == "callback":
+            self.callback(frame, node, cotangents)
         elif node.op in _SPECIAL:
             _SPECIAL[node.op](self, frame, node, cotangents.pop(node.output), cotangents)
         else:
@@ -119,6 +122,29 @@ class Reverse:
         for x, result in zip(node.inputs, results, strict=True):
             if result is not None and x in wanted:
                 self.accumulate(frame, cotangents, x, Cotangent(result.value, reached, reached is True))
+
+    def callback(self, frame: Frame, node: Node, cotangents: Cotangents) -> None:
+        """A Python function: its own tape, found by the handle that is the last output."""
+        context, call = self.context, node.attrs["call"]
+        given = [cotangents.pop(v, None) for v in node.outputs]
+        wanted = tuple(i for i in call.recorded if node.inputs[i] in self.flow.wanted)
+        present = tuple(k for k, c in enumerate(given) if c is not None)
+        if not wanted or not present:
+            return
+        reached: Reached = False
+        for c in given:
+            if c is not None:
+                reached = either(context, reached, c.reached)
+        values = [masked(context, c) for c in given if c is not None]
+        types = [frame.type(node.inputs[i].type) for i in wanted] + [BOOL] * len(wanted)
+        found = self.builder.emit("callback.vjp", [frame.fetch(node.outputs[-1]), *values], types=types, call=call,
+                                  wanted=wanted, present=present)
+        for k, i in enumerate(wanted):
+            flag = found[len(wanted) + k]
+            if isinstance(reached, Value):
+                flag = self.builder.one("num.and", flag, reached)
+            value = Cotangent(found[k], flag, not isinstance(reached, Value))
+            self.accumulate(frame, cotangents, node.inputs[i], value)
 
     def add_to_part(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
         """The cotangent of a part, added to what is known of the whole."""

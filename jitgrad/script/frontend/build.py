@@ -93,7 +93,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             trip_guards=context.sizes.trips, int_symbols=context.inputs.int_symbols,
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if v.id in context.builder.history),
-            stores=stores, functions=[function, *context.functions], log=[*log, *context.log])
+            stores=stores, functions=[function, *context.functions], calls_back=context.called_back,
+            log=[*log, *context.log])
 
 
 def _written(context: Context, results: Results) -> dict[int, int]:

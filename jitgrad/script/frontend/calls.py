@@ -29,6 +29,7 @@ from jitgrad.script.frontend.values import (
     is_dynamic,
     type_word,
 )
+from jitgrad.script.marks import mark_of
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis))
 DUNDER: dict[str, Callable[..., Any]] = {
@@ -237,7 +238,12 @@ class ExceptionValue:
 
 
 def python(context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Inline a Python function."""
+    """Inline a Python function; one with a mark is treated as that says."""
+    mark = mark_of(fn)
+    if mark is not None and mark.kind != "export":
+        from jitgrad.script.frontend.callbacks import marked
+
+        return marked(context, fn, mark, args, kwargs)
     source = source_of(fn)
     context.functions[fn] = None
     defaults = tuple(context.inputs.constant(d) for d in fn.__defaults__ or ())

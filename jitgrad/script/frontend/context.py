@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _NUMBERS = (IntType, FloatType, BoolType, NumberType)
 
 
+#: the decision that call-backs and draws of random numbers alternate
+RANDOM = ("random numbers and call-backs",)
+
+
 class Restart(Exception):
     """Evaluation must start over with one more decision (a loop to unroll, an attribute that is written)."""
 
@@ -135,6 +139,7 @@ class Context:
         self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
         self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
+        self.called_back = False  # an ignored function was called
 
     # --- places ----------------------------------------------------------------------------------------------------
 
