@@ -26,7 +26,8 @@ ALLOWED = {
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache", "explain")
+TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache", "explain",
+       "pushforward")
 
 
 def storey(module: str) -> str:

@@ -78,6 +78,11 @@ def eager_mode() -> Any:
         _mode.eager = before
 
 
+def is_eager() -> bool:
+    """Whether scripted functions run as plain Python here and now."""
+    return _mode.eager or not config.current().jit
+
+
 class Specialisation:
     """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
@@ -91,6 +96,7 @@ class Specialisation:
         "may_share",
         "script",
         "stores",
+        "tangents",
         "timing",
     )
 
@@ -109,6 +115,8 @@ class Specialisation:
         self.leave = result_writer(script.result)
         self.stores = [(source, result_writer(result)) for source, result in script.stores]
         self.timing = 0.0
+        #: tangent programs, by the inputs that have directions (see `pushforward`)
+        self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
 
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
         """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
@@ -361,7 +369,7 @@ class ScriptFunction:
         return self if instance is None else BoundScript(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _mode.eager or not config.current().jit:
+        if is_eager():
             return self.eager(*args, **kwargs)
         params = args if not kwargs and len(args) == self._positional else self._bind(*args, **kwargs)
         specialisations = self._specialisations
