@@ -16,6 +16,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import _attention
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
+from jitgrad.ops.library import convolution as _convolution
 from jitgrad.ops.library import pointwise as _pointwise
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import library
@@ -129,6 +130,12 @@ def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: N
     one = jitgrad.zeros_like(logits).scatter(dim, index, 1.0)
     return one - soft.detach() + soft
 
+
+# --- convolutions --------------------------------------------------------------------------------------------------
+
+conv1d, conv2d, conv3d = _convolution.conv1d, _convolution.conv2d, _convolution.conv3d
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (
+    _convolution.conv_transpose1d, _convolution.conv_transpose2d, _convolution.conv_transpose3d)
 
 # --- dropout -------------------------------------------------------------------------------------------------------
 
