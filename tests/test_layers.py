@@ -27,7 +27,7 @@ ALLOWED = {
 }
 
 TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache", "explain",
-       "pushforward")
+       "pushforward", "saved")
 
 
 def storey(module: str) -> str:

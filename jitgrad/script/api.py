@@ -104,6 +104,12 @@ class ScriptModule:
         given = (self._unscripted, *args) if args or kwargs else ()
         return self._script().asm(*given, **kwargs)
 
+    def save(self, f: Any, example_inputs: Any = None) -> None:
+        """Write all that was compiled, and the module's state, to a file; see `jitgrad.jit.save`."""
+        from jitgrad.script.saved.api import save
+
+        save(self, f, example_inputs)
+
     def cache_info(self) -> CacheInfo:
         """Counters since the module was scripted."""
         return self._script().cache_info()
@@ -129,6 +135,10 @@ class ScriptModule:
         return script_module, (self._unscripted,)
 
 
+#: methods of ScriptModule that give way to a method of the same name of the scripted class
+_OWN = ("save",)
+
+
 def script_module(module: Any) -> Any:
     """`module` with a scripted call: an instance of a subclass of its class, sharing its `__dict__`."""
     original = type(module)
@@ -136,6 +146,7 @@ def script_module(module: Any) -> Any:
     function.__name__, function.__qualname__ = original.__name__, original.__qualname__
     names = {"_script_call": function, "_unscripted": module, "__doc__": original.__doc__,
              "__module__": original.__module__}
+    names |= {name: getattr(original, name) for name in _OWN if hasattr(original, name)}
     scripted: Any = object.__new__(type("Script" + original.__name__, (ScriptModule, original), names))
     object.__setattr__(scripted, "__dict__", module.__dict__)
     return scripted

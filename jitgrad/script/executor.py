@@ -242,7 +242,7 @@ class Specialisation:
             if guard.kind == "same":
                 problem = "" if found is other else f"is another tensor than `{describe(guard.value)}`"
             else:
-                problem = _broken(guard, found)
+                problem = broken(guard, found)
             if problem:
                 return f"`{describe(guard.source)}` {problem}"
         if self.may_share and not self._separate(values):
@@ -279,7 +279,7 @@ SIZES = "sizes that were equal at the first call differ"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 
 
-def _broken(guard: sig.Guard, found: Any) -> str:
+def broken(guard: sig.Guard, found: Any) -> str:
     """How `found` breaks `guard`, in words; "" where it does not."""
     value: Any = guard.value
     match guard.kind:
@@ -572,6 +572,12 @@ class ScriptFunction:
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.asm()
 
+    def save(self, f: Any, example_inputs: Any = None) -> None:
+        """Write all that was compiled, and what it reads, to a file; see `jitgrad.jit.save`."""
+        from jitgrad.script.saved.api import save
+
+        save(self, f, example_inputs)
+
     def _latest(self) -> Specialisation:
         if not self._specialisations:
             raise RuntimeError(f"`{self.__name__}` has not been called yet: call it, or use "
@@ -596,6 +602,10 @@ class BoundScript:
         attribute = getattr(self._script, name)
         if name in ("eager", "explain", "graph_for", "specialise"):
             return functools.partial(attribute, self.__self__)
+        if name == "save":
+            from jitgrad.script.saved.api import save
+
+            return functools.partial(save, self)
         if name in ("kernels", "asm"):
             return lambda *args, **kwargs: (attribute(self.__self__, *args, **kwargs) if args or kwargs
                                             else attribute())

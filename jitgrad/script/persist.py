@@ -347,6 +347,7 @@ def dump(root: Any, script: sig.ScriptGraph) -> bytes:
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
         "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores],
         "log": script.log,
+        "gradient_state": script.gradient_state,
     }
     data["not_one"] = [s.not_one for s in writer.symbols]
     return json.dumps(data).encode()
@@ -380,6 +381,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             result=reader.result(stored["result"]),
             commits={i: reader.source(s) for i, s in stored["commits"]},
             written=dict(stored["written"]),
-            stores=[(reader.source(s), reader.result(r)) for s, r in stored["stores"]], log=stored["log"])
+            stores=[(reader.source(s), reader.result(r)) for s, r in stored["stores"]], log=stored["log"],
+            gradient_state=stored["gradient_state"])
     except NotStorable:
         return None

@@ -384,4 +384,4 @@ def _place(span: Span | None) -> str:
     """The user's line: the innermost one outside this package."""
     while span is not None and span.file.startswith(_PACKAGE + os.sep):
         span = span.caller
-    return f"{os.path.basename(span.file)}:{span.line}" if span is not None else ""
+    return f"{os.path.basename(span.file.strip('<>'))}:{span.line}" if span is not None else ""

@@ -181,6 +181,7 @@ class ScriptGraph:
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).
         calls_back: whether it calls ignored functions.
+        gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
     """
 
@@ -200,3 +201,4 @@ class ScriptGraph:
     stores: list[tuple[Source, Result]] = field(default_factory=list)
     calls_back: bool = False
     log: list[str] = field(default_factory=list)
+    gradient_state: bool = False

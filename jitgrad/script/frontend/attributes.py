@@ -60,6 +60,8 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
                                 hint="return the loss and differentiate outside the script")
     if name == "data":
         return obj.detach()
+    if name in ("requires_grad", "is_leaf"):
+        context.gradient_state = True
     if name == "is_cuda":
         return False
     if not hasattr(type(obj), name):

@@ -94,7 +94,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if v.id in context.builder.history),
             stores=stores, functions=[function, *context.functions], calls_back=context.called_back,
-            log=[*log, *context.log])
+            gradient_state=context.gradient_state, log=[*log, *context.log])
 
 
 def _written(context: Context, results: Results) -> dict[int, int]:

@@ -442,11 +442,16 @@ def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 # --- this library --------------------------------------------------------------------------------------------------
 
 
+def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
+    context.gradient_state = True
+    return context.grad
+
+
 def _register_library() -> None:
     from jitgrad.eager import grad_mode
     from jitgrad.jit import is_scripting
 
-    HANDLERS[grad_mode.is_grad_enabled] = lambda context, args, kwargs: context.grad
+    HANDLERS[grad_mode.is_grad_enabled] = _is_grad_enabled
     HANDLERS[is_scripting] = lambda context, args, kwargs: True
 
 

@@ -113,6 +113,7 @@ class Context:
         decisions: what earlier, abandoned evaluations found out (see `Restart`).
         grad: whether operations are recorded here (`no_grad` regions).
         depth: how many run-time branches and loops enclose this point.
+        gradient_state: whether the script has looked at the grad mode or at what needs a gradient.
         log: decisions in words, for `explain`.
         bodies: how many loop bodies were evaluated.
     """
@@ -125,6 +126,7 @@ class Context:
         self.grad = grad
         self.depth = 0
         self.bodies = 0
+        self.gradient_state = False
         self.log: list[str] = []
         self.frame: Frame = None  # type: ignore[assignment]
         self.node: ast.AST | None = None
