@@ -83,7 +83,7 @@ class ProgramWriter:
     def _graph(self, graph: Graph) -> Json:
         """Append the text of a graph; the names of the exceptions in it that are not Python's."""
         for node in walk(graph.block):
-            if node.op == "callback":
+            if node.op.startswith("callback"):
                 raise NotSavable(f"a call of a Python function ({node.span}): a saved program runs without Python "
                                  "source")
         objects: dict[str, Any] = {}

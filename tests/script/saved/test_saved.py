@@ -472,3 +472,18 @@ def test_exceptions_of_users_become_their_built_in_base():
     f(jitgrad.ones(2))
     with pytest.raises(ArithmeticError, match="too much"):
         round_trip(f)(jitgrad.ones(4))
+
+
+@jitgrad.jit.ignore
+def outside(x: jitgrad.Tensor) -> jitgrad.Tensor:
+    return x * 2
+
+
+def test_calls_of_python_functions_are_refused():
+    @jitgrad.script
+    def f(x):
+        return outside(x) + 1
+
+    f(jitgrad.ones(2))
+    with pytest.raises(NotSavable, match="a call of a Python function"):
+        save(f, io.BytesIO())
