@@ -124,6 +124,15 @@ class NonDifferentiable(ScriptError, RuntimeError):
     kind = "no gradient"
 
 
+class CheckFailed(ScriptError, AssertionError):
+    """A compiled function and the same function as plain Python gave different results: a bug of jitgrad's.
+
+    `span` is the first source line that differs, where one was found.
+    """
+
+    kind = "check failed"
+
+
 class SourceUnavailable(ScriptError, OSError):
     """The function's source cannot be read (typed into a bare REPL, built by exec, frozen)."""
 

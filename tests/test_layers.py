@@ -27,7 +27,7 @@ ALLOWED = {
 }
 
 TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache", "explain",
-       "pushforward", "saved")
+       "pushforward", "saved", "check", "locate", "state")
 
 
 def storey(module: str) -> str:

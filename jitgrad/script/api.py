@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
 
 
-def script(obj: Any = None) -> Any:
+def script(obj: Any = None, *, check: bool = False) -> Any:
     """Compile a function or a module: same code, same results, one native program per signature.
 
     Args:
         obj: a Python function, a method, a `Module` instance, or nothing (then a decorator is returned). Of a
             staticmethod, classmethod or property the function in it is scripted.
+        check: run the first call of each signature as plain Python too, and compare results, gradients, prints,
+            exceptions and state. A difference raises `errors.CheckFailed`, which names the first line that differs.
 
     Returns:
         For a function a `ScriptFunction`; for a module an object of a subclass of its class that shares every
@@ -42,31 +45,31 @@ def script(obj: Any = None) -> Any:
     from jitgrad.nn import Module
 
     if obj is None:
-        return script
+        return functools.partial(script, check=check)
     if isinstance(obj, (staticmethod, classmethod)):
-        return type(obj)(script(obj.__func__))
+        return type(obj)(script(obj.__func__, check=check))
     if isinstance(obj, property):
-        getter, setter, deleter = (f and script(f) for f in (obj.fget, obj.fset, obj.fdel))
+        getter, setter, deleter = (f and script(f, check=check) for f in (obj.fget, obj.fset, obj.fdel))
         return property(getter, setter, deleter, obj.__doc__)
     if isinstance(obj, (ScriptFunction, BoundScript)) or getattr(type(obj), "_script_call", None) is not None:
         return obj
     if isinstance(obj, Module):
-        return script_module(obj)
+        return script_module(obj, check)
     if inspect.ismethod(obj):
-        return BoundScript(_checked(obj.__func__), obj.__self__)
+        return BoundScript(_checked(obj.__func__, check), obj.__self__)
     if inspect.isfunction(obj):
-        return _checked(obj)
+        return _checked(obj, check)
     if inspect.isclass(obj):
         raise TypeError(f"cannot script the class `{obj.__name__}`: script an instance of it, or decorate its methods")
     raise TypeError(f"cannot script an object of type `{type(obj).__name__}`: expected a Python function, a method or "
                     "a Module")
 
 
-def _checked(function: Callable[..., Any]) -> ScriptFunction:
+def _checked(function: Callable[..., Any], check: bool = False) -> ScriptFunction:
     from jitgrad.script.frontend.syntax import check_syntax
 
     check_syntax(function)
-    return ScriptFunction(function)
+    return ScriptFunction(function, check)
 
 
 class ScriptModule:
@@ -132,17 +135,17 @@ class ScriptModule:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """A copy, by pickle or by `deepcopy`, is the copied module, scripted."""
-        return script_module, (self._unscripted,)
+        return script_module, (self._unscripted, self._script().check)
 
 
 #: methods of ScriptModule that give way to a method of the same name of the scripted class
 _OWN = ("save",)
 
 
-def script_module(module: Any) -> Any:
+def script_module(module: Any, check: bool = False) -> Any:
     """`module` with a scripted call: an instance of a subclass of its class, sharing its `__dict__`."""
     original = type(module)
-    function = _checked(original.__call__)
+    function = _checked(original.__call__, check)
     function.__name__, function.__qualname__ = original.__name__, original.__qualname__
     names = {"_script_call": function, "_unscripted": module, "__doc__": original.__doc__,
              "__module__": original.__module__}

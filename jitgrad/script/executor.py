@@ -323,6 +323,7 @@ class ScriptFunction:
 
     Attributes:
         eager: the undecorated function.
+        check: whether the first call of each signature also runs eager and is compared (see `script/check.py`).
         graph: the graph of the last specialisation that ran.
         code: that graph as Python.
     """
@@ -330,9 +331,10 @@ class ScriptFunction:
     __name__: str
     __qualname__: str
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], check: bool = False):
         functools.update_wrapper(self, function)
         self.eager = function
+        self.check = check
         self.recompilations: list[str] = []
         self._signature = inspect.signature(function)
         self._params = tuple(self._signature.parameters)
@@ -394,6 +396,12 @@ class ScriptFunction:
                                  + specialisation.mismatch(dict(zip(self._params, params, strict=True))))
         for observe in observers:
             observe(self, params)
+        if self.check or config.current().check:
+            from jitgrad.script.check import checked
+
+            again = entered
+            return checked(self, specialisation, params, lambda: specialisation.run(
+                params, specialisation.enter(params) or again))
         return specialisation.run(params, entered)
 
     def _specialise(self, params: tuple[Any, ...]) -> Specialisation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
@@ -94,16 +95,71 @@ def _with_mark(function: Any, mark: Mark) -> Any:
         return property(getter, setter, function.fdel, function.__doc__)
     if inspect.isclass(function) or not callable(function):
         raise TypeError(f"`{mark.kind}` is for functions and methods, not for a `{type(function).__name__}`")
-    if not inspect.isfunction(function):
-        function = _python(function)
+    if mark.kind == "ignore":
+        function = _once(function)
     setattr(function, _ATTRIBUTE, mark)
     return function
 
 
-def _python(function: Any) -> Any:
-    """A Python function that calls a built-in one, or an object."""
+class _Tape(threading.local):
+    """What ignored functions returned in this thread; None: nobody asks.
+
+    `record`: calls are made and noted. `replay`: calls that returned no tensor are not made again.
+    """
+
+    record: list[Noted] | None = None
+    replay: list[Noted] | None = None
+
+
+#: a function, what it returned, what it raised
+Noted = tuple[Any, Any, BaseException | None]
+calls = _Tape()
+
+
+def _once(function: Any) -> Any:
+    """`function` as a Python function whose effects `check` can have once."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+        if calls.record is None and calls.replay is None:
+            return function(*args, **kwargs)
+        return _noted(function, args, kwargs)
 
     return functools.update_wrapper(call, function, updated=()) if hasattr(function, "__name__") else call
+
+
+def _noted(function: Any, args: Any, kwargs: Any) -> Any:
+    """A call that is recorded or replayed; those that it makes itself belong to it."""
+    record, replay = calls.record, calls.replay
+    result: Any = None
+    error: BaseException | None = None
+    if replay is not None:
+        made: Any = None
+        if replay:
+            made, result, error = replay.pop(0)
+        if made is not function:
+            raise OtherCall(getattr(function, "__qualname__", "an ignored function"))
+        if error is not None:
+            raise error
+        if _plain(result):
+            return result
+    calls.record = calls.replay = None
+    try:
+        result = function(*args, **kwargs)
+    except Exception as raised:
+        error = raised
+        raise
+    finally:
+        calls.record, calls.replay = record, replay
+        if record is not None:
+            record.append((function, result, error))
+    return result
+
+
+class OtherCall(Exception):
+    """An ignored function is called where the recorded run called another, or none."""
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_plain(v) for v in value)
+    return isinstance(value, (type(None), bool, int, float))
