@@ -222,6 +222,9 @@ class _Run:
         assert isinstance(type_, TensorType)
         return (np.full([self.size(s) for s in type_.dims], inputs[0], type_.dtype.np),)
 
+    def leaf(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0],)
+
     def opt_some(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         return (Some(inputs[0]),)
 
@@ -386,7 +389,7 @@ class _Scan(_Loop):
 
 _CONTROL: dict[str, type[_Control]] = {"if": _If, "while": _While, "scan": _Scan}
 _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
-    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "fill": _Run.fill,
+    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
     "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
     "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,

@@ -107,6 +107,7 @@ RULES: Mapping[str, Rule] = {
     "num.cast": lambda types, attrs: _KINDS[attrs["to"]],
     "num.select": lambda types, attrs: types[1],
     "item": _item,
+    "leaf": lambda types, attrs: types[0],
     "opt.some": lambda types, attrs: OptionalType(types[0]),
     "opt.none": lambda types, attrs: OptionalType(attrs["type"]),
 }

@@ -176,6 +176,7 @@ class ScriptGraph:
         written: tensor input that the program writes in place and that may carry a gradient -> graph output with its
             final value; the executor gives the tensor that history.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
+        freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
         stores: after the program has run: (attribute or item, what it is rebound to), in order.
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
@@ -196,6 +197,7 @@ class ScriptGraph:
     int_symbols: dict[Symbol, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     differentiable: tuple[int, ...] | None = None
+    freed: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
     stores: list[tuple[Source, Result]] = field(default_factory=list)

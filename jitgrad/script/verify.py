@@ -378,6 +378,11 @@ class _Verifier:
         self.count(node, 1)
         self.operand(node, 0, *_NUMBERS)
 
+    def leaf(self, node: Node) -> None:
+        if len(node.inputs) not in (1, 2):
+            self.fail(f"`leaf` takes the content and perhaps the root, not {len(node.inputs)} operands")
+        self.operand(node, 0, TensorType)
+
     def opt_some(self, node: Node) -> None:
         self.count(node, 1)
 
@@ -481,7 +486,7 @@ class _Verifier:
 _BINARY = frozenset({*irops.ARITHMETIC, *irops.COMPARISONS, *irops.BITWISE, "num.truediv"})
 _CONVENTIONS: Mapping[str, Callable[[_Verifier, Node], None]] = {
     "if": _Verifier.if_node, "while": _Verifier.while_node, "scan": _Verifier.scan_node,
-    "dim.value": _Verifier.dim_value, "dim.bind": _Verifier.dim_bind, "item": _Verifier.item, "fill": _Verifier.fill,
+    "dim.value": _Verifier.dim_value, "dim.bind": _Verifier.dim_bind, "item": _Verifier.item, "leaf": _Verifier.leaf, "fill": _Verifier.fill,
     "opt.some": _Verifier.opt_some, "opt.none": _Verifier.opt_none, "opt.has": _Verifier.opt_has,
     "opt.get": _Verifier.opt_get, "seq.get": _Verifier.seq_get, "seq.len": _Verifier.seq_len,
     "check": _Verifier.check, "print": _Verifier.print_node, "commit": _Verifier.commit,

@@ -157,6 +157,11 @@ class Reverse:
         value = self.builder.one(op, masked(self.context, whole), *operands, **frame.attrs(node.attrs), **attrs)
         cotangents[x] = Cotangent(value, either(self.context, whole.reached, c.reached))
 
+    def leaf(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """The gradient belongs to the leaf, not to the update that gave it its new content."""
+        for root in node.inputs[1:]:
+            self.accumulate(frame, cotangents, root, c)
+
     # --- absence and sequences ---
 
     def opt_some(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
@@ -193,5 +198,5 @@ class Reverse:
 
 
 _SPECIAL: Mapping[str, Callable[[Reverse, Frame, Node, Cotangent, Cotangents], None]] = {
-    "opt.some": Reverse.opt_some, "opt.get": Reverse.opt_get, "seq.get": Reverse.seq_get,
+    "leaf": Reverse.leaf, "opt.some": Reverse.opt_some, "opt.get": Reverse.opt_get, "seq.get": Reverse.seq_get,
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, merge
+from jitgrad.script.frontend import calls, gradients, merge
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     Function,
@@ -21,8 +21,7 @@ from jitgrad.script.frontend.values import (
     type_word,
 )
 
-_GRADIENT = {"backward": "`.backward()` inside a script", "grad": "`.grad` inside a script",
-             "grad_fn": "`.grad_fn` inside a script", "register_hook": "a hook on a tensor of a script"}
+_GRADIENT = {"grad_fn": "`.grad_fn` inside a script", "register_hook": "a hook on a tensor of a script"}
 _MISSING = object()
 
 
@@ -55,9 +54,19 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
 
 
 def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
+    if name == "grad":
+        return gradients.read_grad(context, obj)
+    if name == "backward":
+        return Method(name, lambda cx, args, kwargs: gradients.backward(cx, obj, *args, **kwargs))
+    if name == "retain_grad":
+        return Method(name, lambda cx, args, kwargs: gradients.retain(cx, obj))
+    if name == "retains_grad":
+        return obj.storage.retains_grad
+    if name == "grad_fn" and (obj.is_leaf or not obj.requires_grad):
+        return None
     if name in _GRADIENT:
         raise NonDifferentiable(_GRADIENT[name] + " is not supported yet", context.span(),
-                                hint="return the loss and differentiate outside the script")
+                                hint="call it outside the script")
     if name == "data":
         return obj.detach()
     if name in ("requires_grad", "is_leaf"):
@@ -162,7 +171,7 @@ def class_attribute(cls: type, name: str) -> Any:
 def has_attribute(context: Context, obj: Any, name: str) -> bool:
     """`hasattr(obj, name)`."""
     if isinstance(obj, SymTensor):
-        return hasattr(type(obj), name) or name in _GRADIENT
+        return hasattr(type(obj), name) or name in _GRADIENT or name in ("grad", "backward", "retain_grad")
     if ("attr", id(obj), name) in context.state.values:
         return True
     found = hasattr(obj, name)
@@ -178,6 +187,15 @@ def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
         merge.switch(context, obj, lambda v: setattribute(context, v, name, value))
         return
     if isinstance(obj, SymTensor):
+        if name == "grad":
+            gradients.write_grad(context, obj, value)
+            return
+        if name == "requires_grad":
+            calls.guarded(context, lambda: obj.requires_grad_(bool(calls.static(context, value, "`requires_grad`"))))
+            return
+        if name == "data":
+            gradients.set_data(context, obj, value)
+            return
         raise UnsupportedCall(f"assignment to `{name}` of a tensor", context.span(),
                               hint="do it outside the script, or write in place with `copy_`")
     attribute = class_attribute(type(obj), name)

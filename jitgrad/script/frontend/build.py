@@ -9,9 +9,9 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, SourceUnavailable
 from jitgrad.ops.backend import backend, using
-from jitgrad.ops.types import TensorType, map_dims
+from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import heap, merge
+from jitgrad.script.frontend import gradients, heap, merge
 from jitgrad.script.frontend.backend import SymbolicBackend
 from jitgrad.script.frontend.context import Context, Restart, activated
 from jitgrad.script.frontend.frames import Frame
@@ -21,7 +21,7 @@ from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.statements import run_function
 from jitgrad.script.frontend.values import Storage
-from jitgrad.script.ir import Block, Graph, Node, Value, map_attr
+from jitgrad.script.ir import Block, Graph, Value
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
@@ -86,13 +86,16 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         input_types = [v.type for v in graph.inputs]
         _bind_inputs(context, graph)
         if context.sizes.changed:
-            _canonicalise(context, graph)
+            context.sizes.rewrite(graph.block)
+        freed = gradients.freed_outputs(context, graph.outputs) if context.freed else set()
+        carried = [v.id in context.builder.history for v in graph.outputs]
         return sig.ScriptGraph(
             graph, context.inputs.sources, input_types, list(context.inputs.guards.values()), context.sizes.guards,
             tree,
             trip_guards=context.sizes.trips, int_symbols=context.inputs.int_symbols,
             commits=context.inputs.commits(), written=written,
-            differentiable=tuple(i for i, v in enumerate(graph.outputs) if v.id in context.builder.history),
+            differentiable=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v not in freed),
+            freed=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v in freed),
             stores=stores, functions=[function, *context.functions], calls_back=context.called_back,
             gradient_state=context.gradient_state, log=[*log, *context.log])
 
@@ -101,7 +104,7 @@ def _written(context: Context, results: Results) -> dict[int, int]:
     """Tensor inputs written in place whose new content may carry a gradient: their final values as outputs."""
     found = {}
     for key in context.inputs.written:
-        if isinstance(key, Storage):
+        if isinstance(key, Storage) and not key.requires_grad:
             value = heap.current_value(context, key)
             if context.has_history(value) and context.grad:
                 found[key.input] = results.output(value)
@@ -118,47 +121,6 @@ def _bind_inputs(context: Context, graph: Graph) -> None:
                 if not isinstance(d, int) and d.symbol is not None:
                     seen[d.symbol] = None
     graph.block.binds = tuple(seen)
-
-
-def _canonicalise(context: Context, graph: Graph) -> None:
-    """Write every size in terms of the symbols that remain after unification.
-
-    The graph is still ours alone, so values and attributes are changed in place: a copy would cost more than the
-    evaluation.
-    """
-    canonical = context.sizes.canonical
-    seen: set[int] = set()
-
-    def value(v: Value) -> None:
-        if v.id in seen:
-            return
-        seen.add(v.id)
-        if isinstance(v.type, TensorType):
-            object.__setattr__(v, "type", context.sizes.canonical_type(v.type))
-        else:
-            object.__setattr__(v, "type", map_dims(v.type, canonical))
-
-    def visit(block: Block) -> None:
-        for v in block.params:
-            value(v)
-        for n in block.nodes:
-            for v in n.outputs:
-                value(v)
-            if n.attrs:
-                _attrs(n)
-            for inner in n.blocks:
-                visit(inner)
-
-    def _attrs(n: Node) -> None:
-        attrs = n.attrs
-        assert isinstance(attrs, dict)
-        for key, a in attrs.items():
-            if isinstance(a, tuple) or hasattr(a, "terms"):
-                attrs[key] = map_attr(a, canonical)
-            elif key == "type":
-                attrs[key] = map_dims(a, canonical)
-
-    visit(graph.block)
 
 
 __all__ = ["build"]

@@ -24,6 +24,7 @@ from jitgrad.script.irops import infer
 if TYPE_CHECKING:
     from jitgrad.script.frontend.frames import Frame
     from jitgrad.script.frontend.inputs import Inputs
+    from jitgrad.script.frontend.values import Storage
 
 _NUMBERS = (IntType, FloatType, BoolType, NumberType)
 
@@ -44,7 +45,7 @@ class State:
     """Variables and heap: location -> value. A location is
 
     (frame, name): a variable; a `Storage`: its current graph value; ("attr", id, name): an attribute or item that the
-    script wrote; (frame or loop, "return" / "break" / "continue" / "result"): a pending exit; "rng": the offset;
+    script wrote; ("grad", storage): a leaf's `.grad`; (frame or loop, "return" / "break" / "continue" / "result"): a pending exit; "rng": the offset;
     ("clean", storage): the graph value that was last committed.
 
     `where` remembers the place of the last assignment, for messages.
@@ -91,7 +92,7 @@ class GraphBuilder(Builder):
 
 
 def _differentiable(op: str) -> bool:
-    if op.startswith("opt."):
+    if op.startswith("opt.") or op == "leaf":
         return True
     from jitgrad.ops import OPS
 
@@ -134,6 +135,10 @@ class Context:
         self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (merge.py)
         self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
         self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
+        self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
+        self.bodies_open: set[Block] = set()  # those of them that are bodies of loops
+        self.leaves: dict[Storage, None] = {}  # tensors that may get a `.grad`
+        self.freed: dict[int, Block] = {}  # values whose history a gradient freed -> the block where it was taken
         self._scopes: list[dict[Any, Any]] = [{}]
         self.calls = 0
         self._frames = itertools.count()
@@ -176,9 +181,12 @@ class Context:
         return result
 
     @contextmanager
-    def block(self, block: Block) -> Iterator[Block]:
-        """Emit into `block`; what is cached inside is forgotten afterwards."""
+    def block(self, block: Block, *, loop: bool = False) -> Iterator[Block]:
+        """Emit into `block`, with `loop` the body of one; what is cached inside is forgotten afterwards."""
         self._scopes.append({})
+        self.path.append(block)
+        if loop:
+            self.bodies_open.add(block)
         self.depth += 1
         try:
             with self.builder.into(block):
@@ -186,6 +194,7 @@ class Context:
         finally:
             self.depth -= 1
             self._scopes.pop()
+            self.bodies_open.discard(self.path.pop())
 
     def recall(self, key: Any) -> Any:
         """What was remembered under `key` in this block or one around it; None if nothing."""

@@ -171,6 +171,12 @@ class Inputs:
         assert source is not None
         return self.read(getattr(obj, key[2]), sig.Attr(source, key[2]), key)
 
+    def initial_grad(self, storage: Storage) -> Any:
+        """What a tensor's `.grad` is at entry."""
+        if storage.input < 0:
+            return None
+        return self.read(self.tensors[storage.input].grad, sig.Attr(self.sources[storage.input], "grad"))
+
     def original(self, container: Any) -> Any:
         """The real list or dict that a container stands for."""
         return next(obj for obj, _ in self.objects.values() if self._containers.get(id(obj)) is container)
@@ -210,6 +216,8 @@ class Inputs:
                 context.builder.history.add(value.id)
             storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
             found = self._found[source] = SymTensor(storage, (), type_)
+            if needs:
+                context.leaves[storage] = None
             for other in self.written:
                 if isinstance(other, Storage):
                     self._refuse_shared(other.input, index)

@@ -299,7 +299,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         for k in [k for k in state.values if isinstance(k, tuple) and k[0] == "clean"]:
             del state.values[k]
         context.state = state
-        with context.block(block):
+        with context.block(block, loop=True):
             params = head.enter(state)
             begin = State(state.values.copy())
             counter = None

@@ -106,6 +106,8 @@ def fetch(context: Context, state: State, key: Any) -> Any:
         return context.inputs.random_state("offset")
     if key[0] == "attr":
         return context.inputs.initial_attribute(key)
+    if key[0] == "grad":
+        return context.inputs.initial_grad(key[1])
     if key[1] in ("return", "break", "continue"):
         return False
     return UNBOUND
@@ -183,6 +185,8 @@ def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | Non
         return not _needed(context, key, live)
     if isinstance(key, tuple) and key[0] == "clean":
         return True
+    if isinstance(key, tuple) and key[0] == "grad":
+        key = key[1]
     return _made_inside(key) and (a is UNBOUND or b is UNBOUND)  # merged values are made anew
 
 
@@ -302,8 +306,8 @@ def template(context: Context, key: Any, value: Any, general: bool = False) -> t
     """The template of what a location holds."""
     if isinstance(value, Value):
         assert isinstance(value.type, TensorType)
-        return tp.Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims),
-                         context.has_history(value))
+        history = context.has_history(value) and not key.requires_grad  # a leaf's content has none
+        return tp.Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims), history)
     if isinstance(key, SymDict):
         return tp.Items(tuple, tuple(tp.template_of(context, v, general) for v in value.values()))
     return tp.template_of(context, value, general)
@@ -321,7 +325,7 @@ def lower_location(context: Context, key: Any, t: tp.Template, value: Any) -> li
 def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, like: Any) -> Any:
     """The content of a location from graph values; `like` is one side's content."""
     if isinstance(key, Storage):
-        return next(leaves)
+        return heap.as_leaf(context, key, next(leaves))
     value = tp.rebuild(context, t, leaves)
     if isinstance(key, SymDict):
         return dict(zip(like, value, strict=True))

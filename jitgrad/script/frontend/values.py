@@ -50,15 +50,19 @@ class Storage:
         input: the number of the graph input whose memory it is, or -1.
         alias: why it may be the same memory as another one, or "" (writing is refused then).
         requires_grad: a leaf that asks for a gradient.
+        retains_grad: no leaf, but backward fills its `.grad` all the same.
+        root: for a leaf that the script made, the value to which gradients lead.
         ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
             then a reshape of it copies.
     """
 
-    __slots__ = ("alias", "input", "ordered", "requires_grad", "type")
+    __slots__ = ("alias", "input", "ordered", "requires_grad", "retains_grad", "root", "type")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
         self.ordered = True
+        self.retains_grad = False
+        self.root: Value | None = None
 
 
 class SymTensor(TensorBase):
@@ -116,8 +120,20 @@ class SymTensor(TensorBase):
                                hint="do it outside the script")
 
     def requires_grad_(self, requires_grad: bool = True) -> SymTensor:
-        """Refused: which tensors ask for gradients is decided outside."""
-        raise self._refused("requires_grad_")
+        """Make a tensor that the script made a leaf."""
+        from jitgrad.script.frontend.heap import require_grad
+
+        if self.requires_grad and not self.is_leaf:
+            if not requires_grad:
+                raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
+                                   "computed variable in a subgraph that doesn't require differentiation use var_no_grad"
+                                   " = var.detach().")
+            return self
+        if not self.dtype.is_floating_point:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if requires_grad is not (self.requires_grad and self.is_leaf):
+            require_grad(current(), self, requires_grad)
+        return self
 
     def numpy(self, *, force: bool = False) -> Any:
         """Refused."""
