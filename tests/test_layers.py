@@ -26,8 +26,23 @@ ALLOWED = {
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache", "explain",
-       "pushforward", "saved", "check", "locate", "state")
+TOP = (
+    "api",
+    "check",
+    "diskcache",
+    "executor",
+    "explain",
+    "gradfunction",
+    "locate",
+    "persist",
+    "pushforward",
+    "pycode",
+    "results",
+    "saved",
+    "sources",
+    "state",
+    "stores",
+)
 
 
 def storey(module: str) -> str:

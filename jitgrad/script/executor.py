@@ -20,6 +20,7 @@ from jitgrad import config
 from jitgrad.dims import evaluate
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.eager.node import Node
 from jitgrad.errors import ScriptError
 from jitgrad.script import callback, diskcache, persist
 from jitgrad.script import signature as sig
@@ -38,6 +39,7 @@ from jitgrad.script.sources import (
     tensor_key,
     type_of_tensor,
 )
+from jitgrad.script.stores import commit_writer, store_writer
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
@@ -88,6 +90,7 @@ class Specialisation:
 
     __slots__ = (
         "assumptions",
+        "commit",
         "default_dtype",
         "enter",
         "function",
@@ -95,7 +98,8 @@ class Specialisation:
         "leave",
         "may_share",
         "script",
-        "stores",
+        "spent",
+        "store",
         "tangents",
         "timing",
     )
@@ -113,7 +117,11 @@ class Specialisation:
         self.function = function
         self.enter = self._write_enter(params, values)
         self.leave = result_writer(script.result)
-        self.stores = [(source, result_writer(result)) for source, result in script.stores]
+        self.store = store_writer(params, values, script.inputs, script.stores) if script.stores else None
+        self.commit = commit_writer(params, values, script.commits) if script.commits else None
+        self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
+        if self.spent is not None:
+            self.spent.release()
         self.timing = 0.0
         #: tangent programs, by the inputs that have directions (see `pushforward`)
         self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
@@ -157,14 +165,18 @@ class Specialisation:
     def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         objects, arrays = entered
         script = self.script
-        on_commit = functools.partial(self._commit, params) if script.commits else None
+        on_commit = functools.partial(self.commit, params) if self.commit is not None else None
         if self.function.writes:
             outputs = self._run_writing(objects, arrays, on_commit)
         else:
             outputs = self.function(objects, arrays, on_commit)
+        if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
+            for slot, i in enumerate(script.freed):
+                if outputs[i] is not None:
+                    self.spent.attach(outputs[i], slot)
         result = self.leave(objects, outputs)
-        for source, writer in self.stores:
-            self._store(params, source, writer(objects, outputs))
+        if self.store is not None:
+            self.store(params, objects, outputs)
         return result
 
     def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
@@ -201,10 +213,6 @@ class Specialisation:
             if (not same or m != n) and not isinstance(source, sig.RngState):
                 return f"`{describe(source)}`"
         return ""
-
-    def _commit(self, params: Sequence[Any], target: int, value: Any) -> None:
-        """Store a number that the program assigned to an attribute, an item or the random offset."""
-        self._store(params, self.script.commits[target], value)
 
     def _store(self, params: Sequence[Any], source: sig.Source, value: Any) -> None:
         """Assign to the attribute, item or variable at `source`."""
@@ -272,6 +280,11 @@ class Specialisation:
         written = self.function.writes
         others = [o._data for i, o in enumerate(objects) if i not in written and isinstance(o, type_of_tensor())]
         return separate([objects[i]._data for i in written], others)
+
+
+def _nothing(cotangents: list[Any]) -> list[Any]:
+    """The backward of a node without inputs."""
+    return []
 
 
 #: reasons to compile again that no single guard has

@@ -139,6 +139,8 @@ class Writer:
                 if type(key) not in (int, str):
                     raise NotStorable(f"a key of type `{type(key).__name__}`")
                 return ["item", self.source(base), key]
+            case sig.At(base, key):
+                return ["at", self.source(base), self.source(key)]
             case sig.RngState(part):
                 return ["rng", part]
             case sig.Constant(value, number):
@@ -264,6 +266,8 @@ class Reader:
                 return sig.Attr(self.source(base), name)
             case ["item", base, key]:
                 return sig.Item(self.source(base), key)
+            case ["at", base, key]:
+                return sig.At(self.source(base), self.source(key))
             case ["rng", part]:
                 return sig.RngState(part)
             case ["constant", value, number]:
@@ -331,8 +335,6 @@ class Reader:
 
 def dump(root: Any, script: sig.ScriptGraph) -> bytes:
     """`script` without its graph's nodes. Raises NotStorable."""
-    if script.stores:
-        raise NotStorable("an attribute that the script rebinds")
     writer = Writer(root, script.guards)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
@@ -344,6 +346,7 @@ def dump(root: Any, script: sig.ScriptGraph) -> bytes:
         "result": writer.result(script.result),
         "commits": [[i, writer.source(s)] for i, s in script.commits.items()],
         "written": list(script.written.items()),
+        "freed": list(script.freed),
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
         "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores],
         "log": script.log,
@@ -380,7 +383,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             int_symbols={reader.symbols[s]: i for s, i in stored["int_symbols"]},
             result=reader.result(stored["result"]),
             commits={i: reader.source(s) for i, s in stored["commits"]},
-            written=dict(stored["written"]),
+            written=dict(stored["written"]), freed=tuple(stored["freed"]),
             stores=[(reader.source(s), reader.result(r)) for s, r in stored["stores"]], log=stored["log"],
             gradient_state=stored["gradient_state"])
     except NotStorable:

@@ -53,6 +53,14 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class At:
+    """`base[the object at key]`, for dicts keyed by tensors."""
+
+    base: Source
+    key: Source
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """An object that the compilation created or that no path leads to: a tensor literal, a default argument."""
 
@@ -67,7 +75,7 @@ class RngState:
     part: str
 
 
-Source = Arg | Global | Cell | Attr | Item | Constant | RngState
+Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState
 
 
 # --- assumptions ---------------------------------------------------------------------------------------------------

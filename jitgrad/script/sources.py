@@ -39,6 +39,8 @@ def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
                 return getattr(resolve(base, params), name)
             case sig.Item(base, key):
                 return resolve(base, params)[key]
+            case sig.At(base, key):
+                return resolve(base, params)[resolve(key, params)]
             case sig.Constant(value, _):
                 return value
             case sig.RngState(part):
@@ -63,6 +65,8 @@ def describe(source: sig.Source) -> str:
             return f"{describe(base)}.{name}"
         case sig.Item(base, key):
             return f"{describe(base)}[{key!r}]"
+        case sig.At(base, key):
+            return f"{describe(base)}[{describe(key)}]"
         case sig.Constant(value, _):
             return f"<{type(value).__name__}>"
         case sig.RngState(part):
@@ -116,6 +120,8 @@ class EntryWriter:
             case sig.Item(base, key):
                 key_text = repr(key) if type(key) in (int, str, bool) else self.constant(key)
                 return f"{self.read(base)}[{key_text}]"
+            case sig.At(base, key):
+                return f"{self.read(base)}[{self.read(key)}]"
             case sig.Constant(value, _):
                 return self.constant(value)
             case sig.RngState(part):
@@ -179,6 +185,8 @@ class EntryWriter:
             self.require(f"not hasattr({self.read(source.base)}, {source.name!r})")
         elif isinstance(source, sig.Item):
             self.require(f"{source.key!r} not in {self.read(source.base)}")
+        elif isinstance(source, sig.At):
+            self.require(f"{self.read(source.key)} not in {self.read(source.base)}")
 
     def array(self, tensor: str) -> str:
         """The variable that holds the array of the tensor in variable `tensor`."""

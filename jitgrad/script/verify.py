@@ -486,7 +486,8 @@ class _Verifier:
 _BINARY = frozenset({*irops.ARITHMETIC, *irops.COMPARISONS, *irops.BITWISE, "num.truediv"})
 _CONVENTIONS: Mapping[str, Callable[[_Verifier, Node], None]] = {
     "if": _Verifier.if_node, "while": _Verifier.while_node, "scan": _Verifier.scan_node,
-    "dim.value": _Verifier.dim_value, "dim.bind": _Verifier.dim_bind, "item": _Verifier.item, "leaf": _Verifier.leaf, "fill": _Verifier.fill,
+    "dim.value": _Verifier.dim_value, "dim.bind": _Verifier.dim_bind, "item": _Verifier.item, "fill": _Verifier.fill,
+    "leaf": _Verifier.leaf,
     "opt.some": _Verifier.opt_some, "opt.none": _Verifier.opt_none, "opt.has": _Verifier.opt_has,
     "opt.get": _Verifier.opt_get, "seq.get": _Verifier.seq_get, "seq.len": _Verifier.seq_len,
     "check": _Verifier.check, "print": _Verifier.print_node, "commit": _Verifier.commit,

@@ -17,6 +17,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    TensorMap,
     Union,
     type_word,
 )
@@ -36,7 +37,7 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
             return getattribute(context, merge.force(
                 context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError), name)
         return merge.switch(context, obj, lambda v: getattribute(context, v, name))
-    if isinstance(obj, (SymList, SymDict, Range)):
+    if isinstance(obj, (SymList, SymDict, TensorMap, Range)):
         return calls.container_method(context, obj, name)
     if isinstance(obj, (Function, Method)):
         raise UnresolvedAttribute(f"function has no `{name}`", context.span())

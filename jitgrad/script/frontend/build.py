@@ -11,7 +11,7 @@ from jitgrad.errors import NotStatic, SourceUnavailable
 from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import gradients, heap, merge
+from jitgrad.script.frontend import gradients, heap, mappings, merge
 from jitgrad.script.frontend.backend import SymbolicBackend
 from jitgrad.script.frontend.context import Context, Restart, activated
 from jitgrad.script.frontend.frames import Frame
@@ -21,7 +21,7 @@ from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.statements import run_function
 from jitgrad.script.frontend.values import Storage
-from jitgrad.script.ir import Block, Graph, Value
+from jitgrad.script.ir import Block, Graph
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
@@ -77,6 +77,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             value = run_function(context, frame, source.node)
             tree: sig.Result = results.tree(value)
             stores = [(path, results.tree(context.state.values[slot])) for slot, path in context.inputs.stores.items()]
+            stores += [(path, results.tree(item)) for path, item in mappings.stores(context)]
             written = _written(context, results)
             heap.commit_dirty(context)
         except merge.Raised:

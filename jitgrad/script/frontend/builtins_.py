@@ -450,12 +450,13 @@ def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
 def _register_library() -> None:
     from jitgrad.eager import engine, grad_mode
     from jitgrad.jit import is_scripting
-    from jitgrad.script.frontend import gradients
+    from jitgrad.script.frontend import gradients, modules
 
     HANDLERS[engine.backward] = lambda context, args, kwargs: gradients.backward_of(context, *args, **kwargs)
     HANDLERS[engine.grad] = lambda context, args, kwargs: gradients.grad(context, *args, **kwargs)
 
     HANDLERS[grad_mode.is_grad_enabled] = _is_grad_enabled
+    HANDLERS.update(modules.handlers())
     HANDLERS[is_scripting] = lambda context, args, kwargs: True
 
 

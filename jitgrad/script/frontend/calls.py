@@ -25,6 +25,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    TensorMap,
     Union,
     is_dynamic,
     type_word,
@@ -391,6 +392,10 @@ def length(context: Context, value: Any) -> Any:
         return len(context_items(context, value))
     if isinstance(value, SymDict):
         return len(dict_of(context, value))
+    if isinstance(value, TensorMap):
+        from jitgrad.script.frontend import mappings
+
+        return mappings.length(context, value)
     if isinstance(value, Range):
         from jitgrad.script.frontend.iteration import range_length
 
@@ -420,6 +425,10 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
         if key not in items:
             raise merge.raise_now(context, KeyError, (str(key),))
         return items[key]
+    if isinstance(obj, TensorMap):
+        from jitgrad.script.frontend import mappings
+
+        return mappings.getitem(context, obj, index)
     if isinstance(obj, (tuple, SymList, range, Range)):
         return pick(context, obj, index)
     method = getattr(type(obj), "__getitem__", None)
@@ -434,17 +443,17 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
 
 def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     """`obj[index] = value`."""
+    from jitgrad.script.frontend import mappings
+
     if isinstance(obj, SymTensor):
         given, source = argument(context, index), argument(context, value)
         guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
         return
     if isinstance(obj, SymDict):
-        if obj.source is not None:
-            raise UnsupportedCall("assignment to an item of a dict that the script did not make", context.span(),
-                                  hint="return the value instead")
-        items = dict(dict_of(context, obj))
-        items[static(context, index, "a dict key")] = value
-        context.state.values[obj] = items
+        mappings.change(context, obj, {**dict_of(context, obj), static(context, index, "a dict key"): value})
+        return
+    if isinstance(obj, TensorMap):
+        mappings.setitem(context, obj, index, value)
         return
     if isinstance(obj, SymList):
         _own_list(context, obj)

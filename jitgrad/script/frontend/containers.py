@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend import calls
+from jitgrad.script.frontend import calls, mappings, merge
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import SymDict, SymList
+from jitgrad.script.frontend.values import UNBOUND, SymDict, SymList, TensorMap
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:
@@ -75,10 +75,7 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
     if other is not None:
         items.update(calls.dict_of(context, other))
     items.update(named)
-    if target.source is not None:
-        raise UnsupportedCall("a change of a dict that the script did not make", context.span(),
-                              hint="return the values instead")
-    context.state.values[target] = items
+    mappings.change(context, target, items)
 
 
 def _copy_dict(context: Context, target: SymDict) -> SymDict:
@@ -87,11 +84,34 @@ def _copy_dict(context: Context, target: SymDict) -> SymDict:
     return made
 
 
+def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+    items = calls.dict_of(context, target)
+    name = calls.static(context, key, "a dict key")
+    if name not in items:
+        mappings.change(context, target, {**items, name: default})
+        return default
+    return items[name]
+
+
+def _find(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
+    found = mappings.find(context, target, key)
+    return default if found is UNBOUND else merge.bound(context, found, KeyError, "")
+
+
+def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
+    found = mappings.find(context, target, key)
+    if found is UNBOUND:
+        mappings.setitem(context, target, key, default)
+        return default
+    return merge.bound(context, found, KeyError, "")
+
+
 METHODS: dict[tuple[type, str], Callable[..., Any]] = {
     (SymList, "append"): append, (SymList, "extend"): extend, (SymList, "insert"): _insert, (SymList, "pop"): _pop,
     (SymList, "reverse"): _reverse, (SymList, "clear"): _clear, (SymList, "copy"): _copy_list,
     (SymDict, "get"): _get, (SymDict, "keys"): _keys, (SymDict, "values"): _values, (SymDict, "items"): _items,
-    (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict,
+    (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict, (SymDict, "setdefault"): _setdefault,
+    (TensorMap, "get"): _find, (TensorMap, "setdefault"): _find_or_set,
 }
 
 __all__ = ["METHODS", "append", "extend"]

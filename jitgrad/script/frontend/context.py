@@ -45,8 +45,8 @@ class State:
     """Variables and heap: location -> value. A location is
 
     (frame, name): a variable; a `Storage`: its current graph value; ("attr", id, name): an attribute or item that the
-    script wrote; ("grad", storage): a leaf's `.grad`; (frame or loop, "return" / "break" / "continue" / "result"): a pending exit; "rng": the offset;
-    ("clean", storage): the graph value that was last committed.
+    script wrote; ("grad", storage): a leaf's `.grad`; (frame or loop, "return" / "break" / "continue" / "result"): a
+    pending exit; "rng": the offset; ("clean", storage): the graph value that was last committed.
 
     `where` remembers the place of the last assignment, for messages.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, frames, heap, merge, numbers
+from jitgrad.script.frontend import calls, frames, heap, mappings, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.attributes import getattribute
 from jitgrad.script.frontend.context import Context
@@ -19,6 +19,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    TensorMap,
     Union,
     is_dynamic,
     type_word,
@@ -241,7 +242,13 @@ def _is(context: Context, a: Any, b: Any) -> Any:
 
 def _in(context: Context, item: Any, container: Any) -> Any:
     if isinstance(container, SymDict):
-        return calls.static(context, item, "a dict key") in calls.dict_of(context, container)
+        key = item if isinstance(item, SymTensor) else calls.static(context, item, "a dict key")
+        return key in calls.dict_of(context, container)
+    if isinstance(container, TensorMap):
+        found = mappings.find(context, container, item)
+        if not isinstance(found, Union):
+            return found is not tp.UNBOUND
+        return numbers.negate(context, tp.is_static(context, found, tp.UNBOUND))
     if isinstance(container, (str, bytes, range)) or not (isinstance(container, (tuple, SymList))):
         if not is_dynamic(item) and not is_dynamic(container):
             if hasattr(type(container), "__contains__") and hasattr(type(container).__contains__, "__code__"):
@@ -266,6 +273,8 @@ def truth(context: Context, value: Any) -> Any:
         return bool(calls.items_of(context, value))
     if isinstance(value, SymDict):
         return bool(calls.dict_of(context, value))
+    if isinstance(value, TensorMap):
+        return mappings.length(context, value) > 0
     if isinstance(value, Range):
         return truth(context, calls.length(context, value))
     if isinstance(value, (tuple, *calls.PLAIN)):

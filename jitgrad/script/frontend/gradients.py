@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jitgrad.eager.node import SECOND_BACKWARD
 from jitgrad.errors import NonDifferentiable, UnsupportedCall
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
@@ -21,10 +22,6 @@ from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
 from jitgrad.script.ir import Block, Node, Value
 
-TWICE = ("Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-         "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-         "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
-         "saved tensors after calling backward.")
 UNUSED = ("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this "
           "is the desired behavior.")
 NO_GRAPH = "element {} of tensors does not require grad and does not have a grad_fn"
@@ -36,6 +33,7 @@ NO_GRAPH = "element {} of tensors does not require grad and does not have a grad
 def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False,
              inputs: Any = None) -> None:
     """`tensor.backward(...)`; also of several tensors."""
+    context.inputs.one_each()
     outputs, seeds = _outputs(context, tensors, gradient)
     create, retain = _flags(context, create_graph, retain_graph)
     if inputs is None:
@@ -53,7 +51,8 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
         value, reached = c
         if isinstance(reached, Value):
             condition = numbers.wrap(context, reached)
-            merge.branch(context, condition, lambda s=storage, v=value: _accumulate(context, s, v, create),  # type: ignore[misc]
+            merge.branch(context, condition,
+                         lambda s=storage, v=value: _accumulate(context, s, v, create),  # type: ignore[misc]
                          lambda: None)
         else:
             _accumulate(context, storage, value, create)
@@ -70,6 +69,7 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
          create_graph: Any = False, allow_unused: Any = None, is_grads_batched: Any = False,
          materialize_grads: Any = False) -> Any:
     """`autograd.grad(...)`: a tuple, None where nothing leads to an input."""
+    context.inputs.one_each()
     if is_grads_batched:
         raise UnsupportedCall("`is_grads_batched` inside a script", context.span())
     results, seeds = _outputs(context, outputs, grad_outputs)
@@ -152,8 +152,8 @@ def _seed(context: Context, tensor: SymTensor, g: Any) -> Value:
         return context.one("full", value=1, shape=type_.dims, dtype=type_.dtype)
     theirs = g.type_.dims
     _same_sizes(context, theirs, type_.dims, lambda: (
-        f"Mismatch in shape: grad_output[0] has a shape of [{', '.join(map(str, theirs))}] and output[0] has a shape of "
-        f"[{', '.join(map(str, type_.dims))}]."))
+        f"Mismatch in shape: grad_output[0] has a shape of [{', '.join(map(str, theirs))}] and output[0] has a shape "
+        f"of [{', '.join(map(str, type_.dims))}]."))
     value = heap.read(context, g)
     if g.dtype is not type_.dtype:
         value = context.one("cast", value, dtype=type_.dtype)
@@ -227,7 +227,7 @@ def _release(context: Context, path: list[Block], swept: list[list[Node]], retai
             for v in node.outputs:
                 before = context.freed.get(v.id)
                 if before is not None and before in path:
-                    raise merge.raise_now(context, RuntimeError, (TWICE,))
+                    raise merge.raise_now(context, RuntimeError, (SECOND_BACKWARD,))
                 if retain:
                     continue
                 if i < body:
@@ -270,6 +270,7 @@ def slot_of(storage: Storage) -> tuple[str, Storage]:
 
 def read_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.grad`."""
+    context.inputs.one_each()
     storage = tensor.storage
     if tensor.path:
         return None
@@ -278,6 +279,7 @@ def read_grad(context: Context, tensor: SymTensor) -> Any:
 
 def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.grad = value`."""
+    context.inputs.one_each()
     if isinstance(value, SymTensor):
         mine, theirs = tensor.type_, value.type_
         if mine.dtype is not theirs.dtype:
@@ -346,7 +348,8 @@ def _accumulate(context: Context, storage: Storage, value: Value, create: bool) 
     """Add a gradient to a leaf's `.grad` as eager's engine does."""
     before = merge.fetch(context, context.state, slot_of(storage))
     if isinstance(before, Union):
-        merge.branch(context, _absent(context, before), lambda: _store(context, storage, _tensor(context, value, create)),
+        merge.branch(context, tp.is_static(context, before, None),
+                     lambda: _store(context, storage, _tensor(context, value, create)),
                      lambda: _store(context, storage, _sum(context, tp.payload(context, before), value, create)))
     elif before is None:
         _store(context, storage, _tensor(context, value, create))
@@ -359,10 +362,6 @@ def _accumulate(context: Context, storage: Storage, value: Value, create: bool) 
         context.grad = grad_mode
 
 
-def _absent(context: Context, value: Union) -> Any:
-    return tp.is_static(context, value, None)
-
-
 def _sum(context: Context, before: SymTensor, value: Value, create: bool) -> SymTensor:
     return _tensor(context, context.one("add", heap.read(context, before), value), create)
 
@@ -372,4 +371,5 @@ def _tensor(context: Context, value: Value, create: bool) -> SymTensor:
     return heap.new_tensor(context, value if create else context.one("detach", value))
 
 
-__all__ = ["backward", "backward_of", "freed_outputs", "grad", "read_grad", "retain", "set_data", "slot_of", "write_grad"]
+__all__ = ["backward", "backward_of", "freed_outputs", "grad", "read_grad", "retain", "set_data", "slot_of",
+           "write_grad"]

@@ -20,7 +20,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend.context import Context, Restart
-from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor
+from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, TensorMap
 from jitgrad.script.ir import Value
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
@@ -46,6 +46,7 @@ class Inputs:
         written: storages and slots that the script writes, in order of their first write.
         int_symbols: symbols that stand for int inputs in guards, and the inputs.
         stores: slot -> source, for attributes that are rebound to something that is no number.
+        changed: dicts that the script did not make and into which it writes.
     """
 
     def __init__(self, context: Context):
@@ -55,8 +56,11 @@ class Inputs:
         self.guards: dict[tuple[Any, ...], sig.Guard] = {}
         self.written: dict[Any, None] = {}
         self.stores: dict[Any, sig.Source] = {}
+        self.changed: dict[SymDict, None] = {}
         self.objects: dict[int, tuple[Any, sig.Source | None]] = {}  # id -> object (kept alive) and where it is
         self.tensors: dict[int, Any] = {}  # graph input -> the tensor of the first call
+        self._places: dict[int, int] = {}  # id of a tensor -> the first graph input that it is
+        self._one_each = False
         self._found: dict[sig.Source, Any] = {}
         self._containers: dict[int, Any] = {}
         self._slots: dict[Any, int] = {}
@@ -129,8 +133,13 @@ class Inputs:
             self.guard(source, "len", len(value))
             return self._sequence(value, source, lambda v, s, i: self.read(v, s))
         elif isinstance(value, dict):
+            from jitgrad.script.frontend.mappings import is_tensor_map
+
+            if is_tensor_map(value):
+                self.guard(source, "type", kind)
+                return self._containers.setdefault(id(value), TensorMap(value, source))
             self.guard(source, "keys", tuple(value))
-            return self._dict(value, source, lambda v, s, k: self.read(v, s))
+            return self._dict(value, source, lambda v, s, k: self.read(v, s, ("item", id(value), k)))
         elif isinstance(value, types.MethodType):
             self.guard(source, "type", kind)
             self.read(value.__self__, sig.Attr(source, "__self__"))
@@ -208,6 +217,8 @@ class Inputs:
             index = len(self.values)
             value = self.add(type_, source, name)
             self.tensors[index] = tensor
+            if self._places.setdefault(id(tensor), index) != index and self._one_each:
+                self.one_each()
             needs = bool(tensor.requires_grad)
             if not guarded:
                 key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs)
@@ -226,13 +237,19 @@ class Inputs:
 
     def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
         """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""
-        for index, other in self.tensors.items():
-            if other is tensor:
-                twin: SymTensor = self._found[self.sources[index]]
-                self.guard(source, "same", self.sources[index])
-                self._found[source] = twin
-                return twin
-        return None
+        index = self._places.get(id(tensor))
+        if index is None:
+            return None
+        twin: SymTensor = self._found[self.sources[index]]
+        self.guard(source, "same", self.sources[index])
+        self._found[source] = twin
+        return twin
+
+    def one_each(self) -> None:
+        """From now on a tensor that is found on two paths is one: it has one `.grad`."""
+        self._one_each = True
+        if SHARED not in self.context.decisions and len(self._places) < len(self.tensors):
+            raise Restart(SHARED, "the same tensor is found on two paths, and gradients are taken")
 
     def _number(self, value: Any, source: sig.Source, name: str) -> Number:
         found = self._found.get(source)

@@ -102,6 +102,9 @@ def fetch(context: Context, state: State, key: Any) -> Any:
         return values[key]
     if isinstance(key, (Storage, SymList, SymDict)):
         return context.inputs.initial(key)
+    initial = getattr(key, "initial", None)
+    if initial is not None:  # an item of a dict (mappings.py)
+        return initial(context)
     if key == ("rng",):
         return context.inputs.random_state("offset")
     if key[0] == "attr":
@@ -381,6 +384,8 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
     """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
     if value is UNBOUND:
         raise raise_now(context, error, (text,))
+    if not isinstance(value, Union):
+        return value
     missing = tp.is_static(context, value, UNBOUND)
     context.effect("check", numbers.negate(context, missing).value, error=error, template=(text,))
     return tp.without(context, value, UNBOUND)

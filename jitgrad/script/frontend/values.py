@@ -126,8 +126,8 @@ class SymTensor(TensorBase):
         if self.requires_grad and not self.is_leaf:
             if not requires_grad:
                 raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
-                                   "computed variable in a subgraph that doesn't require differentiation use var_no_grad"
-                                   " = var.detach().")
+                                   "computed variable in a subgraph that doesn't require differentiation use "
+                                   "var_no_grad = var.detach().")
             return self
         if not self.dtype.is_floating_point:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
@@ -431,6 +431,15 @@ class SymDict:
         self.source = source
 
 
+class TensorMap:
+    """A dict that the script did not make, keyed by tensors; its items are found one by one (`mappings.py`)."""
+
+    __slots__ = ("real", "source")
+
+    def __init__(self, real: dict[Any, Any], source: Any):
+        self.real, self.source = real, source
+
+
 class Function:
     """A function or lambda defined in the script: source, the frame it closes over, default values."""
 
@@ -462,7 +471,7 @@ class Range:
 
 def is_dynamic(value: Any) -> bool:
     """Whether `value` is or contains a run-time value."""
-    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, Range)):
+    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Range)):
         return True
     if isinstance(value, (tuple, list)):
         return any(is_dynamic(v) for v in value)
@@ -495,7 +504,7 @@ def type_word(value: Any) -> str:
         return " or ".join(parts)
     if isinstance(value, SymList):
         return "a list"
-    if isinstance(value, SymDict):
+    if isinstance(value, (SymDict, TensorMap)):
         return "a dict"
     if isinstance(value, Range):
         return "a range"
