@@ -36,7 +36,7 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
     specialisation = func.specialise(*primals)
     script = specialisation.script
     places = list(_places(script.result))
-    if (len(direction) != len(flat) or specialisation.function.writes or specialisation.stores
+    if (len(direction) != len(flat) or specialisation.function.writes or specialisation.store is not None
             or not all(isinstance(p, (sig.Output, sig.Same, sig.ViewOf)) for p in places)):
         return None
     params = func._bind(*primals)
@@ -46,7 +46,7 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
     wrt = [i for i, x in enumerate(objects) if id(x) in direction]
     tangents = [direction[id(objects[i])] for i in wrt]
     program, outputs = _program(specialisation, objects, tuple(wrt), tangents)
-    on_commit = functools.partial(specialisation._commit, params) if script.commits else None
+    on_commit = functools.partial(specialisation.commit, params) if specialisation.commit is not None else None
     results = program([*objects, *tangents], [*arrays, *(t._data for t in tangents)], on_commit)
     n = specialisation.function.n_outputs
     moved: list[Any] = [_zeros(v) for v in results[:n]]
