@@ -37,6 +37,8 @@ TOP = (
     "persist",
     "pushforward",
     "pycode",
+    "pyexpr",
+    "pyhelpers",
     "results",
     "saved",
     "sources",

@@ -126,6 +126,18 @@ class ScriptModule:
         return self._script().code
 
     @property
+    def grad_graph(self) -> Graph:
+        return self._script().grad_graph
+
+    @property
+    def grad_code(self) -> str:
+        return self._script().grad_code
+
+    def graph_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """What a call gives to the graph; see `ScriptFunction.graph_inputs`."""
+        return self._script().graph_inputs(self._unscripted, *args, **kwargs)
+
+    @property
     def recompilations(self) -> list[str]:
         return self._script().recompilations
 

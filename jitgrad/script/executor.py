@@ -337,8 +337,9 @@ class ScriptFunction:
     Attributes:
         eager: the undecorated function.
         check: whether the first call of each signature also runs eager and is compared (see `script/check.py`).
-        graph: the graph of the last specialisation that ran.
-        code: that graph as Python.
+        graph: the graph of the last specialisation that ran, after passes; `print` it for its text.
+        grad_graph: its backward.
+        code, grad_code: the two as Python that runs.
     """
 
     __name__: str
@@ -541,6 +542,7 @@ class ScriptFunction:
 
         Raises:
             ScriptError: the function cannot be compiled for these arguments.
+            RuntimeError: it calls ignored functions back, whose effects a measurement would repeat.
 
         >>> import jitgrad
         >>> @jitgrad.script
@@ -579,9 +581,45 @@ class ScriptFunction:
 
     @property
     def code(self) -> str:
+        """The graph as a Python module of one function, the user's lines as comments.
+
+        It runs: parameters are the graph's inputs (`graph_inputs(*args)` gives them for a call), what it returns are
+        the graph's outputs. Comments above it say where a parameter's value comes from.
+        """
         from jitgrad.script.pycode import to_python
 
-        return to_python(self.graph)
+        latest = self._latest()
+        return to_python(latest.function.graph, [describe(s) for s in latest.script.inputs])
+
+    @property
+    def grad_code(self) -> str:
+        """The gradient as a Python module of two functions: one that returns (results, saved), one that takes saved
+        values and a cotangent per differentiable result and returns a gradient, or None, per input that has one.
+
+        Raises:
+            RuntimeError: the last specialisation has no gradient (nothing requires one).
+        """
+        from jitgrad.script.pycode import gradient_to_python
+
+        latest = self._latest()
+        forward, backward = latest.function.gradient_graphs()
+        return gradient_to_python(forward, backward, len(latest.function.graph.outputs),
+                                  [describe(s) for s in latest.script.inputs])
+
+    @property
+    def grad_graph(self) -> Graph:
+        """The backward as a graph: saved values and cotangents in; for each gradient the value, and whether any came.
+
+        Raises:
+            RuntimeError: the last specialisation has no gradient (nothing requires one).
+        """
+        return self._latest().function.gradient_graphs()[1]
+
+    def graph_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The objects that a call with these arguments gives to the graph: its parameters in `code`, in order."""
+        params = self._bind(*args, **kwargs)
+        values = dict(zip(self._params, params, strict=True))
+        return [resolve(s, values) for s in self.specialisation_of(params).script.inputs]
 
     def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
         """The generated kernels as text, forward then backward; of the last specialisation where no arguments."""
@@ -621,7 +659,7 @@ class BoundScript:
         if name.startswith("__") and name not in ("__name__", "__qualname__", "__wrapped__"):
             raise AttributeError(name)  # protocols, such as copying, are the bound method's own
         attribute = getattr(self._script, name)
-        if name in ("eager", "explain", "graph_for", "specialise"):
+        if name in ("eager", "explain", "graph_for", "graph_inputs", "specialise"):
             return functools.partial(attribute, self.__self__)
         if name == "save":
             from jitgrad.script.saved.api import save

@@ -153,6 +153,18 @@ class GraphFunction:
 
         return differentiate(self.graph, self.wrt, self.differentiable)
 
+    def gradient_graphs(self) -> tuple[Graph, Graph]:
+        """The forward that saves and the backward for cotangents of every output, simplified, not yet in primitives.
+
+        Raises RuntimeError where there is nothing to differentiate.
+        """
+        from jitgrad.script.passes import pipeline
+
+        if not self.differentiable:
+            raise RuntimeError(f"`{self.name}` has no gradient: no input requires one, or no result can carry it")
+        backward = self.derivative.backward((True,) * len(self.differentiable))
+        return pipeline.prepare(self.derivative.forward), pipeline.prepare(backward)
+
     def _compile(self) -> None:
         """Forward, and backward for cotangents of every output: one native module."""
         from jitgrad.script.passes import pipeline

@@ -335,7 +335,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             block.binds = merge.bound_by([p.type for p in params], head.widen.fresh)
             break
     head.remember()
-    context.state = entry
+    context.state, context.node = entry, node
     if head.weak and trips is not None:
         require_trip(context, trips)
     carries = head.lower(entry)
