@@ -231,7 +231,7 @@ class GraphFunction:
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
                   "arguments": self.arguments, "n_outputs": self.n_outputs,
                   "writes": self.writes}
-        return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
+        return pack([json.dumps(header).encode(), to_text(self.graph, "chain").encode(), self._compiled[0].to_bytes()])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GraphFunction:

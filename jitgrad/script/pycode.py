@@ -527,7 +527,8 @@ def _place(span: Span | None) -> Line | None:
 
 
 def _identifier(name: str) -> str:
-    base = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "t"
+    plain = re.sub(r"(\.\d+)+$", "", name)  # the text form numbers equal names
+    base = "".join(c if c.isalnum() or c == "_" else "_" for c in plain) or "t"
     return "t" + base if base[0].isdigit() else base
 
 

@@ -70,8 +70,8 @@ def test_a_module_is_one_expression():
     scripted = jitgrad.script(MLP())
     scripted(jitgrad.ones(2, 3))
     assert code(scripted) == """\
-def MLP(args_0, weight, bias, weight_1, bias_1):
-    return jitgrad.relu(args_0 @ weight.T + bias) @ weight_1.T + bias_1"""
+def MLP(args_0, weight, bias, weight2, bias2):
+    return jitgrad.relu(args_0 @ weight.T + bias) @ weight2.T + bias2"""
 
 
 def test_a_loop_over_a_tensor_reads_like_the_source():
