@@ -481,7 +481,8 @@ class Printer:
         """Start values of what a loop carries, and empty lists for what it collects."""
         inputs = set(self.graph.inputs) if node in self.graph.block.nodes else ()
         for param, start, _, _ in carries:
-            if start in inputs and self.reads[start] == 1 and start.name == param.name and start.type == param.type:
+            if start in inputs and self.reads[start] == 1 and start.type == param.type \
+                    and _identifier(start.name) == _identifier(param.name):
                 self.names[param] = self.name(start)  # nobody else reads the argument: the loop may use its name
         self.assign(depth, [(p, s) for p, s, _, o in carries if self.uses[p] or self.uses[o]])
         for param, _, _, _ in carries:
