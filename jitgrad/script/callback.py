@@ -29,7 +29,6 @@ from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import backend
 from jitgrad.script import signature as sig
-from jitgrad.script.interpret import render
 from jitgrad.script.ir import map_attr
 
 #: what a result may be besides a tensor
@@ -289,6 +288,8 @@ def make(tree: Any, objects: Sequence[Any], values: Sequence[Any]) -> Any:
             case sig.ViewOf(index, path, sizes):
                 return _view(objects[index], path, {s: values[i] for s, i in sizes.items()})
             case Formatted(template, indices):
+                from jitgrad.script.interpret import render  # here: a stored program runs without the interpreter
+
                 return render(template, [values[i] for i in indices])
             case sig.Container(identity=identity):
                 if identity in shared:
