@@ -77,6 +77,10 @@ class LRScheduler:
                     "fresh training run (not recommended)")
         self.base_lrs = _values(optimizer, "initial_lr")
         self.last_epoch = last_epoch
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Set the rates of the first epoch."""
         self._step_count = 0
         self._is_initial = True
         try:
@@ -99,6 +103,10 @@ class LRScheduler:
         self._step_count += 1
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATED, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        """Set the rates of the next epoch, or of `epoch`."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         closed_form: Callable[[], list[Rate]] | None = getattr(self, "_get_closed_form_lr", None)
         self._get_lr_called_within_step = True
@@ -175,6 +183,25 @@ class LambdaLR(LRScheduler):
         return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
+class MultiplicativeLR(LambdaLR):
+    """The last rate times `lr_lambda(epoch)`. Arguments as `LambdaLR`'s; TypeError for what is no function."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+                 last_epoch: int = -1) -> None:
+        for fn in [lr_lambda] if not isinstance(lr_lambda, (list, tuple)) else lr_lambda:
+            if not callable(fn):
+                raise TypeError(f"lr_lambda should be a function, but got {type(fn).__name__}")
+        super().__init__(optimizer, lr_lambda, last_epoch)
+
+    def get_lr(self) -> list[Rate]:
+        """rate * lambda(epoch)."""
+        self._warn_unless_stepping()
+        if self._is_initial:
+            return self._same()
+        return [group["lr"] * fn(self.last_epoch)
+                for fn, group in zip(self.lr_lambdas, self.optimizer.param_groups, strict=True)]
+
+
 class StepLR(LRScheduler):
     """Times gamma every `step_size` epochs."""
 
@@ -213,6 +240,50 @@ class MultiStepLR(LRScheduler):
     def _get_closed_form_lr(self) -> list[Rate]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
         return [base * self.gamma ** passed for base in self.base_lrs]
+
+
+class ConstantLR(LRScheduler):
+    """The initial rate times `factor` until epoch `total_iters`. ValueError for a factor outside of [0, 1]."""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
+                 last_epoch: int = -1) -> None:
+        if factor > 1.0 or factor < 0:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Rate]:
+        """The same, but for the first epoch and epoch `total_iters`."""
+        self._warn_unless_stepping()
+        if self.last_epoch == 0:
+            return self._scaled(self.factor)
+        return self._same() if self.last_epoch != self.total_iters else self._scaled(1.0 / self.factor)
+
+    def _get_closed_form_lr(self) -> list[Rate]:
+        return [base * (self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor))
+                for base in self.base_lrs]
+
+
+class PolynomialLR(LRScheduler):
+    """The initial rate times (1 - epoch / total_iters)^power, 0 from epoch `total_iters` on."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Rate]:
+        """The last rate, times the quotient of this epoch's factor and the last one's."""
+        self._warn_unless_stepping()
+        epoch, total = self.last_epoch, self.total_iters
+        if self._is_initial or epoch > total:
+            return self._same()
+        return self._scaled(((1.0 - epoch / total) / (1.0 - (epoch - 1) / total)) ** self.power)
+
+    def _get_closed_form_lr(self) -> list[Rate]:
+        factor = (1.0 - min(self.total_iters, self.last_epoch) / self.total_iters) ** self.power
+        return [base * factor for base in self.base_lrs]
 
 
 class LinearLR(LRScheduler):
@@ -396,7 +467,3 @@ class ReduceLROnPlateau(LRScheduler):
         if self.mode == "min":
             return metric < (best * (1.0 - self.threshold) if self.threshold_mode == "rel" else best - self.threshold)
         return metric > (best * (self.threshold + 1.0) if self.threshold_mode == "rel" else best + self.threshold)
-
-
-__all__ = ["CosineAnnealingLR", "ExponentialLR", "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR",
-           "ReduceLROnPlateau", "StepLR"]
