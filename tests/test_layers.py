@@ -26,25 +26,9 @@ ALLOWED = {
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = (
-    "api",
-    "check",
-    "diskcache",
-    "executor",
-    "explain",
-    "gradfunction",
-    "locate",
-    "persist",
-    "pushforward",
-    "pycode",
-    "pyexpr",
-    "pyhelpers",
-    "results",
-    "saved",
-    "sources",
-    "state",
-    "stores",
-)
+TOP = ("api", "check", "diskcache", "executor", "explain", "gradfunction", "locate", "persist",
+       "pushforward", "pycode", "pyexpr", "pyhelpers", "results", "saved", "sources", "state", "stores",
+       "tracebacks")
 
 
 def storey(module: str) -> str:

@@ -124,7 +124,10 @@ def failure(site: Site, block: Any, word: int) -> BaseException:
 def annotated(error: BaseException, site: Site) -> BaseException:
     """`error` with a note that shows the user's line."""
     span = site.span
-    if span is not None and isinstance(error, Exception) and not hasattr(error, "span"):
+    if span is None or not isinstance(error, Exception):
+        return error
+    error._place = span  # type: ignore[attr-defined]  # for `tracebacks.show_lines`
+    if not hasattr(error, "span"):
         error.span = span  # type: ignore[attr-defined]
         chain = span.chain()
         error.add_note(f"{span}\n{span.excerpt()}" + (f"\n{chain}" if chain else ""))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.script.executor import BoundScript, CacheInfo, ScriptFunction
 from jitgrad.script.ir import Graph
+from jitgrad.script.marks import mark_of
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
@@ -77,6 +78,12 @@ class ScriptModule:
 
     _script_call: ScriptFunction
     _unscripted: Any
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "_script_call" not in cls.__dict__:
+            raise TypeError(f"`{cls.__name__}` derives from `ScriptModule`: derive from `nn.Module`, and call `script` "
+                            "on the instance")
 
     def _script(self) -> ScriptFunction:
         function: ScriptFunction = type(self)._script_call
@@ -150,6 +157,16 @@ class ScriptModule:
         return script_module, (self._unscripted, self._script().check)
 
 
+class _Exported:
+    """A method that is compiled besides `forward`; its `self` is the plain module."""
+
+    def __init__(self, function: ScriptFunction):
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self.function if instance is None else BoundScript(self.function, instance._unscripted)
+
+
 #: methods of ScriptModule that give way to a method of the same name of the scripted class
 _OWN = ("save",)
 
@@ -162,6 +179,12 @@ def script_module(module: Any, check: bool = False) -> Any:
     names = {"_script_call": function, "_unscripted": module, "__doc__": original.__doc__,
              "__module__": original.__module__}
     names |= {name: getattr(original, name) for name in _OWN if hasattr(original, name)}
+    for name in dir(original):
+        method = getattr(original, name, None)
+        if inspect.isfunction(method):
+            mark = mark_of(method)
+            if mark is not None and mark.kind == "export":
+                names[name] = _Exported(_checked(method, check))
     scripted: Any = object.__new__(type("Script" + original.__name__, (ScriptModule, original), names))
     object.__setattr__(scripted, "__dict__", module.__dict__)
     return scripted

@@ -155,12 +155,19 @@ class Specialisation:
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         """Execute with what `enter` returned."""
-        if self.script.calls_back:
-            snapshot = functools.partial(self._snapshot, params)
-            with callback.running(callback.Run(entered[0], functools.partial(self._store, params), snapshot,
-                                               self._changed)):
-                return self._run(params, entered)
-        return self._run(params, entered)
+        try:
+            if self.script.calls_back:
+                snapshot = functools.partial(self._snapshot, params)
+                with callback.running(callback.Run(entered[0], functools.partial(self._store, params), snapshot,
+                                                   self._changed)):
+                    return self._run(params, entered)
+            return self._run(params, entered)
+        except Exception as error:
+            if hasattr(error, "_place") and not config.current().debug:
+                from jitgrad.script.tracebacks import show_lines
+
+                show_lines(error)
+            raise
 
     def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         objects, arrays = entered

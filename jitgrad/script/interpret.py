@@ -439,7 +439,10 @@ def _unwrap(value: Any, type_: Type) -> Any:
 
 def _annotate(error: Exception, node: Node) -> None:
     """Say on which source line a node raised."""
-    if node.span is not None and not hasattr(error, "span"):
+    if node.span is None:
+        return
+    error._place = node.span  # type: ignore[attr-defined]  # for `tracebacks.show_lines`
+    if not hasattr(error, "span"):
         error.span = node.span  # type: ignore[attr-defined]
         chain = node.span.chain()
         error.add_note(f"{node.span}\n{node.span.excerpt()}" + (f"\n{chain}" if chain else ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
@@ -153,6 +154,15 @@ def _noted(function: Any, args: Any, kwargs: Any) -> Any:
         if record is not None:
             record.append((function, result, error))
     return result
+
+
+def _codes() -> frozenset[types.CodeType]:
+    inner: Any = _once(_noted)
+    return frozenset({inner.__code__, _noted.__code__})
+
+
+#: the code through which ignored functions are called
+CALLERS = _codes()
 
 
 class OtherCall(Exception):

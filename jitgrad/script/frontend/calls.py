@@ -432,6 +432,8 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
     if isinstance(obj, (tuple, SymList, range, Range)):
         return pick(context, obj, index)
     method = getattr(type(obj), "__getitem__", None)
+    if isinstance(obj, type) or type(obj).__module__ == "typing":
+        return guarded(context, lambda: obj[index])  # an annotation
     if isinstance(method, types.FunctionType):
         if isinstance(index, Number):
             return pick(context, obj, index)
