@@ -22,6 +22,7 @@ from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.node import Node
 from jitgrad.errors import ScriptError
+from jitgrad.ops.types import OptionalType
 from jitgrad.script import callback, diskcache, persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
@@ -145,8 +146,12 @@ class Specialisation:
         raw = list(names)
         tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
         written = self.function.writes
+        optional = {i for i, t in enumerate(script.input_types) if isinstance(t, OptionalType)}
+        tensors = [i for i in tensors if i not in optional]
         for i in tensors:
             raw[i] = writer.array(names[i])
+        for i in optional:
+            raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
         if written and len(tensors) > 1:
             self.may_share = True
             others = "".join(f"{raw[i]}, " for i in tensors if i not in written)
@@ -264,6 +269,23 @@ class Specialisation:
             return SHARED
         return self._size_mismatch(values)
 
+    def other_grads(self, values: dict[str, Any]) -> bool:
+        """Whether the call finds gradients on some parameters and not on others, and on other ones than here.
+
+        Every step may find them on different ones: a program that asks at run time serves them all.
+        """
+        found: set[bool] = set()
+        differs = False
+        for guard in self.assumptions:
+            if isinstance(guard.source, sig.Attr) and guard.source.name == "grad" and guard.kind != "optional":
+                try:
+                    there = resolve(guard.source, values) is not None
+                except Unreadable:
+                    return False
+                found.add(there)
+                differs |= there is not (guard.kind == "tensor")
+        return differs and len(found) == 2
+
     def _size_mismatch(self, values: dict[str, Any]) -> str:
         script = self.script
         sizes: dict[Any, int] = {}
@@ -306,7 +328,8 @@ def broken(guard: sig.Guard, found: Any) -> str:
         case "is":
             return "" if found is value else "is another object"
         case "equal":
-            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {found!r}"
+            is_now = "a tensor" if isinstance(found, type_of_tensor()) else repr(found)
+            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {is_now}"
         case "type":
             return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
         case "len":
@@ -319,6 +342,8 @@ def broken(guard: sig.Guard, found: Any) -> str:
             return "" if found._data.flags.c_contiguous is value else "has another order of memory"
         case "tensor":
             return _other_tensor(value, found)
+        case "optional":
+            return "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"
     raise AssertionError(guard.kind)
 
 
@@ -435,13 +460,14 @@ class ScriptFunction:
         """A new specialisation, from disk or from source."""
         values = dict(zip(self._params, params, strict=True))
         reason = ""
-        optimistic = True
+        optimistic, any_grads = True, False
         if self._specialisations:
             reason = self._specialisations[0].mismatch(values)
             optimistic = not any(s.mismatch(values) == SIZES for s in self._specialisations)
+            any_grads = any(s.other_grads(values) for s in self._specialisations)
         self._misses += 1
         started = time.perf_counter()
-        key = diskcache.key(self.eager, values, optimistic)
+        key = diskcache.key(self.eager, values, (optimistic, any_grads))
         specialisation = self._stored(key, params, values)
         from_disk = specialisation is not None
         if specialisation is None:
@@ -449,7 +475,7 @@ class ScriptFunction:
 
             args, kwargs = self.call_arguments(values)
             try:
-                script = build(self.eager, args, kwargs, optimistic=optimistic)
+                script = build(self.eager, args, kwargs, optimistic=optimistic, any_grads=any_grads)
             except ScriptError as error:
                 if config.current().debug:
                     raise

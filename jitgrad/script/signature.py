@@ -88,8 +88,8 @@ class Guard:
     kind: "is" (identity with `value`), "equal" (== and same type: ints, bools, strings, dtypes, tuples of these),
     "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
     `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
-    not), "absent" (attribute or key is not there), "same" (the
-    very object that is at the source `value`).
+    not), "optional" (None, or a tensor of dtype `value` without history), "absent" (attribute or key is not there),
+    "same" (the very object that is at the source `value`).
     """
 
     source: Source

@@ -174,6 +174,9 @@ class EntryWriter:
             self._tensor(name, value)
         elif guard.kind == "contiguous":
             self.require(f"{name}._data.flags.c_contiguous is {value}")
+        elif guard.kind == "optional":
+            self.require(f"{name} is None or ({name}._data.dtype == {self.constant(value.np)}"
+                         f" and not {name}.requires_grad)")
         elif guard.kind == "same":
             self.require(f"{name} is {self.read(value)}")
         else:

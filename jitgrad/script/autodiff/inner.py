@@ -60,7 +60,7 @@ def gradients(path: Sequence[Block], outputs: Sequence[Value], seeds: Sequence[V
     flow = Flow(Graph(flat), wrt, outputs)
     context = Context(flow, frozen=False, thorough=False)
     frame = Frame(context, flat, None)
-    reverse = Reverse(context)
+    reverse = Reverse(context, wrt)
     found: dict[Value, Cotangent] = {}
     with context.builder.into(frame.out):
         for v, g in zip(outputs, seeds, strict=True):
@@ -69,7 +69,7 @@ def gradients(path: Sequence[Block], outputs: Sequence[Value], seeds: Sequence[V
     cotangents: list[Cotangent | None] = []
     with context.builder.into(frame.out):
         for x in wrt:
-            c = found.get(x)
+            c = reverse.targets[x] or found.get(x)
             cotangents.append(None if c is None or c.reached is False else Cotangent(masked(context, c), c.reached))
     frame.finish([v for c in cotangents if c is not None for v in (c.value, c.reached) if isinstance(v, Value)])
     swept = [[n for n in b.nodes if any(v in flow.wanted for v in n.outputs)] for b in path]

@@ -6,7 +6,7 @@ to the whole in place of being spread out and summed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jitgrad.errors import NonDifferentiable
@@ -42,10 +42,12 @@ _PARTS: Mapping[str, tuple[str, dict[str, Any]]] = {
 class Reverse:
     """A differentiation under way.
 
-    `cotangents` maps values of the forward, of the frame's block or around it, to what has been found so far.
+    `cotangents` maps values of the forward, of the frame's block or around it, to what has been found so far; that of
+    a value is used up by the node that makes it, and kept in `targets` if it was asked for.
     """
 
-    def __init__(self, context: Context):
+    def __init__(self, context: Context, targets: Iterable[Value] = ()):
+        self.targets: dict[Value, Cotangent | None] = dict.fromkeys(targets)
         self.context, self.flow = context, context.flow
         self.builder, self.F = context.builder, context.F
         self.sometimes: dict[Node, set[int]] = {}  # per loop: carries not reached in every iteration
@@ -58,6 +60,8 @@ class Reverse:
             for node in reversed(frame.block.nodes):
                 for v in node.outputs:
                     if v in cotangents:
+                        self.targets.update((x, cotangents[x]) for x in node.outputs
+                                            if x in self.targets and x in cotangents)
                         builder.span = node.span
                         self.node(frame, node, cotangents)
                         break

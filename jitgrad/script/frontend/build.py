@@ -28,13 +28,14 @@ STACK = 10_000  # Python frames: inlined calls and nested branches take about fi
 
 
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-          optimistic: bool = True) -> sig.ScriptGraph:
+          optimistic: bool = True, any_grads: bool = False) -> sig.ScriptGraph:
     """Specialise `function` for arguments like these; nothing is executed and no object is changed.
 
     Args:
         function: a plain Python function.
         args, kwargs: the first call's objects.
         optimistic: whether sizes that are equal now may be assumed equal (guarded); else they are checked at run time.
+        any_grads: whether each call may find a `.grad` or None on each tensor; else they are as at the first call.
 
     Raises:
         ScriptError: the function cannot be compiled.
@@ -51,7 +52,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     try:
         for _ in range(RESTARTS):
             try:
-                return _evaluate(function, bound.arguments, decisions, log, optimistic)
+                return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads)
             except Restart as restart:
                 decisions.add(restart.decision)
                 log.append(restart.text)
@@ -61,9 +62,9 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions: set[Any], log: list[str],
-              optimistic: bool) -> sig.ScriptGraph:
+              optimistic: bool, any_grads: bool) -> sig.ScriptGraph:
     context = Context(Sizes(optimistic), set(decisions), backend().is_grad_enabled())
-    context.inputs = Inputs(context)
+    context.inputs = Inputs(context, any_grads)
     source = source_of(function)
     with activated(context), using(SymbolicBackend(context)):
         frame = Frame(context, source, function, None, None)
@@ -76,7 +77,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         try:
             value = run_function(context, frame, source.node)
             tree: sig.Result = results.tree(value)
-            stores = [(path, results.tree(context.state.values[slot])) for slot, path in context.inputs.stores.items()]
+            stores = [(path, results.tree(merge.fetch(context, context.state, slot)))
+                      for slot, path in context.inputs.stores.items() if context.inputs.is_new(slot, path)]
             stores += [(path, results.tree(item)) for path, item in mappings.stores(context)]
             written = _written(context, results)
             heap.commit_dirty(context)

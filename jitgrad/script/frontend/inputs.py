@@ -17,8 +17,9 @@ from jitgrad import dtypes
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
-from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
+from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, TensorMap
 from jitgrad.script.ir import Value
@@ -49,8 +50,8 @@ class Inputs:
         changed: dicts that the script did not make and into which it writes.
     """
 
-    def __init__(self, context: Context):
-        self.context = context
+    def __init__(self, context: Context, any_grads: bool = False):
+        self.context, self._any_grads = context, any_grads
         self.values: list[Value] = []
         self.sources: list[sig.Source] = []
         self.guards: dict[tuple[Any, ...], sig.Guard] = {}
@@ -184,7 +185,13 @@ class Inputs:
         """What a tensor's `.grad` is at entry."""
         if storage.input < 0:
             return None
-        return self.read(self.tensors[storage.input].grad, sig.Attr(self.sources[storage.input], "grad"))
+        source = sig.Attr(self.sources[storage.input], "grad")
+        if not self._any_grads or source in self._found:
+            return self.read(self.tensors[storage.input].grad, source)
+        self.guard(source, "optional", storage.type.dtype)
+        value = self.add(OptionalType(storage.type), source, f"{_name(self.sources[storage.input])}_grad")
+        grad = self._found[source] = tp.maybe(storage.type, value)
+        return grad
 
     def original(self, container: Any) -> Any:
         """The real list or dict that a container stands for."""
@@ -345,6 +352,11 @@ class Inputs:
                                   hint="assign attributes only of arguments, globals and closures")
         slot, path = ("attr", id(obj), name), sig.Attr(source, name)
         self._write_slot(slot, path, value, getattr(obj, name, None))
+
+    def is_new(self, slot: Any, path: sig.Source) -> bool:
+        """Whether a slot that the script may have written holds something else than at entry."""
+        values = self.context.state.values
+        return slot in values and (path not in self._found or self._found[path] is not values[slot])
 
     def _write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
         context = self.context

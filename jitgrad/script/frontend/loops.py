@@ -133,7 +133,7 @@ class Head:
         context = self.context
         changed = False
         frame = context.frame.id
-        for key, value in end.values.items():
+        for key, value in list(end.values.items()):
             if head.values.get(key, UNBOUND) is value or key in self.templates:
                 continue
             if isinstance(key, tuple) and key[0] == "clean":

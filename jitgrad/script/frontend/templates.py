@@ -395,6 +395,11 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
     return Union(t.statics, t.inner, tag, inner)
 
 
+def maybe(type_: TensorType, value: Value) -> Union:
+    """None or a tensor: an Optional of the graph."""
+    return Union((None,), Tensor(type_.dtype, type_.dims, False), None, (value,))
+
+
 # --- unions --------------------------------------------------------------------------------------------------------
 
 
