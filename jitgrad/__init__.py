@@ -16,18 +16,19 @@ import jitgrad.script  # loaded before the decorator below takes the name
 from jitgrad.device import device as device  # the class; the module of that name must not take its place later
 
 if TYPE_CHECKING:
-    from jitgrad import accelerator, autograd, cuda, jit, linalg, nn, optim, testing, utils
+    from jitgrad import accelerator, autograd, cuda, func, jit, linalg, nn, optim, testing, utils
     from jitgrad._namespace import *
     from jitgrad.eager.format import set_printoptions
     from jitgrad.script.executor import eager_mode
+    from jitgrad.script.marks import ignore
     from jitgrad.serialization import load, save
 
 __version__ = "0.1.0"
 
-_PUBLIC = ("accelerator", "autograd", "cuda", "jit", "linalg", "nn", "optim", "testing", "utils")
+_PUBLIC = ("accelerator", "autograd", "cuda", "func", "jit", "linalg", "nn", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "set_printoptions": "eager.format"}
+         "ignore": "script.marks", "set_printoptions": "eager.format"}
 
 
 def __getattr__(name: str) -> _Any:
@@ -55,11 +56,11 @@ def __dir__() -> list[str]:
 
 # The last binding: `jitgrad.script` is the decorator; the package of that name is reached by
 # `from jitgrad.script import ir`.
-def script(obj: _Any = None) -> _Any:
+def script(obj: _Any = None, *, check: _Any = False) -> _Any:
     """Compile a function or a module: same code, same results, one native program per signature.
 
     See `jitgrad.script.api.script`, which this calls; it is imported by the first call.
     """
     from jitgrad.script.api import script as decorate
 
-    return decorate(obj)
+    return decorate(obj, check=check)

@@ -53,6 +53,7 @@ class Config:
         interpret: JITGRAD_INTERPRET, run graphs by the interpreter.
         verify: JITGRAD_VERIFY, 1: verify graphs between passes, 2: also round-trip the text.
         dump: JITGRAD_DUMP, a folder for graphs and kernels, or "".
+        check: JITGRAD_CHECK, as `@script(check=True)` for every scripted function.
         cache: JITGRAD_CACHE, the folder of the disk cache, or "" for none.
         num_threads: JITGRAD_NUM_THREADS, threads of matrix products; 0: as many as the BLAS likes.
     """
@@ -62,13 +63,14 @@ class Config:
     interpret: bool = False
     verify: int = 0
     dump: str = ""
+    check: bool = False
     cache: str = ""
     num_threads: int = 0
 
 
 _PARSERS: dict[str, Callable[[str], bool | int | str]] = {
     "debug": _level(6), "jit": _flag, "interpret": _flag, "verify": _level(2),
-    "dump": os.path.expanduser, "cache": _cache_dir, "num_threads": _threads,
+    "dump": os.path.expanduser, "check": _flag, "cache": _cache_dir, "num_threads": _threads,
 }
 
 #: every variable's name

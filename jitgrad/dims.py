@@ -179,9 +179,21 @@ def call(fn: str, *args: Size) -> Size:
         quotient = _exact_quotient(args[0], args[1])
         if quotient is not None:
             return quotient
+        if isinstance(args[1], int) and args[1] > 0:
+            return _split_quotient(args[0], args[1])
     if fn == "mod" and _exact_quotient(args[0], args[1]) is not None:
         return 0
     return Dim((((Call(fn, tuple(args)),), 1),))
+
+
+def _split_quotient(a: Size, n: int) -> Size:
+    """a // n with the multiples of n in front: (2h - 1) // 2 is h - 1, (h - 1) // 2 is (h + 1) // 2 - 1."""
+    whole = _make({m: c // n for m, c in _terms(a)})
+    rest = _make({m: c % n for m, c in _terms(a)})
+    if isinstance(rest, int):
+        return whole + rest // n
+    part = Dim((((Call("floordiv", (rest, n)),), 1),))
+    return part + whole
 
 
 def _exact_quotient(a: Size, b: Size) -> Size | None:

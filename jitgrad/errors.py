@@ -59,7 +59,6 @@ class ScriptError(JitgradError):
     """
 
     kind = "cannot compile"
-    blocks = 0  # how many run-time branches and loops it left on its way to who looks at it
 
     def __init__(self, message: str, span: Span | None = None, *, hint: str = "", notes: tuple[str, ...] = ()):
         self.message, self.span, self.hint, self.notes = message, span, hint, notes
@@ -123,6 +122,15 @@ class NonDifferentiable(ScriptError, RuntimeError):
     """A gradient is asked for through something that has none."""
 
     kind = "no gradient"
+
+
+class CheckFailed(ScriptError, AssertionError):
+    """A compiled function and the same function as plain Python gave different results: a bug of jitgrad's.
+
+    `span` is the first source line that differs, where one was found.
+    """
+
+    kind = "check failed"
 
 
 class SourceUnavailable(ScriptError, OSError):

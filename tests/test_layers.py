@@ -16,15 +16,19 @@ ALLOWED = {
     "ops": (),
     "eager": ("ops",),
     "script.graph": ("ops",),
+    "script.callback": ("ops", "eager", "script.graph"),
     "script.passes": ("ops", "script.graph"),
-    "script.frontend": ("ops", "script.graph", "eager", "public"),
+    "script.frontend": ("ops", "script.graph", "script.callback", "eager", "public"),
     "kernels": ("ops", "codegen"),
     "codegen": ("ops", "script.graph", "kernels"),
-    "script.top": ("ops", "eager", "script.graph", "script.passes", "script.frontend", "codegen", "kernels", "public"),
+    "script.top": ("ops", "eager", "script.graph", "script.callback", "script.passes", "script.frontend", "codegen",
+                   "kernels", "public"),
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = ("executor", "api", "gradfunction", "sources", "results", "persist", "pycode", "diskcache", "explain")
+TOP = ("api", "check", "diskcache", "executor", "explain", "gradfunction", "locate", "persist",
+       "pushforward", "pycode", "pyexpr", "pyhelpers", "results", "saved", "sources", "state", "stores",
+       "tracebacks")
 
 
 def storey(module: str) -> str:
@@ -38,6 +42,8 @@ def storey(module: str) -> str:
     if parts[0] == "script":
         if len(parts) > 1 and parts[1] in ("frontend", "passes"):
             return f"script.{parts[1]}"
+        if parts[1:] == ["callback"]:
+            return "script.callback"
         return "script.top" if len(parts) > 1 and parts[1] in TOP else "script.graph"
     return "public"
 

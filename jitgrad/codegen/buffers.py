@@ -1,7 +1,8 @@
 """Which buffers of a program share memory: live ranges, and slots coloured greedily.
 
 Steps are numbered in program order. A buffer lives from the first to the last step that names it, or that names a
-pointer which may point into it; what is named inside a loop but made before it lives until the loop ends.
+pointer which may point into it; what is named inside a loop but made before it lives until the loop ends, and what is
+named inside a loop and after it lives from the loop's start.
 """
 
 from __future__ import annotations
@@ -102,6 +103,9 @@ class _Walker:
             if found is None:
                 found = self.ranges[buffer] = Range(position, position, loops)
             found.last = max(found.last, position)
+            left = [loop for loop in found.loops if loop not in loops]
+            if left:  # filled by a loop, a part in each iteration: needed from its start
+                found.first, found.loops = min(found.first, left[0]), loops[:found.loops.index(left[0])]
             self.later.append((buffer, found.first))
         for other in buffer.aliases:
             self.touch(other, position, loops, seen | {buffer})

@@ -27,7 +27,7 @@ from jitgrad.codegen.module import ModuleText
 from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref
 from jitgrad.codegen.sites import SIZE, Site, kind_of
 from jitgrad.dims import Dim, Size, Symbol
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import OptionalType, TensorType, Type
 from jitgrad.script.ir import Graph, Node
 
 
@@ -105,9 +105,22 @@ def site(place: CallSite, call: CallStep | None) -> Site:
         assert call is not None
         kinds = [f"t:{v.dtype.name}:{len(v.dims)}" if isinstance(v, Ref) else SIZE if isinstance(v, (int, Dim))
                  else kind_of(v.type) for v in call.values]
+    if place.kind in ("callback", "fetch", "callback.vjp"):
+        assert call is not None
+        results = [v for v in call.values if isinstance(v, Ref)]
+        tensors = 0 if place.kind == "fetch" else sum(_passes_window(v.type) for v in node.inputs)
+        kinds = [] if place.kind == "fetch" else kinds
+        kinds += [f"t:{v.dtype.name}:{len(v.dims)}" for v in results[tensors:]]
     sizes: list[Size] = []
     attrs = {k: without_sizes(a, sizes) for k, a in node.attrs.items()}
     return Site(place.kind, node.op, attrs, kinds, result, len(node.inputs), place.span)
+
+
+def _passes_window(type_: Type) -> bool:
+    """Whether a value is passed as a window of memory."""
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return isinstance(type_, TensorType)
 
 
 def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:

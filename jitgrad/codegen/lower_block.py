@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.codegen import access, lower_effects, lower_ops, lower_products, lower_sequences
+from jitgrad.codegen import access, lower_conv, lower_effects, lower_ops, lower_products, lower_sequences, lower_windows
 from jitgrad.codegen.access import AFFINE, Entry, IndexMap, through
 from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
@@ -367,7 +367,8 @@ def rules() -> dict[str, Any]:
     from jitgrad.codegen import lower_control  # which lowers the blocks of structural nodes with this module
 
     if not _RULES:
-        for part in (lower_ops, lower_products, lower_effects, lower_sequences, lower_control):
+        for part in (lower_ops, lower_products, lower_conv, lower_windows, lower_effects, lower_sequences,
+                     lower_control):
             _RULES.update(part.RULES)
     return _RULES
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from jitgrad import dtypes
 from jitgrad.codegen.access import AFFINE, contiguous_strides
 from jitgrad.codegen.lower_joins import absent, aim, constant, zero
 from jitgrad.codegen.program import ArenaAllocate, Buffer, CallStep, CommitSlot, IfStep, NumberStep, Ref
 from jitgrad.dims import Size, product
-from jitgrad.ops.types import BOOL, OptionalType, TensorType, Type
-from jitgrad.script.ir import Node, Value, walk
+from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
+from jitgrad.script.ir import Node, Value, type_symbols, walk
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
@@ -176,6 +177,45 @@ def print_node(state: Lowering, node: Node) -> None:
     state.emit(CallStep(state.site("print", node), "print", None, passed(state, node.inputs)))
 
 
+def callback(state: Lowering, node: Node) -> None:
+    """A Python function. Numbers and sizes come back in memory of one element; results of sizes that only the call
+    decides are fetched by a second call, when there is room for them.
+    """
+    place = state.site("callback", node)
+    given = passed(state, node.inputs)
+    late = [v for v in node.outputs if isinstance(v.type, TensorType)
+            and not type_symbols(v.type).isdisjoint(node.binds)]
+    numbers = {v: Value(TensorType(_HELD[v.type], ())) for v in node.outputs if not isinstance(v.type, TensorType)}
+    results = tuple(state.place(numbers.get(v, v)) for v in node.outputs if v not in late)
+    sizes = [Value(TensorType(dtypes.int64, ())) for _ in node.binds]
+    state.emit(CallStep(place, "callback", None, (*given, *results, *(state.place(s) for s in sizes))))
+    for out, memory in numbers.items():
+        item(state, Node("item", (memory,), {}, (out,)))
+    for symbol, memory in zip(node.binds, sizes, strict=True):
+        count = Value(INT)
+        item(state, Node("item", (memory,), {}, (count,)))
+        state.emit(NumberStep(Node("dim.bind", (count,), {"symbol": symbol}, (Value(INT),))))
+    if late:
+        state.see(node.binds)
+        state.emit(CallStep(state.site("fetch", node), "callback", None, tuple(state.place(v) for v in late)))
+
+
+def callback_vjp(state: Lowering, node: Node) -> None:
+    """The tape of a Python function: gradients, and whether there are any."""
+    place = state.site("callback.vjp", node)
+    given = passed(state, node.inputs)
+    n = len(node.outputs) // 2
+    flags = [Value(TensorType(dtypes.bool_, ())) for _ in range(n)]
+    results = tuple(state.place(v) for v in (*node.outputs[:n], *flags))
+    state.emit(CallStep(place, "callback", None, (*given, *results)))
+    for out, memory in zip(node.outputs[n:], flags, strict=True):
+        item(state, Node("item", (memory,), {}, (out,)))
+
+
+#: the element type of a number in memory
+_HELD = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
+
+
 def commit(state: Lowering, node: Node) -> None:
     """Write an input's memory, or note what its slot becomes."""
     target, value = node.attrs["target"], node.inputs[0]
@@ -238,4 +278,5 @@ def order_commits(block: BlockLowering) -> None:
 
 RULES: dict[str, Callable[[Any, Node], None]] = {
     "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "commit": commit,
+    "callback": callback, "callback.vjp": callback_vjp,
 }

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", "random.uniform",
                      "random.bits", "sum_to"})
 #: rows whose operands are read as memory, not by a kernel
-STORING = frozenset({"matmul", ACCUMULATE, "reshape"}) | LIBRARY
+STORING = frozenset({"matmul", ACCUMULATE, "reshape", "windows", "max_pool", "conv", "conv_transpose",
+                     "conv_weight"}) | LIBRARY
 
 
 def _dims(value: Value) -> tuple[Size, ...]:
@@ -113,7 +114,7 @@ def add_back(state: Lowering, node: Node) -> None:
     part = _part(node, target)
     space = [size for size in part.dims if size != 1]
     kept = [a for a, size in enumerate(part.dims) if size != 1]
-    own = _own_entries(part.dims)
+    own = own_entries(part.dims)
     builder = KernelBuilder(space, name=node.op)
     base, entries = state.resolve(node.inputs[1], own)
     strides = [part.strides[a] for a in kept]
@@ -129,7 +130,7 @@ def _copy_of(state: Lowering, node: Node) -> Ref:
     return target
 
 
-def _own_entries(shape: Sequence[Size]) -> IndexMap:
+def own_entries(shape: Sequence[Size]) -> IndexMap:
     result: list[Entry] = []
     count = 0
     for size in shape:
@@ -165,7 +166,7 @@ def index_put(state: Lowering, node: Node) -> None:
     """A copy of x, then v written (or added) at the indices."""
     x, v, indices, axes = node.inputs[0], node.inputs[1], node.inputs[2:], node.attrs["axes"]
     shape = index_result_shape(_dims(x), [_dims(i) for i in indices], axes)
-    own = _own_entries(shape)
+    own = own_entries(shape)
     data, along = _index_entries(_dims(x), [_dims(i) for i in indices], axes, own)
     _scatter(state, node, shape, data, access.broadcast(own, _dims(v), shape), v,
              list(zip(indices, along, strict=True)), axes, node.attrs["accumulate"])
@@ -176,7 +177,7 @@ def scatter(state: Lowering, node: Node) -> None:
     _, i, src = node.inputs
     axis = node.attrs["axis"]
     shape = _dims(i)
-    own = _own_entries(shape)
+    own = own_entries(shape)
     data = tuple(access.NOWHERE if a == axis else e for a, e in enumerate(own))
     _scatter(state, node, shape, data, own, src, [(i, own)], (axis,), node.op == "scatter_add")
 

@@ -47,6 +47,8 @@ class ModuleText:
 
     def text(self) -> str:
         parts = list(self.declares.values())
+        if self.reserves or self.arena:
+            parts.append(ALLOCATION)
         if self.reserves:
             parts.append(RESERVE)
         if self.polls:
@@ -56,10 +58,13 @@ class ModuleText:
         return "\n".join([*parts, *self.functions])
 
 
-#: grow a (pointer, capacity) pair; what was in it is lost. false: no memory
-RESERVE = """
+ALLOCATION = """
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
+"""
+
+#: grow a (pointer, capacity) pair; what was in it is lost. false: no memory
+RESERVE = """
 define internal i1 @jg_reserve(ptr %slot, i64 %bytes) nounwind noinline optnone {
 entry:
   %place = getelementptr i64, ptr %slot, i64 1

@@ -258,7 +258,7 @@ class CallSite:
     `values`: what it passes: (type of the value); `refs`: for tensors, their window.
     """
 
-    kind: Literal["check", "print", "library", "arithmetic", "memory"]
+    kind: Literal["check", "print", "library", "arithmetic", "memory", "callback", "fetch", "callback.vjp"]
     node: Node | None
     span: Span | None
 
@@ -271,7 +271,7 @@ class CallStep:
     """
 
     site: int
-    kind: Literal["check", "print", "library"]
+    kind: Literal["check", "print", "library", "callback"]
     condition: Value | None
     values: tuple[Value | Ref | Size, ...]
     before: list[Any] = field(default_factory=list)

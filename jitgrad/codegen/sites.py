@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import struct
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -45,7 +46,7 @@ class Site:
     """One place.
 
     Attributes:
-        kind: "check", "print", "arithmetic" or "library".
+        kind: "check", "print", "arithmetic", "library", "callback", "fetch" or "callback.vjp".
         op: the node's op.
         attrs: its attrs; sizes are replaced by `("dim", i)`: the i-th passed size.
         types: kinds of the values passed (see `kind_of`), or "size".
@@ -123,7 +124,10 @@ def failure(site: Site, block: Any, word: int) -> BaseException:
 def annotated(error: BaseException, site: Site) -> BaseException:
     """`error` with a note that shows the user's line."""
     span = site.span
-    if span is not None and isinstance(error, Exception) and not hasattr(error, "span"):
+    if span is None or not isinstance(error, Exception):
+        return error
+    error._place = span  # type: ignore[attr-defined]  # for `tracebacks.show_lines`
+    if not hasattr(error, "span"):
         error.span = span  # type: ignore[attr-defined]
         chain = span.chain()
         error.add_note(f"{span}\n{span.excerpt()}" + (f"\n{chain}" if chain else ""))
@@ -136,7 +140,7 @@ def annotated(error: BaseException, site: Site) -> BaseException:
 def run_print(site: Site, block: Any, word: int) -> None:
     from jitgrad.script.interpret import render
 
-    getattr(sys, site.attrs.get("stream", "stdout")).write(render(site.attrs["template"], values(site, block, word)))
+    sys.stdout.write(render(site.attrs["template"], values(site, block, word)))
 
 
 def run_arithmetic(site: Site, block: Any, word: int) -> None:
@@ -174,6 +178,53 @@ def run_library(site: Site, block: Any, word: int) -> None:
         target[...] = result
 
 
+def run_callback(site: Site, block: Any, word: int) -> None:
+    """Call a Python function. What it returns goes to memory, but for tensors of unforeseen sizes: those are kept, and
+    their sizes passed.
+    """
+    found = values(site, block, word)
+    targets = iter(found[site.n_inputs:])
+    late: list[Any] = []
+    call = site.attrs["call"]
+    sizes: list[int] = []
+    for k, result in enumerate(call.run(found[:site.n_inputs])):
+        free = call.free_axes(k)
+        if free:
+            sizes += [result.shape[a] for a in free]
+            late.append(result)
+        else:
+            next(targets)[...] = result
+    for n in sizes:
+        next(targets)[...] = n
+    _late.results = late
+
+
+def run_fetch(site: Site, block: Any, word: int) -> None:
+    """Bring to memory what the call-back just returned."""
+    for target, result in zip(values(site, block, word), _late.results, strict=True):
+        target[...] = result
+    _late.results = []
+
+
+def run_callback_vjp(site: Site, block: Any, word: int) -> None:
+    """Run the tape of a call-back."""
+    found = values(site, block, word)
+    given, results = found[:site.n_inputs], found[site.n_inputs:]
+    wanted = site.attrs["wanted"]
+    for k, g in enumerate(site.attrs["call"].backward(given[0], wanted, site.attrs["present"], given[1:])):
+        results[k][...] = 0 if g is None else g
+        results[len(wanted) + k][...] = g is not None
+
+
+class _Late(threading.local):
+    """Results of the last call-back of this thread that wait for memory."""
+
+    results: Any = ()
+
+
+_late = _Late()
+
+
 def _attr(value: Any, sizes: Sequence[int]) -> Any:
     if isinstance(value, tuple):
         if len(value) == 2 and value[0] == "dim":
@@ -183,7 +234,8 @@ def _attr(value: Any, sizes: Sequence[int]) -> Any:
 
 
 RUN: dict[str, Callable[[Site, Any, int], None]] = {
-    "print": run_print, "arithmetic": run_arithmetic, "library": run_library,
+    "print": run_print, "arithmetic": run_arithmetic, "library": run_library, "callback": run_callback,
+    "fetch": run_fetch, "callback.vjp": run_callback_vjp,
 }
 
 

@@ -29,6 +29,7 @@ from jitgrad.nn.activation import (
     Tanhshrink,
     Threshold,
 )
+from jitgrad.nn.attention import MultiheadAttention
 from jitgrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from jitgrad.nn.dropout import Dropout
 from jitgrad.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
@@ -48,6 +49,13 @@ from jitgrad.nn.normalization import BatchNorm1d, BatchNorm2d, GroupNorm, LayerN
 from jitgrad.nn.parameter import Parameter
 from jitgrad.nn.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
 from jitgrad.nn.sparse import Embedding
+from jitgrad.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 __all__ = [
     "CELU",
@@ -87,6 +95,7 @@ __all__ = [
     "Module",
     "ModuleDict",
     "ModuleList",
+    "MultiheadAttention",
     "NLLLoss",
     "PReLU",
     "Parameter",
@@ -109,6 +118,11 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
     "Unflatten",
     "functional",
     "init",

@@ -13,8 +13,10 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import _attention
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
+from jitgrad.ops.library import convolution as _convolution
 from jitgrad.ops.library import pointwise as _pointwise
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import library
@@ -22,6 +24,9 @@ from jitgrad.ops.library.join import pad_constant
 from jitgrad.ops.library.random import dropout as _dropout
 
 Number = bool | int | float
+
+scaled_dot_product_attention = _attention.scaled_dot_product_attention
+multi_head_attention_forward = _attention.multi_head_attention_forward
 
 # --- activations ---------------------------------------------------------------------------------------------------
 
@@ -125,6 +130,12 @@ def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: N
     one = jitgrad.zeros_like(logits).scatter(dim, index, 1.0)
     return one - soft.detach() + soft
 
+
+# --- convolutions --------------------------------------------------------------------------------------------------
+
+conv1d, conv2d, conv3d = _convolution.conv1d, _convolution.conv2d, _convolution.conv3d
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (
+    _convolution.conv_transpose1d, _convolution.conv_transpose2d, _convolution.conv_transpose3d)
 
 # --- dropout -------------------------------------------------------------------------------------------------------
 
@@ -512,46 +523,3 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     if swap:
         far = jitgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
     return _reduced((near - far + margin).clamp_min(0), reduction)
-
-
-# --- attention -----------------------------------------------------------------------------------------------------
-
-
-def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
-                                 dropout_p: Number = 0.0, is_causal: bool = False, scale: Number | None = None,
-                                 enable_gqa: bool = False) -> Tensor:
-    """softmax(query @ key.T * scale + mask) @ value.
-
-    Args:
-        query: float (..., L, E).
-        key: float (..., S, E).
-        value: float (..., S, Ev).
-        attn_mask: bool (True: take part) or float (added), broadcast to (..., L, S).
-        dropout_p: probability with which a weight is dropped.
-        is_causal: position i sees positions up to i only; not together with attn_mask.
-        scale: 1 / sqrt(E) by default.
-
-    Returns:
-        float (..., L, Ev). Source: Vaswani et al., "Attention Is All You Need", 2017.
-    """
-    if enable_gqa:
-        key = jitgrad.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
-        value = jitgrad.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
-    factor = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = (query * factor) @ key.transpose(-2, -1)
-    if is_causal:
-        if attn_mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when "
-                               "is_causal=True")
-        rows = jitgrad.arange(query.shape[-2]).unsqueeze(1)
-        columns = jitgrad.arange(key.shape[-2])
-        scores = scores.masked_fill(columns > rows, -math.inf)
-    if attn_mask is not None:
-        if attn_mask.dtype == jitgrad.bool:
-            scores = scores.masked_fill(jitgrad.logical_not(attn_mask), -math.inf)
-        else:
-            scores = scores + attn_mask
-    weights = _reduce.softmax(scores, -1)
-    if dropout_p != 0.0:
-        weights = _dropout(weights, dropout_p, True)
-    return weights @ value

@@ -351,12 +351,11 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the parameters' gradients, or fill them with zeros."""
         for p in self.parameters():
-            if p.grad is not None:
-                if set_to_none:
-                    p.grad = None
-                else:
-                    p.grad.requires_grad_(False)
-                    p.grad.zero_()
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad.requires_grad_(False)
+                p.grad.zero_()
 
     def share_memory(self: M) -> M:
         """There is nothing to do: memory belongs to this process."""

@@ -184,7 +184,9 @@ class RNNBase(Module):
         for place, names in enumerate(self._all_weights):
             weights = tuple([getattr(self, name) for name in names])
             if place % directions == 0:
-                below = x if place == 0 else F.dropout(x, self.dropout, self.training)
+                below = x
+                if place and self.training and self.dropout != 0.0:
+                    below = F.dropout(x, self.dropout, True)
                 outs = []
             backward = place % directions == 1
             steps = below.flip(0) if backward else below

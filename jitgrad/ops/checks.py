@@ -167,3 +167,29 @@ def matmul(C: Checker, a: Any, b: Any) -> None:
     if a.ndim > 2 and b.ndim > 2:
         C.broadcast(a.shape[:-2], b.shape[:-2])
     C.equal(k, k2, message)
+
+
+def conv(C: Checker, x: Any, w: Any, *, stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...],
+         groups: int) -> None:
+    channels = w.shape[1] * groups
+    C.equal(x.shape[1], channels, lambda: (
+        f"Given groups={groups}, weight of size {_list(w.shape)}, expected input{_list(x.shape)} to have {channels} "
+        f"channels, but got {x.shape[1]} channels instead"))
+    padded = [2 * p + n if isinstance(n, int) else n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True)]
+    kernel = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation, strict=True)]
+
+    def message() -> str:
+        return (f"Calculated padded input size per channel: ({_times(padded)}). Kernel size: ({_times(kernel)}). "
+                "Kernel size can't be greater than actual input size")
+
+    for n, k in zip(padded, kernel, strict=True):
+        C.at_least(n, k, message)
+
+
+def _times(sizes: Sequence[Size]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def windows(C: Checker, x: Any, *, axis: int, size: Size, step: int, dilation: int) -> None:
+    n, reach = x.shape[axis], (size - 1) * dilation + 1
+    C.at_least(n, reach, lambda: f"maximum size for tensor at dimension {axis} is {n} but size is {reach}")

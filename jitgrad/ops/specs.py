@@ -207,6 +207,33 @@ def matmul(a: TensorType, b: TensorType) -> TensorType:
     return TensorType(a.dtype, (*batch, a.dims[-2], b.dims[-1]))
 
 
+def windows_count(n: Size, size: Size, step: int, dilation: int) -> Size:
+    """How many windows of `size` elements, `dilation` apart, fit into n elements, `step` from one to the next."""
+    return _add(dims.floordiv(_add(n, -1 - dilation * (size - 1)), step), 1)
+
+
+def windows(x: TensorType, *, axis: int, size: Size, step: int, dilation: int) -> TensorType:
+    count = windows_count(x.dims[axis], size, step, dilation)
+    return TensorType(x.dtype, (*_replace(x.dims, axis, count), size))
+
+
+def conv(x: TensorType, w: TensorType, *, stride: tuple[int, ...], padding: tuple[int, ...],
+         dilation: tuple[int, ...], groups: int) -> TensorType:
+    sizes = [windows_count(_add(n, 2 * p), k, s, d) for n, k, s, p, d in zip(
+        x.dims[2:], w.dims[2:], stride, padding, dilation, strict=True)]
+    return TensorType(x.dtype, (x.dims[0], w.dims[0], *sizes))
+
+
+def shaped(x: TensorType, *others: TensorType, shape: Shape, **attrs: Any) -> TensorType:
+    """A given shape, the first operand's dtype: the two gradients of a convolution."""
+    return TensorType(x.dtype, shape)
+
+
+def max_pool(x: TensorType, *, shape: Shape, **attrs: Any) -> tuple[TensorType, TensorType]:
+    dims = (*x.dims[:2], *shape)
+    return TensorType(x.dtype, dims), TensorType(int64, dims)
+
+
 def create(*numbers: Any, shape: Shape, dtype: dtype, **attrs: Any) -> TensorType:
     return TensorType(dtype, shape)
 

@@ -66,19 +66,23 @@ class Adam(Optimizer):
                 if own and not isinstance(own["step"], Tensor):  # saved before step counts were tensors
                     own["step"] = jitgrad.tensor(float(own["step"]))
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        state = {"step": jitgrad.tensor(0.0), "exp_avg": jitgrad.zeros_like(p), "exp_avg_sq": jitgrad.zeros_like(p)}
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = jitgrad.zeros_like(p)
+        return state
+
     def _update(self, group: Group) -> None:
         lr, weight_decay, eps = group["lr"], group["weight_decay"], group["eps"]
         beta1, beta2 = group["betas"]
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["exp_avg"] = jitgrad.zeros_like(p)
-                    state["exp_avg_sq"] = jitgrad.zeros_like(p)
-                    if group["amsgrad"]:
-                        state["max_exp_avg_sq"] = jitgrad.zeros_like(p)
+                state = self._state_of(p, group)
+                state["step"].add_(1)
+                t = state["step"].item()
+                scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
+                rate = lr * scale / (1 - beta1 ** t)
                 if group["maximize"]:
                     grad = -grad
                 if weight_decay != 0:
@@ -87,17 +91,13 @@ class Adam(Optimizer):
                     else:
                         grad = grad.add(p, alpha=weight_decay)
                 mean, square = state["exp_avg"], state["exp_avg_sq"]
-                state["step"].add_(1)
-                t = state["step"].item()
                 mean.lerp_(grad, 1 - beta1)
                 square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
                 if group["amsgrad"]:
                     largest = state["max_exp_avg_sq"]
                     largest.copy_(jitgrad.maximum(largest, square))
                     square = largest
-                scale = (1 - beta2 ** t) ** 0.5  # of sqrt(v), moved to the other side of the quotient
                 divisor = square.sqrt().add_(eps * scale)
-                rate = lr * scale / (1 - beta1 ** t)
                 if isinstance(lr, Tensor):
                     p.sub_(mean / divisor * rate)
                 else:

@@ -162,6 +162,27 @@ class Optimizer:
             if any(id(p) in own for p in group["params"]):
                 raise ValueError("some parameters appear in more than one parameter group")
         self.param_groups.append(param_group)
+        for p in params:
+            if p.requires_grad:
+                self._state_of(p, param_group)
+
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        """What a parameter carries from step to step, at the start; empty where nothing is carried."""
+        return {}
+
+    def _state_of(self, p: Tensor, group: Group) -> dict[str, Any]:
+        """The state of a parameter.
+
+        It is made when the parameter is added, not at the first step: then every step, compiled, is the same program,
+        and a parameter without a gradient needs no program of its own.
+        """
+        if p not in self.state:
+            made = self._new_state(p, group)
+            if len(made) == 0:
+                return made
+            self.state[p] = made
+        found: dict[str, Any] = self.state[p]
+        return found
 
     # --- saving and loading ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jitgrad
 from jitgrad import Tensor
 from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
 
@@ -43,14 +44,27 @@ class SGD(Optimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         require_modes(foreach, fused, differentiable)
+        self._undamped: dict[Tensor, Tensor] = {}  # 1 before a parameter's first step, then 0
         super().__init__(params, defaults)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_undamped": self._undamped}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self._undamped = {}  # what was saved with its state has begun
         super().__setstate__(state)
         for group in self.param_groups:
             for name, default in (("nesterov", False), ("maximize", False), ("foreach", None),
                                   ("differentiable", False), ("fused", False)):
                 group.setdefault(name, default)
+
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        if isinstance(group["momentum"], int) and group["momentum"] == 0:  # a float may be scheduled
+            return {}
+        state = {"momentum_buffer": jitgrad.zeros_like(p)}  # momentum * 0 + grad is the first gradient
+        if group["dampening"] != 0:
+            self._undamped[p] = jitgrad.tensor(1.0, dtype=p.dtype)  # the first gradient is not damped
+        return state
 
     def _update(self, group: Group) -> None:
         lr, weight_decay = group["lr"], group["weight_decay"]
@@ -63,11 +77,14 @@ class SGD(Optimizer):
                 if weight_decay != 0:
                     grad = grad.add(p, alpha=weight_decay)
                 if momentum != 0:
-                    state = self.state[p]
+                    state = self._state_of(p, group)
                     buffer = state.get("momentum_buffer")
-                    if buffer is None:
+                    if buffer is None:  # momentum was switched on after the parameter was added
                         buffer = grad.clone()
-                        state["momentum_buffer"] = buffer
+                        self.state[p]["momentum_buffer"] = buffer
+                    elif p in self._undamped:
+                        buffer.mul_(momentum).add_(grad * (1 - dampening * (1 - self._undamped[p])))
+                        self._undamped[p].zero_()
                     else:
                         buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
                     grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.script.executor import BoundScript, CacheInfo, ScriptFunction
 from jitgrad.script.ir import Graph
+from jitgrad.script.marks import mark_of
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
 
 
-def script(obj: Any = None) -> Any:
+def script(obj: Any = None, *, check: bool = False) -> Any:
     """Compile a function or a module: same code, same results, one native program per signature.
 
     Args:
         obj: a Python function, a method, a `Module` instance, or nothing (then a decorator is returned). Of a
             staticmethod, classmethod or property the function in it is scripted.
+        check: run the first call of each signature as plain Python too, and compare results, gradients, prints,
+            exceptions and state. A difference raises `errors.CheckFailed`, which names the first line that differs.
 
     Returns:
         For a function a `ScriptFunction`; for a module an object of a subclass of its class that shares every
@@ -42,31 +46,31 @@ def script(obj: Any = None) -> Any:
     from jitgrad.nn import Module
 
     if obj is None:
-        return script
+        return functools.partial(script, check=check)
     if isinstance(obj, (staticmethod, classmethod)):
-        return type(obj)(script(obj.__func__))
+        return type(obj)(script(obj.__func__, check=check))
     if isinstance(obj, property):
-        getter, setter, deleter = (f and script(f) for f in (obj.fget, obj.fset, obj.fdel))
+        getter, setter, deleter = (f and script(f, check=check) for f in (obj.fget, obj.fset, obj.fdel))
         return property(getter, setter, deleter, obj.__doc__)
     if isinstance(obj, (ScriptFunction, BoundScript)) or getattr(type(obj), "_script_call", None) is not None:
         return obj
     if isinstance(obj, Module):
-        return script_module(obj)
+        return script_module(obj, check)
     if inspect.ismethod(obj):
-        return BoundScript(_checked(obj.__func__), obj.__self__)
+        return BoundScript(_checked(obj.__func__, check), obj.__self__)
     if inspect.isfunction(obj):
-        return _checked(obj)
+        return _checked(obj, check)
     if inspect.isclass(obj):
         raise TypeError(f"cannot script the class `{obj.__name__}`: script an instance of it, or decorate its methods")
     raise TypeError(f"cannot script an object of type `{type(obj).__name__}`: expected a Python function, a method or "
                     "a Module")
 
 
-def _checked(function: Callable[..., Any]) -> ScriptFunction:
+def _checked(function: Callable[..., Any], check: bool = False) -> ScriptFunction:
     from jitgrad.script.frontend.syntax import check_syntax
 
     check_syntax(function)
-    return ScriptFunction(function)
+    return ScriptFunction(function, check)
 
 
 class ScriptModule:
@@ -74,6 +78,12 @@ class ScriptModule:
 
     _script_call: ScriptFunction
     _unscripted: Any
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "_script_call" not in cls.__dict__:
+            raise TypeError(f"`{cls.__name__}` derives from `ScriptModule`: derive from `nn.Module`, and call `script` "
+                            "on the instance")
 
     def _script(self) -> ScriptFunction:
         function: ScriptFunction = type(self)._script_call
@@ -104,6 +114,12 @@ class ScriptModule:
         given = (self._unscripted, *args) if args or kwargs else ()
         return self._script().asm(*given, **kwargs)
 
+    def save(self, f: Any, example_inputs: Any = None) -> None:
+        """Write all that was compiled, and the module's state, to a file; see `jitgrad.jit.save`."""
+        from jitgrad.script.saved.api import save
+
+        save(self, f, example_inputs)
+
     def cache_info(self) -> CacheInfo:
         """Counters since the module was scripted."""
         return self._script().cache_info()
@@ -117,6 +133,18 @@ class ScriptModule:
         return self._script().code
 
     @property
+    def grad_graph(self) -> Graph:
+        return self._script().grad_graph
+
+    @property
+    def grad_code(self) -> str:
+        return self._script().grad_code
+
+    def graph_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """What a call gives to the graph; see `ScriptFunction.graph_inputs`."""
+        return self._script().graph_inputs(self._unscripted, *args, **kwargs)
+
+    @property
     def recompilations(self) -> list[str]:
         return self._script().recompilations
 
@@ -126,16 +154,37 @@ class ScriptModule:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """A copy, by pickle or by `deepcopy`, is the copied module, scripted."""
-        return script_module, (self._unscripted,)
+        return script_module, (self._unscripted, self._script().check)
 
 
-def script_module(module: Any) -> Any:
+class _Exported:
+    """A method that is compiled besides `forward`; its `self` is the plain module."""
+
+    def __init__(self, function: ScriptFunction):
+        self.function = function
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self.function if instance is None else BoundScript(self.function, instance._unscripted)
+
+
+#: methods of ScriptModule that give way to a method of the same name of the scripted class
+_OWN = ("save",)
+
+
+def script_module(module: Any, check: bool = False) -> Any:
     """`module` with a scripted call: an instance of a subclass of its class, sharing its `__dict__`."""
     original = type(module)
-    function = _checked(original.__call__)
+    function = _checked(original.__call__, check)
     function.__name__, function.__qualname__ = original.__name__, original.__qualname__
     names = {"_script_call": function, "_unscripted": module, "__doc__": original.__doc__,
              "__module__": original.__module__}
+    names |= {name: getattr(original, name) for name in _OWN if hasattr(original, name)}
+    for name in dir(original):
+        method = getattr(original, name, None)
+        if inspect.isfunction(method):
+            mark = mark_of(method)
+            if mark is not None and mark.kind == "export":
+                names[name] = _Exported(_checked(method, check))
     scripted: Any = object.__new__(type("Script" + original.__name__, (ScriptModule, original), names))
     object.__setattr__(scripted, "__dict__", module.__dict__)
     return scripted

@@ -38,7 +38,7 @@ def _build() -> str:
     return json.dumps([sorted(files), sys.version, engine.host().identity])
 
 
-def key(function: Any, values: dict[str, Any], optimistic: bool) -> str | None:
+def key(function: Any, values: dict[str, Any], mode: tuple[bool, ...]) -> str | None:
     """The entry's name for a call, or None where the call cannot be stored."""
     knobs = config.current()
     if not knobs.cache or knobs.interpret or knobs.verify or knobs.dump or knobs.debug >= 3:
@@ -48,7 +48,7 @@ def key(function: Any, values: dict[str, Any], optimistic: bool) -> str | None:
     writer = persist.Writer(function)
     try:
         guards = [writer.guard(g) for name, value in values.items() for g in argument_guards(sig.Arg(name), value)]
-        facts = [function.__module__, function.__qualname__, persist.code_hash(function), guards, optimistic,
+        facts = [function.__module__, function.__qualname__, persist.code_hash(function), guards, mode,
                  is_grad_enabled(), dtypes.get_default_dtype().name]
     except persist.NotStorable:
         return None

@@ -20,8 +20,10 @@ from jitgrad import config
 from jitgrad.dims import evaluate
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.eager.node import Node
 from jitgrad.errors import ScriptError
-from jitgrad.script import diskcache, persist
+from jitgrad.ops.types import OptionalType
+from jitgrad.script import callback, diskcache, persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Graph
@@ -38,6 +40,7 @@ from jitgrad.script.sources import (
     tensor_key,
     type_of_tensor,
 )
+from jitgrad.script.stores import commit_writer, store_writer
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
@@ -78,11 +81,17 @@ def eager_mode() -> Any:
         _mode.eager = before
 
 
+def is_eager() -> bool:
+    """Whether scripted functions run as plain Python here and now."""
+    return _mode.eager or not config.current().jit
+
+
 class Specialisation:
     """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
     __slots__ = (
         "assumptions",
+        "commit",
         "default_dtype",
         "enter",
         "function",
@@ -90,15 +99,16 @@ class Specialisation:
         "leave",
         "may_share",
         "script",
-        "stores",
+        "spent",
+        "store",
+        "tangents",
         "timing",
     )
 
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
         self.script = script
-        unread = frozenset(script.unread)
-        self.assumptions = [g for p in params for g in argument_guards(sig.Arg(p), values[p], unread)] + script.guards
+        self.assumptions = [g for p in params for g in argument_guards(sig.Arg(p), values[p])] + script.guards
         self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
         self.may_share = False  # whether `enter` looks at memory
         script.graph.name = name
@@ -107,10 +117,15 @@ class Specialisation:
             function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
         self.function = function
         self.enter = self._write_enter(params, values)
-        self.stores = [place for place, _ in script.stores]
-        everything = sig.Container(tuple, None, (script.result, *(result for _, result in script.stores)))
-        self.leave = result_writer(everything if self.stores else script.result)
+        self.leave = result_writer(script.result)
+        self.store = store_writer(params, values, script.inputs, script.stores) if script.stores else None
+        self.commit = commit_writer(params, values, script.commits) if script.commits else None
+        self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
+        if self.spent is not None:
+            self.spent.release()
         self.timing = 0.0
+        #: tangent programs, by the inputs that have directions (see `pushforward`)
+        self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
 
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
         """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
@@ -131,8 +146,12 @@ class Specialisation:
         raw = list(names)
         tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
         written = self.function.writes
+        optional = {i for i, t in enumerate(script.input_types) if isinstance(t, OptionalType)}
+        tensors = [i for i in tensors if i not in optional]
         for i in tensors:
             raw[i] = writer.array(names[i])
+        for i in optional:
+            raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
         if written and len(tensors) > 1:
             self.may_share = True
             others = "".join(f"{raw[i]}, " for i in tensors if i not in written)
@@ -141,18 +160,35 @@ class Specialisation:
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         """Execute with what `enter` returned."""
+        try:
+            if self.script.calls_back:
+                snapshot = functools.partial(self._snapshot, params)
+                with callback.running(callback.Run(entered[0], functools.partial(self._store, params), snapshot,
+                                                   self._changed)):
+                    return self._run(params, entered)
+            return self._run(params, entered)
+        except Exception as error:
+            if hasattr(error, "_place") and not config.current().debug:
+                from jitgrad.script.tracebacks import show_lines
+
+                show_lines(error)
+            raise
+
+    def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         objects, arrays = entered
         script = self.script
-        on_commit = functools.partial(self._commit, params) if script.commits else None
+        on_commit = functools.partial(self.commit, params) if self.commit is not None else None
         if self.function.writes:
             outputs = self._run_writing(objects, arrays, on_commit)
         else:
             outputs = self.function(objects, arrays, on_commit)
-        if not self.stores:
-            return self.leave(objects, outputs)
-        result, *stored = self.leave(objects, outputs)
-        for place, value in zip(self.stores, stored, strict=True):
-            self._store(params, place, value)
+        if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
+            for slot, i in enumerate(script.freed):
+                if outputs[i] is not None:
+                    self.spent.attach(outputs[i], slot)
+        result = self.leave(objects, outputs)
+        if self.store is not None:
+            self.store(params, objects, outputs)
         return result
 
     def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
@@ -173,12 +209,25 @@ class Specialisation:
                 objects[index]._bump()
         return outputs
 
-    def _commit(self, params: Sequence[Any], target: int, value: Any) -> None:
-        """Store a number that the program assigned to an attribute, an item or the random offset."""
-        self._store(params, self.script.commits[target], value)
+    def _snapshot(self, params: Sequence[Any]) -> Any:
+        """What the script reads, now: the inputs, and the versions of tensors; None where an assumption fails."""
+        entered = self.enter(params)
+        if entered is None:
+            return None
+        return entered[0], [getattr(o, "_version", None) for o in entered[0]]
 
-    def _store(self, params: Sequence[Any], source: sig.Place, value: Any) -> None:
-        """Assign to the attribute, item, variable or content of a container at `source`."""
+    def _changed(self, before: Any, after: Any) -> str:
+        """The first input in which two snapshots differ, in words; "" where they agree."""
+        if before is None or after is None:
+            return "" if before is after else "an object"
+        for source, a, b, m, n in zip(self.script.inputs, before[0], after[0], before[1], after[1], strict=True):
+            same = a is b or (type(a) is type(b) and not isinstance(a, type_of_tensor()) and (a == b or a != a))
+            if (not same or m != n) and not isinstance(source, sig.RngState):
+                return f"`{describe(source)}`"
+        return ""
+
+    def _store(self, params: Sequence[Any], source: sig.Source, value: Any) -> None:
+        """Assign to the attribute, item or variable at `source`."""
         values = dict(zip(self.script.parameters, params, strict=True))
         match source:
             case sig.Attr(base, name):
@@ -189,15 +238,6 @@ class Specialisation:
                 function.__closure__[index].cell_contents = value
             case sig.Global(function, name):
                 function.__globals__[name] = value
-            case sig.Tail(base):
-                resolve(base, values).extend(value)
-            case sig.Content(base):
-                container = resolve(base, values)
-                if isinstance(container, list):
-                    container[:] = value
-                else:
-                    container.clear()
-                    container.update(value)
             case sig.RngState(part):
                 from jitgrad.random import default_generator
 
@@ -222,12 +262,29 @@ class Specialisation:
             if guard.kind == "same":
                 problem = "" if found is other else f"is another tensor than `{describe(guard.value)}`"
             else:
-                problem = _broken(guard, found)
+                problem = broken(guard, found)
             if problem:
                 return f"`{describe(guard.source)}` {problem}"
         if self.may_share and not self._separate(values):
             return SHARED
         return self._size_mismatch(values)
+
+    def other_grads(self, values: dict[str, Any]) -> bool:
+        """Whether the call finds gradients on some parameters and not on others, and on other ones than here.
+
+        Every step may find them on different ones: a program that asks at run time serves them all.
+        """
+        found: set[bool] = set()
+        differs = False
+        for guard in self.assumptions:
+            if isinstance(guard.source, sig.Attr) and guard.source.name == "grad" and guard.kind != "optional":
+                try:
+                    there = resolve(guard.source, values) is not None
+                except Unreadable:
+                    return False
+                found.add(there)
+                differs |= there is not (guard.kind == "tensor")
+        return differs and len(found) == 2
 
     def _size_mismatch(self, values: dict[str, Any]) -> str:
         script = self.script
@@ -254,19 +311,25 @@ class Specialisation:
         return separate([objects[i]._data for i in written], others)
 
 
+def _nothing(cotangents: list[Any]) -> list[Any]:
+    """The backward of a node without inputs."""
+    return []
+
+
 #: reasons to compile again that no single guard has
 SIZES = "sizes that were equal at the first call differ"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 
 
-def _broken(guard: sig.Guard, found: Any) -> str:
+def broken(guard: sig.Guard, found: Any) -> str:
     """How `found` breaks `guard`, in words; "" where it does not."""
     value: Any = guard.value
     match guard.kind:
         case "is":
             return "" if found is value else "is another object"
         case "equal":
-            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {found!r}"
+            is_now = "a tensor" if isinstance(found, type_of_tensor()) else repr(found)
+            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {is_now}"
         case "type":
             return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
         case "len":
@@ -279,6 +342,8 @@ def _broken(guard: sig.Guard, found: Any) -> str:
             return "" if found._data.flags.c_contiguous is value else "has another order of memory"
         case "tensor":
             return _other_tensor(value, found)
+        case "optional":
+            return "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"
     raise AssertionError(guard.kind)
 
 
@@ -303,16 +368,19 @@ class ScriptFunction:
 
     Attributes:
         eager: the undecorated function.
-        graph: the graph of the last specialisation that ran.
-        code: that graph as Python.
+        check: whether the first call of each signature also runs eager and is compared (see `script/check.py`).
+        graph: the graph of the last specialisation that ran, after passes; `print` it for its text.
+        grad_graph: its backward.
+        code, grad_code: the two as Python that runs.
     """
 
     __name__: str
     __qualname__: str
 
-    def __init__(self, function: Callable[..., Any]):
+    def __init__(self, function: Callable[..., Any], check: bool = False):
         functools.update_wrapper(self, function)
         self.eager = function
+        self.check = check
         self.recompilations: list[str] = []
         self._signature = inspect.signature(function)
         self._params = tuple(self._signature.parameters)
@@ -349,7 +417,7 @@ class ScriptFunction:
         return self if instance is None else BoundScript(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if _mode.eager or not config.current().jit:
+        if is_eager():
             return self.eager(*args, **kwargs)
         params = args if not kwargs and len(args) == self._positional else self._bind(*args, **kwargs)
         specialisations = self._specialisations
@@ -374,6 +442,12 @@ class ScriptFunction:
                                  + specialisation.mismatch(dict(zip(self._params, params, strict=True))))
         for observe in observers:
             observe(self, params)
+        if self.check or config.current().check:
+            from jitgrad.script.check import checked
+
+            again = entered
+            return checked(self, specialisation, params, lambda: specialisation.run(
+                params, specialisation.enter(params) or again))
         return specialisation.run(params, entered)
 
     def _specialise(self, params: tuple[Any, ...]) -> Specialisation:
@@ -386,13 +460,14 @@ class ScriptFunction:
         """A new specialisation, from disk or from source."""
         values = dict(zip(self._params, params, strict=True))
         reason = ""
-        optimistic = True
+        optimistic, any_grads = True, False
         if self._specialisations:
             reason = self._specialisations[0].mismatch(values)
             optimistic = not any(s.mismatch(values) == SIZES for s in self._specialisations)
+            any_grads = any(s.other_grads(values) for s in self._specialisations)
         self._misses += 1
         started = time.perf_counter()
-        key = diskcache.key(self.eager, values, optimistic)
+        key = diskcache.key(self.eager, values, (optimistic, any_grads))
         specialisation = self._stored(key, params, values)
         from_disk = specialisation is not None
         if specialisation is None:
@@ -400,7 +475,7 @@ class ScriptFunction:
 
             args, kwargs = self.call_arguments(values)
             try:
-                script = build(self.eager, args, kwargs, optimistic=optimistic)
+                script = build(self.eager, args, kwargs, optimistic=optimistic, any_grads=any_grads)
             except ScriptError as error:
                 if config.current().debug:
                     raise
@@ -500,6 +575,7 @@ class ScriptFunction:
 
         Raises:
             ScriptError: the function cannot be compiled for these arguments.
+            RuntimeError: it calls ignored functions back, whose effects a measurement would repeat.
 
         >>> import jitgrad
         >>> @jitgrad.script
@@ -538,9 +614,45 @@ class ScriptFunction:
 
     @property
     def code(self) -> str:
+        """The graph as a Python module of one function, the user's lines as comments.
+
+        It runs: parameters are the graph's inputs (`graph_inputs(*args)` gives them for a call), what it returns are
+        the graph's outputs. Comments above it say where a parameter's value comes from.
+        """
         from jitgrad.script.pycode import to_python
 
-        return to_python(self.graph)
+        latest = self._latest()
+        return to_python(latest.function.graph, [describe(s) for s in latest.script.inputs])
+
+    @property
+    def grad_code(self) -> str:
+        """The gradient as a Python module of two functions: one that returns (results, saved), one that takes saved
+        values and a cotangent per differentiable result and returns a gradient, or None, per input that has one.
+
+        Raises:
+            RuntimeError: the last specialisation has no gradient (nothing requires one).
+        """
+        from jitgrad.script.pycode import gradient_to_python
+
+        latest = self._latest()
+        forward, backward = latest.function.gradient_graphs()
+        return gradient_to_python(forward, backward, len(latest.function.graph.outputs),
+                                  [describe(s) for s in latest.script.inputs])
+
+    @property
+    def grad_graph(self) -> Graph:
+        """The backward as a graph: saved values and cotangents in; for each gradient the value, and whether any came.
+
+        Raises:
+            RuntimeError: the last specialisation has no gradient (nothing requires one).
+        """
+        return self._latest().function.gradient_graphs()[1]
+
+    def graph_inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The objects that a call with these arguments gives to the graph: its parameters in `code`, in order."""
+        params = self._bind(*args, **kwargs)
+        values = dict(zip(self._params, params, strict=True))
+        return [resolve(s, values) for s in self.specialisation_of(params).script.inputs]
 
     def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
         """The generated kernels as text, forward then backward; of the last specialisation where no arguments."""
@@ -551,6 +663,12 @@ class ScriptFunction:
         """The machine code as text, forward then backward; of the last specialisation where no arguments."""
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
         return chosen.function.asm()
+
+    def save(self, f: Any, example_inputs: Any = None) -> None:
+        """Write all that was compiled, and what it reads, to a file; see `jitgrad.jit.save`."""
+        from jitgrad.script.saved.api import save
+
+        save(self, f, example_inputs)
 
     def _latest(self) -> Specialisation:
         if not self._specialisations:
@@ -574,8 +692,12 @@ class BoundScript:
         if name.startswith("__") and name not in ("__name__", "__qualname__", "__wrapped__"):
             raise AttributeError(name)  # protocols, such as copying, are the bound method's own
         attribute = getattr(self._script, name)
-        if name in ("eager", "explain", "graph_for", "specialise"):
+        if name in ("eager", "explain", "graph_for", "graph_inputs", "specialise"):
             return functools.partial(attribute, self.__self__)
+        if name == "save":
+            from jitgrad.script.saved.api import save
+
+            return functools.partial(save, self)
         if name in ("kernels", "asm"):
             return lambda *args, **kwargs: (attribute(self.__self__, *args, **kwargs) if args or kwargs
                                             else attribute())

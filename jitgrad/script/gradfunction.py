@@ -20,6 +20,7 @@ from jitgrad import config
 from jitgrad.eager.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
 from jitgrad.eager.tensor import wrap
 from jitgrad.ops.types import OptionalType, TensorType
+from jitgrad.script import callback
 from jitgrad.script.ir import Block, Graph, walk
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Backward(NamedTuple):
 class CallNode(Node):
     """A call on the tape: owns the residuals, and the versions of the arguments that its backward reads again."""
 
-    __slots__ = ("arrays", "function", "objects", "residuals", "seen", "unreached")
+    __slots__ = ("function", "objects", "residuals", "seen", "tapes", "unreached")
 
     def __init__(self, function: GraphFunction, objects: Sequence[Any], residuals: list[Any],
                  unreached: Collection[int]):
@@ -55,12 +56,16 @@ class CallNode(Node):
         self.hooks = self.retained = None
         self.title = function.title
         self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
+        self.tapes = callback.current().tapes if function.calls_back else None
         self.seen = [_version(objects[i]) for i in function.arguments]
 
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         if self.metas is None:
             raise RuntimeError(SECOND_BACKWARD)
         self.check_versions()
+        if self.tapes is not None:
+            with callback.running(self.tapes):
+                return self.function.backward(self.residuals, self.unreached, cotangents)
         return self.function.backward(self.residuals, self.unreached, cotangents)
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
@@ -71,7 +76,7 @@ class CallNode(Node):
 
     def release(self) -> None:
         self.metas = None
-        self.objects, self.residuals = (), []
+        self.objects, self.residuals, self.tapes = (), [], None
 
     def check_versions(self) -> None:
         function = self.function
@@ -103,6 +108,7 @@ class GraphFunction:
         self.differentiable = differentiable if wrt else ()
         self.n_outputs, self.writes = n_outputs, writes
         self._tensors, self.arguments = tensors, arguments
+        self.calls_back = not isinstance(graph, str) and any(n.op == "callback" for n in walk(graph.block))
         self.title = name + "Backward"
         #: inputs whose memory the first-order backward reads again
         self.saved: frozenset[int] = frozenset()
@@ -146,6 +152,18 @@ class GraphFunction:
         from jitgrad.script.autodiff import differentiate
 
         return differentiate(self.graph, self.wrt, self.differentiable)
+
+    def gradient_graphs(self) -> tuple[Graph, Graph]:
+        """The forward that saves and the backward for cotangents of every output, simplified, not yet in primitives.
+
+        Raises RuntimeError where there is nothing to differentiate.
+        """
+        from jitgrad.script.passes import pipeline
+
+        if not self.differentiable:
+            raise RuntimeError(f"`{self.name}` has no gradient: no input requires one, or no result can carry it")
+        backward = self.derivative.backward((True,) * len(self.differentiable))
+        return pipeline.prepare(self.derivative.forward), pipeline.prepare(backward)
 
     def _compile(self) -> None:
         """Forward, and backward for cotangents of every output: one native module."""
@@ -213,7 +231,7 @@ class GraphFunction:
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
                   "arguments": self.arguments, "n_outputs": self.n_outputs,
                   "writes": self.writes}
-        return pack([json.dumps(header).encode(), to_text(self.graph).encode(), self._compiled[0].to_bytes()])
+        return pack([json.dumps(header).encode(), to_text(self.graph, "chain").encode(), self._compiled[0].to_bytes()])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GraphFunction:

@@ -222,6 +222,9 @@ class _Run:
         assert isinstance(type_, TensorType)
         return (np.full([self.size(s) for s in type_.dims], inputs[0], type_.dtype.np),)
 
+    def leaf(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0],)
+
     def opt_some(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         return (Some(inputs[0]),)
 
@@ -255,8 +258,21 @@ class _Run:
         raise error() if template is None else error(render(template, inputs[1:]))
 
     def print_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        getattr(sys, node.attrs.get("stream", "stdout")).write(render(node.attrs["template"], inputs))
+        sys.stdout.write(render(node.attrs["template"], inputs))
         return ()
+
+    def callback(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        given = [_unwrap(x, v.type) for x, v in zip(inputs, node.inputs, strict=True)]
+        results: Sequence[Any] = node.attrs["call"].run(given)
+        return results
+
+    def callback_vjp(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        attrs, n = node.attrs, len(node.outputs) // 2
+        found = attrs["call"].backward(inputs[0], attrs["wanted"], attrs["present"], inputs[1:])
+        zeros = [np.zeros([self.size(s) for s in v.type.dims], v.type.dtype.np)  # type: ignore[union-attr]
+                 for v in node.outputs[:n]]
+        return [*[z if g is None else np.asarray(g) for z, g in zip(zeros, found, strict=True)],
+                *[g is not None for g in found]]
 
     def commit(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         target = node.attrs["target"]
@@ -373,10 +389,11 @@ class _Scan(_Loop):
 
 _CONTROL: dict[str, type[_Control]] = {"if": _If, "while": _While, "scan": _Scan}
 _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
-    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "fill": _Run.fill,
+    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
     "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
     "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
+    "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }
 
 
@@ -422,7 +439,10 @@ def _unwrap(value: Any, type_: Type) -> Any:
 
 def _annotate(error: Exception, node: Node) -> None:
     """Say on which source line a node raised."""
-    if node.span is not None and not hasattr(error, "span"):
+    if node.span is None:
+        return
+    error._place = node.span  # type: ignore[attr-defined]  # for `tracebacks.show_lines`
+    if not hasattr(error, "span"):
         error.span = node.span  # type: ignore[attr-defined]
         chain = node.span.chain()
         error.add_note(f"{node.span}\n{node.span.excerpt()}" + (f"\n{chain}" if chain else ""))

@@ -33,6 +33,8 @@ MATH_TO_INT = ("floor", "ceil", "trunc", "round")
 MATH_TO_BOOL = ("isnan", "isinf", "isfinite")
 
 STRUCTURAL = frozenset({"if", "while", "scan"})
+#: ops whose results have the types that whoever made the node gave them
+TYPED = frozenset({"callback", "callback.vjp"})
 
 EFFECTS: Mapping[str, Effect] = {
     "check": Effect.RAISES,
@@ -105,6 +107,7 @@ RULES: Mapping[str, Rule] = {
     "num.cast": lambda types, attrs: _KINDS[attrs["to"]],
     "num.select": lambda types, attrs: types[1],
     "item": _item,
+    "leaf": lambda types, attrs: types[0],
     "opt.some": lambda types, attrs: OptionalType(types[0]),
     "opt.none": lambda types, attrs: OptionalType(attrs["type"]),
 }
@@ -133,6 +136,7 @@ __all__ = [
     "MATH_TO_BOOL",
     "MATH_TO_INT",
     "STRUCTURAL",
+    "TYPED",
     "UNARY",
     "Effect",
     "effect",

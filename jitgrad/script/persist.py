@@ -139,6 +139,8 @@ class Writer:
                 if type(key) not in (int, str):
                     raise NotStorable(f"a key of type `{type(key).__name__}`")
                 return ["item", self.source(base), key]
+            case sig.At(base, key):
+                return ["at", self.source(base), self.source(key)]
             case sig.RngState(part):
                 return ["rng", part]
             case sig.Constant(value, number):
@@ -197,7 +199,7 @@ class Writer:
                     raise NotStorable(f"the class `{type_.__qualname__}`")
                 stored_keys = None if keys is None else [fingerprint(k) for k in keys]
                 return ["container", named, stored_keys, [self.result(i) for i in items], identity]
-        raise NotStorable(f"a result of kind `{type(result).__name__}`")
+        raise AssertionError(result)
 
 
 def _is_plain(value: Any) -> bool:
@@ -264,6 +266,8 @@ class Reader:
                 return sig.Attr(self.source(base), name)
             case ["item", base, key]:
                 return sig.Item(self.source(base), key)
+            case ["at", base, key]:
+                return sig.At(self.source(base), self.source(key))
             case ["rng", part]:
                 return sig.RngState(part)
             case ["constant", value, number]:
@@ -331,8 +335,6 @@ class Reader:
 
 def dump(root: Any, script: sig.ScriptGraph) -> bytes:
     """`script` without its graph's nodes. Raises NotStorable."""
-    if script.stores or script.unread:
-        raise NotStorable("an attribute or container that the script changes")
     writer = Writer(root, script.guards)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
@@ -344,8 +346,11 @@ def dump(root: Any, script: sig.ScriptGraph) -> bytes:
         "result": writer.result(script.result),
         "commits": [[i, writer.source(s)] for i, s in script.commits.items()],
         "written": list(script.written.items()),
+        "freed": list(script.freed),
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
+        "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores],
         "log": script.log,
+        "gradient_state": script.gradient_state,
     }
     data["not_one"] = [s.not_one for s in writer.symbols]
     return json.dumps(data).encode()
@@ -378,7 +383,8 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             int_symbols={reader.symbols[s]: i for s, i in stored["int_symbols"]},
             result=reader.result(stored["result"]),
             commits={i: reader.source(s) for i, s in stored["commits"]},
-            written=dict(stored["written"]),
-            log=stored["log"])
+            written=dict(stored["written"]), freed=tuple(stored["freed"]),
+            stores=[(reader.source(s), reader.result(r)) for s, r in stored["stores"]], log=stored["log"],
+            gradient_state=stored["gradient_state"])
     except NotStorable:
         return None

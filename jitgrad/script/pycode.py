@@ -1,96 +1,211 @@
-"""A graph as Python that a person can read: expressions, real loops and branches, the user's lines beside them.
+"""A graph as Python that a person can read, and that runs: real loops and branches, the user's lines as comments.
+
+    import jitgrad
 
     def rnn(xs, h, wx, wh):
-        for k in range(xs.shape[0]):                                      # model.py:3
-            h = tanh(xs[k] @ wx + h @ wh)                                 # model.py:4
-        return sum(h * h, axes=(0, 1))
+        # model.py:3  for x in xs:
+        for k in range(xs.shape[0]):
+            # model.py:4  h = jitgrad.tanh(x @ wx + h @ wh)
+            h = jitgrad.tanh(xs[k] @ wx + h @ wh)
+        # model.py:5  return (h * h).sum()
+        return (h * h).sum()
 
-A value that is used once is folded into the expression that uses it, unless that would move it across a loop, a branch
-or an effect. `if` results, loop carries and sequences are ordinary variables. `commit(x, v)` writes v to the memory of
-input x; `x` itself still means what it was at entry.
+Parameters are the graph's inputs, what is returned are its outputs. A value that is used once is folded into the
+expression that uses it, unless that would move it across a loop, a branch or an effect. `if` results, loop carries and
+sequences are ordinary variables. `commit(x, v)` writes v to the memory of input x, which is copied before if anything
+may read it later; numbers that the program assigns outside go into the dict `stored`. Only a call of an ignored
+function cannot run: the text names it.
 """
 
 from __future__ import annotations
 
+import builtins
+import keyword
+import linecache
 import os
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.errors import Span
-from jitgrad.ops.types import TensorType
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import VIEW
+from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.irops import STRUCTURAL, Effect, effect
+from jitgrad.script.pyexpr import ATOM, Expression, expression, literal, tensor_of, wrap
 
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "eq": "==", "ne": "!=", "lt": "<", "le": "<=",
-          "gt": ">", "ge": ">=", "num.add": "+", "num.sub": "-", "num.mul": "*", "num.truediv": "/",
-          "num.floordiv": "//", "num.mod": "%", "num.pow": "**", "num.eq": "==", "num.ne": "!=", "num.lt": "<",
-          "num.le": "<=", "num.gt": ">", "num.ge": ">=", "num.and": "&", "num.or": "|", "num.xor": "^",
-          "num.lshift": "<<", "num.rshift": ">>"}
-#: how strongly an operator binds; a name or a call is ATOM
-_BINDS = {"==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
-          "*": 10, "/": 10, "//": 10, "%": 10, "@": 10, "**": 12}
-TERNARY, NOT, UNARY, ATOM = 1, 3, 11, 20
 #: how many inputs of a structural node are read where it begins (a scan: the carries, too)
 _READ_FIRST = {"if": 1, "while": 1, "scan": 1}
 _WIDTH = 70  # folded expressions longer than this get a line of their own
-_COLUMN = 72  # where comments start
+_COMMENT = 100  # the longest source line that a comment repeats whole
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_RESERVED = frozenset([*keyword.kwlist, *dir(builtins), "jitgrad", "math", "ops", "number", "commit", "stored",
+                        "saved"])
 
-Expression = tuple[str, int]  # text, and how strongly its weakest operator binds
-
-
-def to_python(graph: Graph) -> str:
-    """The source text of `graph`."""
-    return _Printer(graph).print()
+Line = tuple[str, int]
 
 
-def _wrap(expression: Expression, least: int) -> str:
-    text, binds = expression
-    return text if binds >= least else f"({text})"
+def to_python(graph: Graph, sources: Sequence[str] = ()) -> str:
+    """The module text of `graph`, one function.
+
+    Args:
+        graph: what `verify` accepts.
+        sources: per input, where its value comes from (`self.fc.weight`), told where the name does not say it.
+    """
+    return module([Printer(graph, sources)])
 
 
-class _Printer:
-    def __init__(self, graph: Graph):
-        self.graph = graph
+def gradient_to_python(forward: Graph, backward: Graph, n_outputs: int, sources: Sequence[str] = ()) -> str:
+    """The module text of a derivative: a function that returns (results, saved) and one of (saved, cotangents).
+
+    The second returns a gradient, or None where none arrives, for each input that is differentiated.
+    """
+    return module([Printer(forward, sources, n_outputs=n_outputs, name=f"{forward.name}_forward"),
+                   Printer(backward, n_saved=len(forward.outputs) - n_outputs, name=f"{forward.name}_backward")])
+
+
+def module(printers: Sequence[Printer]) -> str:
+    """Functions with the imports that they need."""
+    body = "\n\n".join(p.print() for p in printers)
+    code = re.sub(r"(?m)^ *#.*$", "", body)
+    helpers = [name for name, used in (("commit", r"\bcommit\("), ("number", r"\bnumber\."), ("ops", r"\bops\."))
+               if re.search(used, code)]
+    lines = ["import math\n"] if re.search(r"\bmath\.", code) else []
+    lines.append("import jitgrad")
+    if helpers:
+        lines.append(f"from jitgrad.script.pyhelpers import {', '.join(helpers)}")
+    lines += sorted({line for p in printers for line in p.imports})
+    return "\n".join(lines) + "\n\n\n" + body
+
+
+class Printer:
+    """Prints one function.
+
+    Args:
+        graph: its body.
+        sources: as for `to_python`.
+        n_outputs: of a forward that saves: how many outputs are results; the rest is returned as a tuple beside them.
+        n_saved: of a backward: how many inputs are saved values, given as one tuple; outputs are (value, reached).
+        name: instead of the graph's.
+    """
+
+    def __init__(self, graph: Graph, sources: Sequence[str] = (), *, n_outputs: int | None = None,
+                 n_saved: int | None = None, name: str = ""):
+        self.graph, self.sources, self.n_outputs, self.n_saved = graph, sources, n_outputs, n_saved
+        self.title = _identifier(name or graph.name)
         self.lines: list[str] = []
+        self.imports: set[str] = set()
         self.names: dict[Value, str] = {}
         self.taken: Counter[str] = Counter()
-        self.pending: dict[Value, tuple[Expression, Node]] = {}  # values used once, not yet written
+        self.pending: dict[Value, tuple[Expression, tuple[Line, ...]]] = {}  # values used once, not yet written
         self.constants: dict[Value, Expression] = {}
-        self.uses: Counter[Value] = Counter()
-        for block in [graph.block, *(b for node in walk(graph.block) for b in node.blocks)]:
+        self.weak: set[Value] = set()  # 0-dim tensors that are written as numbers
+        self.uses: Counter[Value] = Counter()  # reads, and more where sizes name the value
+        self.told: list[Line] = []  # the user's lines of what is about to be written
+        self.last: Line | None = None
+        self.sizes: dict[Any, str] = {}
+        self._count_uses()
+
+    def _count_uses(self) -> None:
+        blocks = [self.graph.block, *(b for node in walk(self.graph.block) for b in node.blocks)]
+        for block in blocks:
             self.uses.update(block.results)
+            self._bound(block.binds, block.params)
             for node in block.nodes:
                 self.uses.update(node.inputs)
-        self.sizes: dict[Any, str] = {}
+                self._bound(node.binds, node.outputs)
+        self.reads = Counter(v for b in blocks for v in b.results) + Counter(
+            v for b in blocks for node in b.nodes for v in node.inputs)
+
+    def _bound(self, symbols: Iterable[Symbol], values: Sequence[Value]) -> None:
+        """Values whose sizes others may name are variables."""
+        for symbol in symbols:
+            for v in values:
+                type_ = _payload(v.type)
+                if isinstance(type_, TensorType) and any(isinstance(d, Dim) and d.symbol == symbol for d in type_.dims):
+                    self.uses[v] += 2
 
     def print(self) -> str:
         block = self.graph.block
         params = [self.name(v) for v in block.params]
-        self.lines.append(f"def {self.graph.name}({', '.join(params)}):")
+        given = params if self.n_saved is None else ["saved", *params[self.n_saved:]]
+        stored = any(n.op == "commit" and not self._is_tensor(n.attrs["target"]) for n in walk(block))
+        self.lines += [f"# {name} = {source}" for name, source in zip(params, self.sources, strict=False)
+                       if source not in (name, "")]
+        self.lines.append(f"def {self.title}({', '.join([*given, *(['stored'] if stored else [])])}):")
+        if self.n_saved:
+            self.write(1, ", ".join(params[:self.n_saved]) + ("," if self.n_saved == 1 else "") + " = saved")
+        self.parameters = dict(zip(block.params, params, strict=True))
+        for v in self._overwritten():
+            old = self.fresh(self.names[v] + "_before")
+            self.write(1, f"{old} = {self.names[v]}.clone()")
+            self.names[v] = old
         for v in block.params:
             self._bind_sizes(v)
         self.block(block, 1)
-        self.write(1, ("return " + ", ".join(self.read(r) for r in block.results)).rstrip())
+        self.write(1, f"return {self._results()}".rstrip())
         return "\n".join(self.lines) + "\n"
+
+    def _results(self) -> str:
+        results = self.graph.outputs
+        if self.n_saved is not None:
+            return ", ".join(map(self._gradient, results[::2], results[1::2]))
+        texts = [self.strong(r)[0] for r in results]
+        if self.n_outputs is None:
+            return ", ".join(texts)
+        kept, saved = texts[:self.n_outputs], texts[self.n_outputs:]
+        first = kept[0] if len(kept) == 1 else f"({', '.join(kept)})"
+        return f"{first}, ({', '.join(saved)}{',' if len(saved) == 1 else ''})"
+
+    def _gradient(self, value: Value, reached: Value) -> str:
+        flag = self.take(reached)
+        if flag[0] in ("True", "False"):
+            return self.strong(value)[0] if flag[0] == "True" else "None"
+        return f"{wrap(self.strong(value), 2)} if {flag[0]} else None"
+
+    def _is_tensor(self, target: int) -> bool:
+        return isinstance(self.graph.inputs[target].type, TensorType)
+
+    def _overwritten(self) -> list[Value]:
+        """Inputs whose memory is written while their old value may be read: by a view, in a loop, or afterwards."""
+        found: dict[Value, None] = {}
+        nodes = self.graph.block.nodes
+        for at, node in enumerate(nodes):
+            inside = [node, *(n for b in node.blocks for n in walk(b))]
+            for commit in [n for n in inside if n.op == "commit" and self._is_tensor(n.attrs["target"])]:
+                target = self.graph.inputs[commit.attrs["target"]]
+                readers = [(k, n) for k, top in enumerate(nodes)
+                           for n in [top, *(m for b in top.blocks for m in walk(b))] if target in n.inputs]
+                everywhere = [r for n in nodes for b in n.blocks for r in b.results] + list(self.graph.outputs)
+                safe = all(k < at and n.op in OPS and OPS[n.op].kind is not VIEW for k, n in readers)
+                if not safe or target in everywhere:
+                    found[target] = None
+        return list(found)
 
     # --- names and sizes -------------------------------------------------------------------------------------------
 
     def name(self, value: Value) -> str:
         if value not in self.names:
-            base = "".join(c if c.isalnum() or c == "_" else "_" for c in value.name) or "t"
-            if base[0].isdigit():
-                base = "t" + base
-            self.taken[base] += 1
-            self.names[value] = base if self.taken[base] == 1 and base != "t" else f"{base}{self.taken[base]}"
+            self.names[value] = self.fresh(_identifier(value.name), plain=bool(value.name))
         return self.names[value]
+
+    def fresh(self, base: str, plain: bool = True) -> str:
+        """`base`, numbered if it is taken; temporaries always have a number."""
+        while True:
+            self.taken[base] += 1
+            name = base if self.taken[base] == 1 and plain and base not in _RESERVED else f"{base}{self.taken[base]}"
+            if name == base or name not in self.taken:
+                self.taken[name] += name != base
+                return name
 
     def _bind_sizes(self, value: Value) -> None:
         """Let the symbols that stand alone in a value's type be written as its sizes."""
-        if isinstance(value.type, TensorType):
-            for axis, d in enumerate(value.type.dims):
+        type_ = _payload(value.type)
+        if isinstance(type_, TensorType):
+            for axis, d in enumerate(type_.dims):
                 if isinstance(d, Dim) and d.symbol is not None and d.symbol not in self.sizes:
                     self.sizes[d.symbol] = f"{self.name(value)}.shape[{axis}]"
 
@@ -113,38 +228,76 @@ class _Printer:
         args = [self.size(a) for a in atom.args]
         operator = {"floordiv": "//", "mod": "%"}.get(atom.fn)
         if operator is not None:
-            return f"({_wrap(args[0], 10)} {operator} {_wrap(args[1], 11)})"
+            return f"({wrap(args[0], 10)} {operator} {wrap(args[1], 11)})"
+        if atom.fn == "not_one":
+            return f"int({wrap(args[0], 5)} != 1)"
+        if atom.fn == "bcast":
+            *first, text = [text for text, _ in args]
+            for other in reversed(first):
+                text = f"({text} if {other} == 1 else {other})"
+            return text
         return f"{atom.fn}({', '.join(text for text, _ in args)})"
 
-    def attr(self, value: Any) -> str:
-        if isinstance(value, tuple):
-            return "(" + ", ".join(self.attr(v) for v in value) + ("," if len(value) == 1 else "") + ")"
-        if isinstance(value, Dim):
-            return self.size(value)[0]
-        return getattr(value, "name", None) or getattr(value, "__name__", None) or repr(value)
+    # --- operands --------------------------------------------------------------------------------------------------
 
     def take(self, value: Value) -> Expression:
-        """The expression for `value` at the place where it is used."""
+        """The expression for `value` at the place where it is used; a 0-dim constant may be a number."""
         if value in self.constants:
             return self.constants[value]
         found = self.pending.pop(value, None)
-        return found[0] if found is not None else (self.name(value), ATOM)
+        if found is None:
+            return self.name(value), ATOM
+        self.told += found[1]
+        return found[0]
 
-    def read(self, value: Value) -> str:
-        return self.take(value)[0]
+    def is_weak(self, value: Value) -> bool:
+        return value in self.weak
+
+    def strong(self, value: Value) -> Expression:
+        """`take`, but a tensor is a tensor."""
+        found = self.take(value)
+        if value in self.weak:
+            assert isinstance(value.type, TensorType)
+            return tensor_of(found[0], value.type.dtype), ATOM
+        return found
+
+    def operands(self, values: Sequence[Value]) -> list[Expression]:
+        """Operands of which one at least is a tensor."""
+        weak = all(v in self.weak for v in values)
+        return [self.strong(v) if weak and k == 0 else self.take(v) for k, v in enumerate(values)]
 
     def write(self, depth: int, text: str, node: Node | None = None) -> None:
-        text = "    " * depth + text
-        place = _place(node.span) if node is not None else ""
-        self.lines.append(f"{text:<{_COLUMN}}  # {place}" if place else text)
+        """A line, after the user's lines that it comes from."""
+        indent = "    " * depth
+        if node is not None and (place := _place(node.span)) is not None:
+            self.told.append(place)
+        for line in sorted(set(self.told)):
+            if line != self.last:
+                source = linecache.getline(*line).strip()
+                cut = source if len(source) <= _COMMENT else source[:_COMMENT - 3] + "..."
+                name = os.path.basename(line[0].strip("<>"))
+                self.lines.append(f"{indent}# {name}:{line[1]}  {cut}".rstrip())
+                self.last = line
+        self.told.clear()
+        self.lines.append(indent + text)
 
     def flush(self, depth: int, keep: Sequence[Value] = ()) -> None:
         """Write what is pending, so that it stays before what follows."""
-        for value, ((text, _), node) in list(self.pending.items()):
+        for value, ((text, _), lines) in list(self.pending.items()):
             if value not in keep:
                 del self.pending[value]
-                self.write(depth, f"{self.name(value)} = {text}", node)
+                told, self.told = self.told, list(lines)
+                self.write(depth, f"{self.name(value)} = {text}")
+                self.told = told
                 self._bind_sizes(value)
+
+    def text(self, value: Value) -> str:
+        return self.take(value)[0]
+
+    def _imply(self, node: Node) -> None:
+        """A number that stands for a 0-dim tensor is one wherever it is read."""
+        if node.op == "fill" and node.attrs["shape"] == ():
+            self.weak.add(node.outputs[0])
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -170,15 +323,20 @@ class _Printer:
                 self.flush(depth)
                 self.write(depth, text, node)
                 continue
-            text, binds = self.expression(node)
+            told, self.told = self.told, []
+            text, binds = expression(self, node)
+            lines = tuple(self.told) if (place := _place(node.span)) is None else (*self.told, place)
+            self.told = told
+            self._imply(node)
             if pure and len(node.outputs) == 1 and not node.binds:
                 (value,) = node.outputs
                 if self.uses[value] == 1 and (value in results or len(text) < _WIDTH):
-                    self.pending[value] = (text, binds), node
+                    self.pending[value] = (text, binds), lines
                     continue
             else:
                 self.flush(depth)
-            self.write(depth, ", ".join(self.name(o) for o in node.outputs) + f" = {text}", node)
+            self.told += lines
+            self.write(depth, ", ".join(self.name(o) for o in node.outputs) + f" = {text}")
             for value in node.outputs:
                 self._bind_sizes(value)
         self.flush(depth, block.results)
@@ -186,63 +344,32 @@ class _Printer:
     def _constant(self, node: Node) -> Expression | None:
         """What is written wherever it is used, however often."""
         if node.op == "num.const" or (node.op == "full" and node.attrs["shape"] == ()):
-            text = repr(node.attrs["value"])
-            return text, UNARY if text[0] == "-" else ATOM
+            if node.op == "full":
+                self.weak.add(node.outputs[0])
+            return literal(node.attrs["value"])
         if node.op == "dim.value":
             return self.size(node.attrs["dim"])
         if node.op == "dim.bind":
             found = self.take(node.inputs[0])
-            self.sizes[node.attrs["symbol"]] = _wrap(found, ATOM)
+            self.sizes[node.attrs["symbol"]] = wrap(found, ATOM)
             return found
         if node.op == "opt.none":
             return "None", ATOM
         if node.op == "fill" and node.attrs["shape"] == () and node.inputs[0] not in self.pending:
+            self.weak.add(node.outputs[0])
             return self.take(node.inputs[0])
         return None
-
-    def expression(self, node: Node) -> Expression:
-        op, attrs = node.op, node.attrs
-        args = [self.take(v) for v in node.inputs]
-        symbol = _INFIX.get(op)
-        if symbol is not None and len(args) == 2:
-            binds = _BINDS[symbol]
-            left, right = (binds + 1, binds) if symbol == "**" else (binds, binds + 1)
-            return f"{_wrap(args[0], left + (binds == 4))} {symbol} {_wrap(args[1], right)}", binds
-        texts = [text for text, _ in args]
-        if op in ("neg", "num.neg"):
-            return f"-{_wrap(args[0], UNARY)}", UNARY
-        if op == "num.not":
-            return f"not {_wrap(args[0], NOT)}", NOT
-        if op == "num.select":
-            return f"{_wrap(args[1], NOT)} if {_wrap(args[0], NOT)} else {_wrap(args[2], TERNARY)}", TERNARY
-        if op == "opt.has":
-            return f"{_wrap(args[0], 5)} is not None", 4
-        if op in ("opt.some", "opt.get") or (op == "fill" and attrs["shape"] == ()):
-            return args[0]
-        if op == "seq.get":
-            return f"{_wrap(args[0], ATOM)}[{texts[1]}]", ATOM
-        if op == "select":
-            index = ", ".join([":"] * attrs["axis"] + [self.size(attrs["index"])[0]])
-            return f"{_wrap(args[0], ATOM)}[{index}]", ATOM
-        if op == "permute" and attrs["axes"] == (1, 0):
-            return f"{_wrap(args[0], ATOM)}.T", ATOM
-        if op in ("num.cast", "num.math"):
-            return f"{attrs.get('to') or 'math.' + attrs['fn']}({', '.join(texts)})", ATOM
-        named = [f"{k}={self.attr(v)}" for k, v in attrs.items()
-                 if k not in ("checked", "known") and not (k == "keepdim" and v is False)]
-        name = {"seq.len": "len", "num.abs": "abs"}.get(op, op.replace("num.", "number_").replace(".", "_"))
-        return f"{name}({', '.join(texts + named)})", ATOM
 
     # --- effects ---------------------------------------------------------------------------------------------------
 
     def _check(self, node: Node) -> str:
         condition = self.take(node.inputs[0])
-        error = getattr(node.attrs["error"], "__name__", str(node.attrs["error"]))
+        error = self._error(node.attrs["error"])
         template = node.attrs["template"]
         message = "" if template is None else self._template(template, node.inputs[1:])
         if condition[0] == "False":
             return f"raise {error}({message})"
-        return f"if not {_wrap(condition, 5)}: raise {error}({message})"
+        return f"if not {wrap(condition, 5)}: raise {error}({message})"
 
     def _print(self, node: Node) -> str:
         template = list(node.attrs["template"])
@@ -260,13 +387,24 @@ class _Printer:
                 continue
             index, conversion, spec = part
             plain = False
-            parts.append("{" + self.read(values[index]) + (f"!{conversion}" if conversion else "")
+            parts.append("{" + self.text(values[index]) + (f"!{conversion}" if conversion else "")
                          + (f":{spec}" if spec else "") + "}")
         text = "".join(parts)
         return repr(text.replace("{{", "{").replace("}}", "}")) if plain else "f" + repr(text)
 
+    def _error(self, error: type[Exception]) -> str:
+        """The exception's name, imported if need be."""
+        name = error.__name__
+        if getattr(builtins, name, None) is not error:
+            self.imports.add(f"from {error.__module__} import {error.__qualname__.partition('.')[0]}")
+            return error.__qualname__
+        return name
+
     def _commit(self, node: Node) -> str:
-        return f"commit({self.name(self.graph.inputs[node.attrs['target']])}, {self.read(node.inputs[0])})"
+        target, value = self.graph.inputs[node.attrs["target"]], node.inputs[0]
+        if isinstance(target.type, TensorType):
+            return f"commit({self.parameters[target]}, {self.strong(value)[0]})"
+        return f"stored[{self.parameters[target]!r}] = {self.text(value)}"
 
     # --- structure -------------------------------------------------------------------------------------------------
 
@@ -275,7 +413,7 @@ class _Printer:
         then, otherwise = node.blocks
         empty = [not any(self._constant(n) is None for n in b.nodes) and not b.results for b in node.blocks]
         if empty[0]:
-            self.write(depth, f"if not {_wrap(condition, 5)}:", node)
+            self.write(depth, f"if not {wrap(condition, 5)}:", node)
         else:
             self.write(depth, f"if {condition[0]}:", node)
             self.branch(then, node.outputs, depth + 1)
@@ -305,13 +443,13 @@ class _Printer:
             self.write(depth, f"{self.name(trips)} = 0")
         test = "running" if "running" not in self.taken else f"running{self.taken['running'] + 1}"
         self.taken["running"] += 1
-        self.write(depth, f"{test} = {self.read(condition)}")
+        self.write(depth, f"{test} = {self.text(condition)}")
         self.write(depth, f"while {test}:", node)
         self.block(body, depth + 1)
         self._append(node.outputs[1 + len(initial):], body.results[1 + len(initial):], depth + 1)
         pairs = self._live(carries)
         targets = [test, *(self.name(p) for p, _ in pairs)]
-        values = [self.read(body.results[0]), *(self.read(r) for _, r in pairs)]
+        values = [self.text(body.results[0]), *(self.strong(r)[0] for _, r in pairs)]
         self._write_pairs(depth + 1, targets, values)
         if self.uses[trips]:
             self.write(depth + 1, f"{self.name(trips)} += 1")
@@ -323,7 +461,7 @@ class _Printer:
         counter, xs = body.params[0], body.params[1 + n:]
         carries = list(zip(body.params[1:1 + n], node.inputs[1:1 + n], body.results, node.outputs, strict=False))
         self._before(node, carries, node.outputs[n:], depth)
-        trips = self.read(node.inputs[0])
+        trips = self.text(node.inputs[0])
         span = f"reversed(range({trips}))" if node.attrs["reverse"] else f"range({trips})"
         self.write(depth, f"for {self.name(counter)} in {span}:", node)
         start = len(self.lines)
@@ -343,7 +481,8 @@ class _Printer:
         """Start values of what a loop carries, and empty lists for what it collects."""
         inputs = set(self.graph.inputs) if node in self.graph.block.nodes else ()
         for param, start, _, _ in carries:
-            if start in inputs and self.uses[start] == 1 and start.name == param.name:
+            if start in inputs and self.reads[start] == 1 and start.type == param.type \
+                    and _identifier(start.name) == _identifier(param.name):
                 self.names[param] = self.name(start)  # nobody else reads the argument: the loop may use its name
         self.assign(depth, [(p, s) for p, s, _, o in carries if self.uses[p] or self.uses[o]])
         for param, _, _, _ in carries:
@@ -364,15 +503,16 @@ class _Printer:
     def _append(self, sequences: Sequence[Value], results: Sequence[Value], depth: int) -> None:
         for seq, y in zip(sequences, results, strict=True):
             if self.uses[seq]:
-                self.write(depth, f"{self.name(seq)}.append({self.read(y)})")
+                self.write(depth, f"{self.name(seq)}.append({self.strong(y)[0]})")
 
     def _after(self, carries: Sequence[tuple[Value, Value, Value, Value]]) -> None:
         for param, _, _, output in carries:
             self.names[output] = self.name(param)
+            self._bind_sizes(output)
 
     def assign(self, depth: int, pairs: Sequence[tuple[Value, Value]]) -> None:
         """Assign all at once: no value is read after a name was given away."""
-        self._write_pairs(depth, [self.name(t) for t, _ in pairs], [self.read(v) for _, v in pairs])
+        self._write_pairs(depth, [self.name(t) for t, _ in pairs], [self.strong(v)[0] for _, v in pairs])
 
     def _write_pairs(self, depth: int, targets: Sequence[str], values: Sequence[str]) -> None:
         pairs = [(t, v) for t, v in zip(targets, values, strict=True) if t != v]
@@ -380,8 +520,20 @@ class _Printer:
             self.write(depth, f"{', '.join(t for t, _ in pairs)} = {', '.join(v for _, v in pairs)}")
 
 
-def _place(span: Span | None) -> str:
+def _place(span: Span | None) -> Line | None:
     """The user's line: the innermost one outside this package."""
     while span is not None and span.file.startswith(_PACKAGE + os.sep):
         span = span.caller
-    return f"{os.path.basename(span.file)}:{span.line}" if span is not None else ""
+    return (span.file, span.line) if span is not None else None
+
+
+def _identifier(name: str) -> str:
+    plain = re.sub(r"(\.\d+)+$", "", name)  # the text form numbers equal names
+    base = "".join(c if c.isalnum() or c == "_" else "_" for c in plain) or "t"
+    return "t" + base if base[0].isdigit() else base
+
+
+def _payload(type_: Any) -> Any:
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return type_

@@ -53,6 +53,14 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class At:
+    """`base[the object at key]`, for dicts keyed by tensors."""
+
+    base: Source
+    key: Source
+
+
+@dataclass(frozen=True, slots=True)
 class Constant:
     """An object that the compilation created or that no path leads to: a tensor literal, a default argument."""
 
@@ -67,24 +75,7 @@ class RngState:
     part: str
 
 
-Source = Arg | Global | Cell | Attr | Item | Constant | RngState
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """Not an object but what the list or dict at `base` holds: where the script stores its new content."""
-
-    base: Source
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """The end of the list at `base`: where the script appends."""
-
-    base: Source
-
-
-Place = Source | Content | Tail
+Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState
 
 
 # --- assumptions ---------------------------------------------------------------------------------------------------
@@ -97,8 +88,8 @@ class Guard:
     kind: "is" (identity with `value`), "equal" (== and same type: ints, bools, strings, dtypes, tuples of these),
     "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
     `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
-    not), "absent" (attribute or key is not there), "same" (the
-    very object that is at the source `value`).
+    not), "optional" (None, or a tensor of dtype `value` without history), "absent" (attribute or key is not there),
+    "same" (the very object that is at the source `value`).
     """
 
     source: Source
@@ -164,16 +155,6 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Object:
-    """An object that the script made: class and attributes; equal `identity` means one shared object."""
-
-    type: type
-    names: tuple[str, ...]
-    items: tuple[Result, ...]
-    identity: int = -1
-
-
-@dataclass(frozen=True, slots=True)
 class Select:
     """One of two results, by the bool that is graph output `condition`: which object it is depends on the run."""
 
@@ -182,22 +163,7 @@ class Select:
     if_false: Result
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
-    """One of several results, by the int that is graph output `tag`."""
-
-    tag: int
-    results: tuple[Result, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A string: parts are strings, and (result, conversion, format)."""
-
-    parts: tuple[Any, ...]
-
-
-Result = Output | Same | ViewOf | Static | Container | Object | Select | OneOf | Text
+Result = Output | Same | ViewOf | Static | Container | Select
 
 
 @dataclass(slots=True)
@@ -218,11 +184,13 @@ class ScriptGraph:
         written: tensor input that the program writes in place and that may carry a gradient -> graph output with its
             final value; the executor gives the tensor that history.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
-        stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
-        unread: lists whose length and items do not matter (the script only appends to them).
+        freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
+        stores: after the program has run: (attribute or item, what it is rebound to), in order.
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).
+        calls_back: whether it calls ignored functions.
+        gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
     """
 
@@ -237,8 +205,10 @@ class ScriptGraph:
     int_symbols: dict[Symbol, int] = field(default_factory=dict)
     written: dict[int, int] = field(default_factory=dict)
     differentiable: tuple[int, ...] | None = None
+    freed: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
-    stores: list[tuple[Place, Result]] = field(default_factory=list)
-    unread: list[Source] = field(default_factory=list)
+    stores: list[tuple[Source, Result]] = field(default_factory=list)
+    calls_back: bool = False
     log: list[str] = field(default_factory=list)
+    gradient_state: bool = False

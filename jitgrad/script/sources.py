@@ -39,6 +39,8 @@ def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
                 return getattr(resolve(base, params), name)
             case sig.Item(base, key):
                 return resolve(base, params)[key]
+            case sig.At(base, key):
+                return resolve(base, params)[resolve(key, params)]
             case sig.Constant(value, _):
                 return value
             case sig.RngState(part):
@@ -63,6 +65,8 @@ def describe(source: sig.Source) -> str:
             return f"{describe(base)}.{name}"
         case sig.Item(base, key):
             return f"{describe(base)}[{key!r}]"
+        case sig.At(base, key):
+            return f"{describe(base)}[{describe(key)}]"
         case sig.Constant(value, _):
             return f"<{type(value).__name__}>"
         case sig.RngState(part):
@@ -116,6 +120,8 @@ class EntryWriter:
             case sig.Item(base, key):
                 key_text = repr(key) if type(key) in (int, str, bool) else self.constant(key)
                 return f"{self.read(base)}[{key_text}]"
+            case sig.At(base, key):
+                return f"{self.read(base)}[{self.read(key)}]"
             case sig.Constant(value, _):
                 return self.constant(value)
             case sig.RngState(part):
@@ -168,6 +174,9 @@ class EntryWriter:
             self._tensor(name, value)
         elif guard.kind == "contiguous":
             self.require(f"{name}._data.flags.c_contiguous is {value}")
+        elif guard.kind == "optional":
+            self.require(f"{name} is None or ({name}._data.dtype == {self.constant(value.np)}"
+                         f" and not {name}.requires_grad)")
         elif guard.kind == "same":
             self.require(f"{name} is {self.read(value)}")
         else:
@@ -179,6 +188,8 @@ class EntryWriter:
             self.require(f"not hasattr({self.read(source.base)}, {source.name!r})")
         elif isinstance(source, sig.Item):
             self.require(f"{source.key!r} not in {self.read(source.base)}")
+        elif isinstance(source, sig.At):
+            self.require(f"{self.read(source.key)} not in {self.read(source.base)}")
 
     def array(self, tensor: str) -> str:
         """The variable that holds the array of the tensor in variable `tensor`."""
@@ -262,11 +273,8 @@ def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequ
     return found
 
 
-def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source] = frozenset()) -> list[sig.Guard]:
-    """The part of the key that one argument contributes: types and structure, never a size or a number's value.
-
-    `unread`: lists whose content does not matter.
-    """
+def argument_guards(source: sig.Source, value: Any) -> list[sig.Guard]:
+    """The part of the key that one argument contributes: types and structure, never a size or a number's value."""
     if isinstance(value, type_of_tensor()):
         return [sig.Guard(source, "tensor", tensor_key(value))]
     kind = type(value)
@@ -274,17 +282,15 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
         return [sig.Guard(source, "type", kind)]
     if value is None or isinstance(value, (str, bytes, dtypes.dtype)):
         return [sig.Guard(source, "equal" if isinstance(value, (str, bytes)) or value is None else "is", value)]
-    if source in unread:
-        return [sig.Guard(source, "type", kind)]
     if isinstance(value, (tuple, list)):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "len", len(value))]
         for i, item in enumerate(value):
-            guards += argument_guards(sig.Item(source, i), item, unread)
+            guards += argument_guards(sig.Item(source, i), item)
         return guards
     if isinstance(value, dict):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "keys", tuple(value))]
         for key, item in value.items():
-            guards += argument_guards(sig.Item(source, key), item, unread)
+            guards += argument_guards(sig.Item(source, key), item)
         return guards
     return [sig.Guard(source, "is", value)]
 

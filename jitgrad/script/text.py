@@ -18,7 +18,7 @@
   parameters' types.
 - Attributes follow the operands in braces. A bare `f32` is a dtype, `f32[]` a type, `@N` a symbol (rather than the
   size N), `$name` an object that text cannot say: a builtin exception, or an entry of `objects`.
-- Names of values and symbols are for people; `parse(to_text(g))` equals `g` but for them and the spans.
+- Names of values and symbols are for people; `parse(to_text(g))` equals `g` but for them and the extent of spans.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from jitgrad import dtypes
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, call, dim
-from jitgrad.errors import JitgradError
+from jitgrad.errors import JitgradError, Span
 from jitgrad.ops.types import (
     BOOL,
     FLOAT,
@@ -53,12 +53,14 @@ _LABELS: dict[str, tuple[str, ...]] = {"if": ("then", "else")}
 _COMMENT_COLUMN = 60
 
 
-def to_text(graph: Graph, spans: bool = True, *, names: bool = True, objects: dict[str, Any] | None = None) -> str:
+def to_text(graph: Graph, spans: bool | Literal["chain"] = True, *, names: bool = True,
+            objects: dict[str, Any] | None = None) -> str:
     """The text form of `graph`.
 
     Args:
         graph: any graph, also one that `verify` would refuse.
-        spans: end each line that has a source span with `# file:line:column`.
+        spans: end each line that has a source span with `# file:line:column`; "chain": and ` <- ` the places of the
+            calls through which it was reached. `parse` reads them back, without the extent and the function's name.
         names: keep the values' and symbols' names; otherwise number them in order, so that graphs that are equal up to
             names have equal text.
         objects: filled with the `$name` objects of the text, for `parse`.
@@ -98,7 +100,7 @@ def parse(text: str, objects: Mapping[str, Any] | None = None) -> Graph:
 class _Printer:
     """Assigns names while it prints; blocks are visited with an explicit stack."""
 
-    def __init__(self, spans: bool, names: bool, objects: dict[str, Any]):
+    def __init__(self, spans: bool | Literal["chain"], names: bool, objects: dict[str, Any]):
         self.spans, self.names, self.objects = spans, names, objects
         self.values: dict[Value, str] = {}
         self.symbols: dict[Symbol, str] = {}
@@ -161,7 +163,7 @@ class _Printer:
             text = f"{left} = {text}"
         text = f"{pad}{text}{binds}{':' if node.blocks else ''}"
         if self.spans and node.span is not None:
-            text = f"{text.ljust(_COMMENT_COLUMN)}  # {node.span}"
+            text = f"{text.ljust(_COMMENT_COLUMN)}  # {_chain(node.span) if self.spans == 'chain' else node.span}"
         return text
 
     def define(self, value: Value) -> str:
@@ -279,6 +281,15 @@ def _alone(params: Iterable[Value]) -> list[Symbol]:
     return list(found)
 
 
+def _chain(span: Span) -> str:
+    places = []
+    place: Span | None = span
+    while place is not None:
+        places.append(str(place))
+        place = place.caller
+    return " <- ".join(places)
+
+
 # --- parsing -------------------------------------------------------------------------------------------------------
 
 _TOKEN = re.compile(r"""[ ]*(?:
@@ -317,9 +328,21 @@ class _Open:
     def flush(self) -> None:
         """Append the pending node, now that all its blocks are known."""
         if self.pending is not None:
-            op, inputs, attrs, outputs, binds = self.pending.parts
-            self.block.nodes.append(Node(op, inputs, attrs, outputs, tuple(self.pending.blocks), None, binds))
+            op, inputs, attrs, outputs, span, binds = self.pending.parts
+            self.block.nodes.append(Node(op, inputs, attrs, outputs, tuple(self.pending.blocks), span, binds))
             self.pending = None
+
+
+def _read_chain(comment: str) -> Span | None:
+    """The span that a comment tells, if it does."""
+    span: Span | None = None
+    for place in reversed(comment.removeprefix("#").strip().split(" <- ")):
+        file, *numbers = place.rsplit(":", 2)
+        if len(numbers) < 2 or not (numbers[0].isdecimal() and numbers[1].isdecimal()):
+            return None
+        line, column = map(int, numbers)
+        span = Span(file, line, column, line, column + 1, "", span)
+    return span
 
 
 class _Parser:
@@ -332,6 +355,7 @@ class _Parser:
         self.tokens: list[Token] = []
         self.at = 0
         self.line = 0
+        self.span: Span | None = None  # of the line
 
     def graph(self, text: str) -> Graph:
         graph: Graph | None = None
@@ -409,9 +433,9 @@ class _Parser:
                 binds.append(self.symbol())
         outputs = tuple(self.new(name, type_) for name, type_ in declared)
         if self.accept(":"):
-            top.pending = _Pending((op, inputs, attrs, outputs, tuple(binds)), indent)
+            top.pending = _Pending((op, inputs, attrs, outputs, self.span, tuple(binds)), indent)
         else:
-            top.block.nodes.append(Node(op, inputs, attrs, outputs, (), None, tuple(binds)))
+            top.block.nodes.append(Node(op, inputs, attrs, outputs, (), self.span, tuple(binds)))
         if self.peek() != _END:
             self.fail(f"unexpected `{self.peek()[1]}`")
 
@@ -535,6 +559,7 @@ class _Parser:
 
     def tokenize(self, line: str) -> None:
         tokens: list[Token] = []
+        self.span = None
         position, end = 0, len(line.rstrip())
         while position < end:
             match = _TOKEN.match(line, position)
@@ -543,6 +568,7 @@ class _Parser:
                 self.fail(f"cannot read `{line[position:]}`")
             kind = match.lastgroup or ""
             if kind == "comment":
+                self.span = _read_chain(match[kind])
                 break
             tokens.append((kind, match[kind]))
             position = match.end()

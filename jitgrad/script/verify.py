@@ -185,7 +185,7 @@ class _Verifier:
 
     def after(self, node: Node, scope: _Scope) -> None:
         """Outputs of a node, after its blocks."""
-        if node.op not in irops.STRUCTURAL:
+        if node.op not in irops.STRUCTURAL and node.op not in irops.TYPED:
             self.output_types(node)
         types: list[Type] = [v.type for v in node.outputs]
         if node.op == "dim.bind":
@@ -378,6 +378,11 @@ class _Verifier:
         self.count(node, 1)
         self.operand(node, 0, *_NUMBERS)
 
+    def leaf(self, node: Node) -> None:
+        if len(node.inputs) not in (1, 2):
+            self.fail(f"`leaf` takes the content and perhaps the root, not {len(node.inputs)} operands")
+        self.operand(node, 0, TensorType)
+
     def opt_some(self, node: Node) -> None:
         self.count(node, 1)
 
@@ -457,6 +462,17 @@ class _Verifier:
             if not 0 <= part[0] < n:
                 self.fail(f"`template` names value {part[0]} of {n}")
 
+    def callback(self, node: Node) -> None:
+        if not hasattr(self.attr(node, "call"), "run"):
+            self.fail("`call` is nothing that can be run")
+
+    def callback_vjp(self, node: Node) -> None:
+        self.operand(node, 0, INT)
+        self.count(node, 1 + len(self.attr(node, "present")))
+        n = len(self.attr(node, "wanted"))
+        if len(node.outputs) != 2 * n or any(v.type != BOOL for v in node.outputs[n:]):
+            self.fail(f"the results are not {n} gradients and {n} bools")
+
     def commit(self, node: Node) -> None:
         self.count(node, 1)
         target = self.attr(node, "target")
@@ -471,9 +487,11 @@ _BINARY = frozenset({*irops.ARITHMETIC, *irops.COMPARISONS, *irops.BITWISE, "num
 _CONVENTIONS: Mapping[str, Callable[[_Verifier, Node], None]] = {
     "if": _Verifier.if_node, "while": _Verifier.while_node, "scan": _Verifier.scan_node,
     "dim.value": _Verifier.dim_value, "dim.bind": _Verifier.dim_bind, "item": _Verifier.item, "fill": _Verifier.fill,
+    "leaf": _Verifier.leaf,
     "opt.some": _Verifier.opt_some, "opt.none": _Verifier.opt_none, "opt.has": _Verifier.opt_has,
     "opt.get": _Verifier.opt_get, "seq.get": _Verifier.seq_get, "seq.len": _Verifier.seq_len,
     "check": _Verifier.check, "print": _Verifier.print_node, "commit": _Verifier.commit,
+    "callback": _Verifier.callback, "callback.vjp": _Verifier.callback_vjp,
 }
 _RESULTS: Mapping[str, Callable[[_Verifier, Node, Block], None]] = {
     "if": _Verifier.if_results, "while": _Verifier.while_results, "scan": _Verifier.scan_results,

@@ -15,6 +15,7 @@ from jitgrad.script.autodiff import differentiate
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Builder, Graph, Value
 from jitgrad.script.passes import pipeline
+from jitgrad.script.text import parse
 from tests.script.graphs import random_graph
 
 from .programs import agree, assert_same, duplicate, graph, sizes, tensor
@@ -398,3 +399,18 @@ def test_stored_programs_run_again():
     for a, e in zip(again["f"](duplicate(case.inputs)), interpret(g, duplicate(case.inputs)), strict=True):
         assert_same(a, e, 1e-9)
     assert again.kernels == compiled.kernels
+
+
+def test_a_module_that_allocates_for_sequences_only():
+    """Everything has one element, so nothing else reserves memory."""
+    scan = parse("""graph f(%x: f32[1], %n: int) -> f32[1]:
+  %h: f32[1] = scan(%n, %x){n_carries=1, reverse=False}:
+    body(%k: int, %p: f32[1]):
+      %0: f32[1] = mul(%p, %p)
+      yield %0
+  return %h""")
+    d = differentiate(scan, (0,), (0,))
+    programs = compile({"forward": pipeline.run(d.forward), "backward": pipeline.run(d.backward((True,)))})
+    _, *residuals = programs["forward"]([np.array([1.5], np.float32), 3])
+    gradient = programs["backward"]([*residuals, np.ones(1, np.float32)])[0]
+    np.testing.assert_allclose(gradient, 8 * 1.5 ** 7)

@@ -19,6 +19,8 @@ SCHEDULES: list[tuple[str, dict[str, Any]]] = [
     ("ExponentialLR", {"gamma": 0.8}), ("CosineAnnealingLR", {"T_max": 6, "eta_min": 0.01}),
     ("CosineAnnealingLR", {"T_max": 1}), ("LinearLR", {}),
     ("LinearLR", {"start_factor": 1.0, "end_factor": 0.1, "total_iters": 7}),
+    ("MultiplicativeLR", {"lr_lambda": lambda epoch: 0.95 if epoch % 2 else 1.01}), ("ConstantLR", {"total_iters": 4}),
+    ("PolynomialLR", {"total_iters": 9, "power": 2.0}),
 ]
 NAMES = [f"{name}-{i}" for i, (name, _) in enumerate(SCHEDULES)]
 
@@ -222,3 +224,88 @@ def test_callable_objects_are_saved_by_their_attributes() -> None:
     other.load_state_dict(saved)
     assert other.lr_lambdas[0](1) == 0.5
     assert saved["lr_lambdas"] == [{"rate": 0.5}, None]
+
+
+CYCLES: list[tuple[str, dict[str, Any]]] = [
+    ("CosineAnnealingWarmRestarts", {"T_0": 4}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 3, "T_mult": 2, "eta_min": 0.01}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": [0.1, 0.3], "step_size_up": 4}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "step_size_down": 5, "mode": "triangular2"}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "mode": "exp_range", "gamma": 0.9}),
+    ("CyclicLR", {"base_lr": 0.01, "max_lr": 0.1, "step_size_up": 3, "scale_fn": lambda x: 0.5 ** x,
+                  "scale_mode": "iterations", "cycle_momentum": False}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 26}),
+    ("OneCycleLR", {"max_lr": [0.5, 0.2], "epochs": 3, "steps_per_epoch": 9, "anneal_strategy": "linear"}),
+    ("OneCycleLR", {"max_lr": 0.5, "total_steps": 30, "three_phase": True, "pct_start": 0.4}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CYCLES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CYCLES)])
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_cycles(name: str, options: dict[str, Any], kind: str) -> None:
+    seen = []
+    for lib in (jitgrad, torch):
+        p, q = lib.ones(1, requires_grad=True), lib.ones(1, requires_grad=True)
+        more = {"momentum": 0.5} if kind == "SGD" else {}
+        optimizer = getattr(lib.optim, kind)([{"params": [p]}, {"params": [q], "lr": 0.7}], lr=0.1, **more)
+        schedule = make(lib, optimizer, name, options)
+        key = "momentum" if kind == "SGD" else "betas"
+        history = []
+        for k in range(25):
+            history.append((rates(optimizer), [g[key] for g in optimizer.param_groups], schedule.get_last_lr()))
+            optimizer.step()
+            schedule.step()
+            if k == 12:
+                state = schedule.state_dict()
+                schedule = make(lib, optimizer, name, options, **({} if "T_0" in options else {"last_epoch": 12}))
+                schedule.load_state_dict(state)
+                for group, rate in zip(optimizer.param_groups, state["_last_lr"], strict=True):
+                    group["lr"] = rate
+        seen.append(history)
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("which", ["sequential", "nested", "chained"])
+def test_combinations(which: str) -> None:
+    seen = []
+    for lib in (jitgrad, torch):
+        optimizer = optimizer_of(lib)
+        s = lib.optim.lr_scheduler
+        warm = s.LinearLR(optimizer, total_iters=4)
+        if which == "chained":
+            schedule = s.ChainedScheduler([warm, s.ExponentialLR(optimizer, 0.9)])
+        else:
+            parts = [warm, s.ExponentialLR(optimizer, 0.9), s.CosineAnnealingLR(optimizer, 5)]
+            if which == "nested":
+                parts[1] = s.ChainedScheduler([parts[1], s.StepLR(optimizer, 2)])
+            schedule = s.SequentialLR(optimizer, parts[:2] if which == "nested" else parts,
+                                      [4] if which == "nested" else [4, 10])
+        history = run(optimizer, schedule, epochs=20) if which != "nested" else rates(optimizer)
+        state = schedule.state_dict()
+        schedule.load_state_dict(state)
+        seen.append((history, schedule.get_last_lr(), len(state["_schedulers"])))
+    assert seen[0] == seen[1]
+
+
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("ConstantLR", {"factor": 2}), ("MultiplicativeLR", {"lr_lambda": [lambda e: 1.0]}),
+    ("MultiplicativeLR", {"lr_lambda": 3}), ("CosineAnnealingWarmRestarts", {"T_0": 0}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 1, "T_mult": 0}),
+    ("CosineAnnealingWarmRestarts", {"T_0": 1, "eta_min": "a"}),
+    ("CyclicLR", {"base_lr": [0.1], "max_lr": 1.0}), ("CyclicLR", {"base_lr": 0.1, "max_lr": 1.0, "mode": "up"}),
+    ("OneCycleLR", {"max_lr": 0.1}), ("OneCycleLR", {"max_lr": 0.1, "total_steps": 0}),
+    ("OneCycleLR", {"max_lr": 0.1, "epochs": 0, "steps_per_epoch": 1}),
+    ("OneCycleLR", {"max_lr": 0.1, "total_steps": 3, "pct_start": 2}),
+    ("OneCycleLR", {"max_lr": 0.1, "total_steps": 3, "anneal_strategy": "up"}),
+    ("SequentialLR", {"schedulers": [], "milestones": []}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), REFUSED, ids=range(len(REFUSED)))
+def test_refused(name: str, options: dict[str, Any]) -> None:
+    messages = []
+    for lib in (jitgrad, torch):
+        with pytest.raises((ValueError, TypeError)) as error:
+            make(lib, optimizer_of(lib), name, options)
+        messages.append((error.type, str(error.value)))
+    assert messages[0] == messages[1]

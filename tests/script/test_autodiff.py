@@ -400,8 +400,8 @@ def test_what_has_no_derivative_is_refused_with_its_place():
     old = graph.block.nodes[0]
     node = Node("callback", old.inputs, {}, old.outputs, (), span)
     graph = Graph(Block(graph.block.params, [node], graph.block.results))
-    with pytest.raises(NonDifferentiable, match=r"model.py:3:5: no gradient: `callback` has no derivative"):
-        differentiate(graph, (0,), (0,))
+    with pytest.raises(NonDifferentiable, match=r"model.py:3:5: no gradient: `callback` has effects"):
+        gradient_function(graph, (0,), (0,), (True,))
 
 
 def test_backward_nodes_have_the_spans_of_their_forward_nodes():

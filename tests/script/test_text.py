@@ -162,3 +162,18 @@ def test_errors_name_the_line(text, message):
 def test_describe_names_the_line_of_a_node():
     graph = parse("graph f(%x: f32[]) -> ():\n  %y: f32[] = neg(%x)\n  return")
     assert describe(graph, graph.block.nodes[0], graph.inputs) == ("%y: f32[] = neg(%x)", ["%x"])
+
+
+def test_places_and_the_calls_that_led_there_are_read_back():
+    from jitgrad.errors import Span
+    from jitgrad.ops.types import FLOAT
+    from jitgrad.script.ir import Block, Builder, Graph, Value
+
+    builder = Builder(Block((Value(FLOAT, "x"),)))
+    builder.span = Span("a b.py", 3, 5, 3, 9, "inner", Span("<cell 1>", 7, 1, 7, 4, "outer"))
+    builder.block.results = (builder.one("num.neg", builder.block.params[0]),)
+    (node,) = parse(to_text(Graph(builder.block), "chain")).block.nodes
+    assert str(node.span) == "a b.py:3:5"
+    assert str(node.span.caller) == "<cell 1>:7:1"
+    assert parse(to_text(Graph(builder.block))).block.nodes[0].span.caller is None
+    assert parse(to_text(Graph(builder.block), spans=False)).block.nodes[0].span is None

@@ -1,6 +1,19 @@
 """The rows of the op table, one module per family."""
 
-from . import activations, arithmetic, contract, create, elementary, gather, logic, reductions, scans, views
+from . import (
+    activations,
+    arithmetic,
+    contract,
+    convolutions,
+    create,
+    elementary,
+    gather,
+    logic,
+    reductions,
+    scans,
+    views,
+    windows,
+)
 
-__all__ = ["activations", "arithmetic", "contract", "create", "elementary", "gather", "logic", "reductions", "scans",
-           "views"]
+__all__ = ["activations", "arithmetic", "contract", "convolutions", "create", "elementary", "gather", "logic",
+           "reductions", "scans", "views", "windows"]

@@ -14,7 +14,7 @@ from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.ir import Block, Graph, Node, Value
 
 #: ops outside the table through which a gradient flows from the first operand
-_PASSING = frozenset({"opt.some", "opt.get", "seq.get", "callback"})
+_PASSING = frozenset({"opt.some", "opt.get", "seq.get"})
 
 
 def is_differentiable(type_: Type) -> bool:
@@ -81,6 +81,7 @@ class Flow:
         captures: for a structural node, the values from outside that its blocks read.
         wanted: values that depend on `wrt` and on which `outputs` depend.
         maybe: symbols that only Optionals bind; they have a value where the payload is there.
+        forward, backward: value -> the values that depend on it directly and differentiably; the same, turned round.
     """
 
     def __init__(self, graph: Graph, wrt: Iterable[Value], outputs: Iterable[Value]):
@@ -92,13 +93,13 @@ class Flow:
         self.bound: dict[Block, tuple[Symbol, ...]] = {}
         self.captures: dict[Node, dict[Value, None]] = {}
         self.maybe: set[Symbol] = set()
-        self._forward: dict[Value, list[Value]] = {}
-        self._backward: dict[Value, list[Value]] = {}
+        self.forward: dict[Value, list[Value]] = {}
+        self.backward: dict[Value, list[Value]] = {}
         pending = [graph.block]
         for block in pending:  # outer blocks before inner ones, so that captures are already known
             self._visit(block, pending)
-        varied = _reachable(wrt, self._forward)
-        useful = _reachable(outputs, self._backward)
+        varied = reachable(wrt, self.forward)
+        useful = reachable(outputs, self.backward)
         self.wanted = varied & useful
 
     def _visit(self, block: Block, pending: list[Block]) -> None:
@@ -145,8 +146,16 @@ class Flow:
     def _edges(self, node: Node) -> None:
         """A plain node: from each differentiable operand to each differentiable result."""
         row = OPS.get(node.op)
+        if node.op == "callback":
+            for i in node.attrs["call"].recorded:
+                for v in node.outputs:
+                    self._edge(node.inputs[i], v)
+            return
         if row is None:
-            if node.op in _PASSING:
+            if node.op == "leaf":
+                for root in node.inputs[1:]:
+                    self._edge(root, node.output)
+            elif node.op in _PASSING:
                 for v in node.outputs:
                     for x in node.inputs:
                         self._edge(x, v)
@@ -178,11 +187,12 @@ class Flow:
 
     def _edge(self, source: Value, target: Value) -> None:
         if is_differentiable(source.type) and is_differentiable(target.type):
-            self._forward.setdefault(source, []).append(target)
-            self._backward.setdefault(target, []).append(source)
+            self.forward.setdefault(source, []).append(target)
+            self.backward.setdefault(target, []).append(source)
 
 
-def _reachable(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value]:
+def reachable(start: Iterable[Value], edges: dict[Value, list[Value]]) -> set[Value]:
+    """The differentiable values to which `edges` lead from `start`, itself included."""
     found = {v for v in start if is_differentiable(v.type)}
     pending = list(found)
     while pending:

@@ -4,10 +4,12 @@ gradient function the effects are taken out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from jitgrad.dtypes import float16, float32
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import OPS
+from jitgrad.ops.types import TensorType
 from jitgrad.script.graph_namespace import GraphNamespace
 from jitgrad.script.ir import Block, Builder, Graph, Node, walk
 from jitgrad.script.irops import effect
@@ -18,6 +20,12 @@ def expand_composites(graph: Graph) -> Graph:
     if not any(_needs_expansion(n) for n in walk(graph.block)):
         return graph
     return Graph(_rebuild(graph.block, _expand), graph.name)
+
+
+def expand_nodes(nodes: Sequence[Node]) -> list[Node]:
+    """`nodes` and those nested in them with composites written out; the same nodes where there is nothing to do."""
+    block = Block(nodes=list(nodes))
+    return _rebuild(block, _expand).nodes if any(_needs_expansion(n) for n in walk(block)) else block.nodes
 
 
 def without_effects(graph: Graph) -> Graph:
@@ -65,7 +73,12 @@ def _expand(node: Node) -> list[Node]:
     builder.span = node.span
     F = GraphNamespace(builder)
     row = OPS[node.op]
-    result = F.expand_composite(row, tuple(F.wrap(v) for v in node.inputs), dict(node.attrs))
+    operands, half = tuple(F.wrap(v) for v in node.inputs), node.output.type
+    if isinstance(half, TensorType) and half.dtype is float16:  # computed in float32, as in eager
+        operands = tuple(F.cast(x, dtype=float32) if x.dtype is float16 else x for x in operands)
+    result = F.expand_composite(row, operands, dict(node.attrs))
+    if result.dtype is float32 and half != result.value.type:
+        result = F.cast(result, dtype=float16)
     nodes = builder.block.nodes
     out, v = node.output, result.value
     for at, made in enumerate(nodes):

@@ -6,16 +6,17 @@ to the whole in place of being spread out and summed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.rules import partial_vjp
-from jitgrad.ops.types import OptionalType, SeqType, TensorType
+from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff import control
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
+    Reached,
     add,
     as_reached,
     conform,
@@ -41,10 +42,12 @@ _PARTS: Mapping[str, tuple[str, dict[str, Any]]] = {
 class Reverse:
     """A differentiation under way.
 
-    `cotangents` maps values of the forward, of the frame's block or around it, to what has been found so far.
+    `cotangents` maps values of the forward, of the frame's block or around it, to what has been found so far; that of
+    a value is used up by the node that makes it, and kept in `targets` if it was asked for.
     """
 
-    def __init__(self, context: Context):
+    def __init__(self, context: Context, targets: Iterable[Value] = ()):
+        self.targets: dict[Value, Cotangent | None] = dict.fromkeys(targets)
         self.context, self.flow = context, context.flow
         self.builder, self.F = context.builder, context.F
         self.sometimes: dict[Node, set[int]] = {}  # per loop: carries not reached in every iteration
@@ -57,6 +60,8 @@ class Reverse:
             for node in reversed(frame.block.nodes):
                 for v in node.outputs:
                     if v in cotangents:
+                        self.targets.update((x, cotangents[x]) for x in node.outputs
+                                            if x in self.targets and x in cotangents)
                         builder.span = node.span
                         self.node(frame, node, cotangents)
                         break
@@ -81,6 +86,8 @@ class Reverse:
             control.loop(self, frame, node, cotangents)
         elif node.op in OPS:
             self.row(frame, node, cotangents)
+        elif node.op == "callback":
+            self.callback(frame, node, cotangents)
         elif node.op in _SPECIAL:
             _SPECIAL[node.op](self, frame, node, cotangents.pop(node.output), cotangents)
         else:
@@ -120,6 +127,29 @@ class Reverse:
             if result is not None and x in wanted:
                 self.accumulate(frame, cotangents, x, Cotangent(result.value, reached, reached is True))
 
+    def callback(self, frame: Frame, node: Node, cotangents: Cotangents) -> None:
+        """A Python function: its own tape, found by the handle that is the last output."""
+        context, call = self.context, node.attrs["call"]
+        given = [cotangents.pop(v, None) for v in node.outputs]
+        wanted = tuple(i for i in call.recorded if node.inputs[i] in self.flow.wanted)
+        present = tuple(k for k, c in enumerate(given) if c is not None)
+        if not wanted or not present:
+            return
+        reached: Reached = False
+        for c in given:
+            if c is not None:
+                reached = either(context, reached, c.reached)
+        values = [masked(context, c) for c in given if c is not None]
+        types = [frame.type(node.inputs[i].type) for i in wanted] + [BOOL] * len(wanted)
+        found = self.builder.emit("callback.vjp", [frame.fetch(node.outputs[-1]), *values], types=types, call=call,
+                                  wanted=wanted, present=present)
+        for k, i in enumerate(wanted):
+            flag = found[len(wanted) + k]
+            if isinstance(reached, Value):
+                flag = self.builder.one("num.and", flag, reached)
+            value = Cotangent(found[k], flag, not isinstance(reached, Value))
+            self.accumulate(frame, cotangents, node.inputs[i], value)
+
     def add_to_part(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
         """The cotangent of a part, added to what is known of the whole."""
         x, *rest = node.inputs
@@ -130,6 +160,11 @@ class Reverse:
         operands = [*others, part] if op == "scatter_add" else [part, *others]
         value = self.builder.one(op, masked(self.context, whole), *operands, **frame.attrs(node.attrs), **attrs)
         cotangents[x] = Cotangent(value, either(self.context, whole.reached, c.reached))
+
+    def leaf(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """The gradient belongs to the leaf, not to the update that gave it its new content."""
+        for root in node.inputs[1:]:
+            self.accumulate(frame, cotangents, root, c)
 
     # --- absence and sequences ---
 
@@ -167,5 +202,5 @@ class Reverse:
 
 
 _SPECIAL: Mapping[str, Callable[[Reverse, Frame, Node, Cotangent, Cotangents], None]] = {
-    "opt.some": Reverse.opt_some, "opt.get": Reverse.opt_get, "seq.get": Reverse.seq_get,
+    "leaf": Reverse.leaf, "opt.some": Reverse.opt_some, "opt.get": Reverse.opt_get, "seq.get": Reverse.seq_get,
 }

@@ -21,7 +21,7 @@ from jitgrad.codegen.probes import Cost, Probe, Probed
 from jitgrad.codegen.sequences import SeqHandle
 from jitgrad.script.explain.lines import Line, line_of, lines_of
 from jitgrad.script.gradfunction import GraphFunction
-from jitgrad.script.ir import Graph, Node, Value, walk
+from jitgrad.script.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.irops import STRUCTURAL
 
 #: runs after the first: until this many seconds have passed, at most so many
@@ -211,7 +211,7 @@ def _maker(makers: Mapping[Value, Node], value: Value) -> Node | None:
             value = node.inputs[0]
         elif node.blocks:
             position = node.outputs.index(value)
-            inside = [v for block in node.blocks if (v := block.results[position]) in makers
+            inside = [v for block in node.blocks if (v := _carried(node, block, block.results[position])) in makers
                       and makers[v].op != "opt.none"]
             if not inside:
                 break
@@ -219,6 +219,15 @@ def _maker(makers: Mapping[Value, Node], value: Value) -> Node | None:
         else:
             break
     return found
+
+
+def _carried(node: Node, block: Block, value: Value) -> Value:
+    """What an iteration makes of a value that it was given, where it is such a value."""
+    if node.op == "if" or value not in block.params:
+        return value
+    position = block.params.index(value) + (1 if node.op == "while" else -1)
+    carries = node.attrs["n_carries"] if node.op == "scan" else len(block.params) + 1
+    return block.results[position] if 0 <= position < carries else value
 
 
 def _nbytes(value: Any) -> int:

@@ -25,6 +25,9 @@ def explain(function: ScriptFunction, params: tuple[Any, ...], backward: bool = 
     chosen = function.specialisation_of(params)
     args, kwargs = function.call_arguments(values)
     script = build(function.eager, args, kwargs, optimistic=bool(chosen.script.size_guards))
+    if script.calls_back:
+        raise RuntimeError(f"`{function.__qualname__}` calls ignored Python functions: running it for a measurement "
+                           "would repeat their effects")
     script.graph.name = function.__name__
     objects = [resolve(s, values) for s in script.inputs]
     plain = chosen.function if chosen.function.is_native else None

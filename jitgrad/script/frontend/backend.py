@@ -21,7 +21,7 @@ from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import heap, numbers
-from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import Number, SymTensor, size_number
 from jitgrad.script.ir import Value
 
@@ -174,6 +174,8 @@ class SymbolicBackend:
     def _words(self, op: str, shape: tuple[Size, ...], d: dtype | None, per_element: int) -> SymTensor:
         """Draw from the stream, which advances by a block for every four words."""
         context = self.context
+        if context.called_back and RANDOM not in context.decisions:
+            raise Restart(RANDOM, "ignored functions may draw random numbers between those of the script")
         inputs = context.inputs
         seed = inputs.random_state("seed")
         offset = context.state.values.get(("rng",))

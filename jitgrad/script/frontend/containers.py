@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend import calls, mappings, merge
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import Number, SymDict, SymList, is_dynamic
+from jitgrad.script.frontend.values import UNBOUND, SymDict, SymList, TensorMap
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:
-    calls.own(context, target)
+    if target.source is not None:
+        raise UnsupportedCall("a change of a list that the script did not make", context.span(),
+                              hint="return the values instead")
     context.state.values[target] = tuple(items)
 
 
 def append(context: Context, target: SymList, value: Any) -> None:
     """`list.append`."""
-    extend(context, target, (value,))
+    _change(context, target, [*calls.items_of(context, target), value])
 
 
 def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
-    new = calls.items_of(context, values)
-    items = merge.fetch(context, context.state, target)
-    calls.own(context, target)
-    context.state.values[target] = type(items)((*items, *new))
+    _change(context, target, [*calls.items_of(context, target), *calls.items_of(context, values)])
 
 
 def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
@@ -75,21 +73,9 @@ def _items(context: Context, target: SymDict) -> Any:
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
     items = dict(calls.dict_of(context, target))
     if other is not None:
-        items.update(pairs(context, other))
+        items.update(calls.dict_of(context, other))
     items.update(named)
-    calls.own(context, target)
-    context.state.values[target] = items
-
-
-def pairs(context: Context, value: Any) -> dict[Any, Any]:
-    """What `dict(value)` holds."""
-    if isinstance(value, (SymDict, dict)):
-        return calls.dict_of(context, value)
-    found = {}
-    for pair in calls.items_of(context, value):
-        k, v = calls.items_of(context, pair)
-        found[calls.static(context, k, "a dict key")] = v
-    return found
+    mappings.change(context, target, items)
 
 
 def _copy_dict(context: Context, target: SymDict) -> SymDict:
@@ -98,108 +84,34 @@ def _copy_dict(context: Context, target: SymDict) -> SymDict:
     return made
 
 
-def _remove(context: Context, target: SymList, value: Any) -> None:
-    items = calls.items_of(context, target)
-    del items[_index(context, target, value, "list.remove(x): x not in list")]
-    _change(context, target, items)
-
-
-def _index(context: Context, target: SymList, value: Any, text: str = "") -> int:
-    from jitgrad.script.frontend.expressions import compare, truth
-
-    for k, item in enumerate(calls.items_of(context, target)):
-        same = True if item is value else truth(context, compare(context, ast.Eq(), item, value))
-        if isinstance(same, Number):
-            raise NotStatic("where in the list the value is, is known only at run time", context.span(),
-                            hint="write a loop with `break`")
-        if same:
-            return k
-    raise merge.raise_now(context, ValueError, (text or f"{value!r} is not in list",))
-
-
-def _count(context: Context, target: SymList, value: Any) -> Any:
-    from jitgrad.script.frontend.expressions import compare, truth
-
-    total: Any = 0
-    for item in calls.items_of(context, target):
-        same = True if item is value else truth(context, compare(context, ast.Eq(), item, value))
-        total = numbers.binary(context, "add", total, numbers.cast(context, same, int))
-    return total
-
-
-def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
-    _change(context, target, ordered(context, calls.items_of(context, target), key, reverse))
-
-
-def ordered(context: Context, items: list[Any], key: Any, reverse: Any) -> list[Any]:
-    """Sorted items: by Python where the keys are known, else by comparing neighbours (a few numbers)."""
-    reverse = bool(calls.static(context, reverse, "`reverse`"))
-    keys = [calls.call(context, key, (x,), {}) if key is not None else x for x in items]
-    if not is_dynamic(keys):
-        order = calls.guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
-        return [items[i] for i in order]
-    if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
-            isinstance(x, (bool, int, float, Number)) for x in items):
-        raise UnsupportedCall("a sort of run-time values", context.span(),
-                              hint=f"use `torch.sort`; scripts sort up to {SORTED} numbers")
-    pairs = list(zip(keys, items, strict=True))
-    for end in range(len(pairs) - 1, 0, -1):
-        for k in range(end):
-            (a, x), (b, y) = pairs[k], pairs[k + 1]
-            swap = numbers.compare(context, "lt", a, b) if reverse else numbers.compare(context, "lt", b, a)
-            pairs[k] = numbers.select(context, swap, b, a), numbers.select(context, swap, y, x)
-            pairs[k + 1] = numbers.select(context, swap, a, b), numbers.select(context, swap, x, y)
-    return [x for _, x in pairs]
-
-
-def _set_default(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
     items = calls.dict_of(context, target)
-    place = calls.static(context, key, "a dict key")
-    if place not in items:
-        calls.setitem(context, target, place, default)
+    name = calls.static(context, key, "a dict key")
+    if name not in items:
+        mappings.change(context, target, {**items, name: default})
         return default
-    return items[place]
+    return items[name]
 
 
-_REQUIRED = object()
+def _find(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
+    found = mappings.find(context, target, key)
+    return default if found is UNBOUND else merge.bound(context, found, KeyError, "")
 
 
-def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
-    items = dict(calls.dict_of(context, target))
-    place = calls.static(context, key, "a dict key")
-    if place not in items:
-        if default is _REQUIRED:
-            raise merge.raise_now(context, KeyError, (str(place),))
+def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
+    found = mappings.find(context, target, key)
+    if found is UNBOUND:
+        mappings.setitem(context, target, key, default)
         return default
-    value = items.pop(place)
-    calls.own(context, target)
-    context.state.values[target] = items
-    return value
+    return merge.bound(context, found, KeyError, "")
 
-
-def _pop_item(context: Context, target: SymDict) -> Any:
-    items = calls.dict_of(context, target)
-    if not items:
-        raise merge.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
-    key = list(items)[-1]
-    return key, _pop_key(context, target, key)
-
-
-def _clear_dict(context: Context, target: SymDict) -> None:
-    calls.own(context, target)
-    context.state.values[target] = {}
-
-
-#: how many run-time numbers are sorted by comparing neighbours
-SORTED = 16
 
 METHODS: dict[tuple[type, str], Callable[..., Any]] = {
     (SymList, "append"): append, (SymList, "extend"): extend, (SymList, "insert"): _insert, (SymList, "pop"): _pop,
     (SymList, "reverse"): _reverse, (SymList, "clear"): _clear, (SymList, "copy"): _copy_list,
     (SymDict, "get"): _get, (SymDict, "keys"): _keys, (SymDict, "values"): _values, (SymDict, "items"): _items,
-    (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict, (SymDict, "setdefault"): _set_default,
-    (SymDict, "pop"): _pop_key, (SymDict, "popitem"): _pop_item, (SymDict, "clear"): _clear_dict,
-    (SymList, "remove"): _remove, (SymList, "index"): _index, (SymList, "count"): _count, (SymList, "sort"): _sort,
+    (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict, (SymDict, "setdefault"): _setdefault,
+    (TensorMap, "get"): _find, (TensorMap, "setdefault"): _find_or_set,
 }
 
 __all__ = ["METHODS", "append", "extend"]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import Size, Symbol
-from jitgrad.errors import ScriptError, Span
+from jitgrad.errors import Span
 from jitgrad.ops.opdef import NONDIFF
 from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, TensorType, Type
 from jitgrad.script.frontend.sizes import Sizes
@@ -24,8 +24,13 @@ from jitgrad.script.irops import infer
 if TYPE_CHECKING:
     from jitgrad.script.frontend.frames import Frame
     from jitgrad.script.frontend.inputs import Inputs
+    from jitgrad.script.frontend.values import Storage
 
 _NUMBERS = (IntType, FloatType, BoolType, NumberType)
+
+
+#: the decision that call-backs and draws of random numbers alternate
+RANDOM = ("random numbers and call-backs",)
 
 
 class Restart(Exception):
@@ -40,8 +45,8 @@ class State:
     """Variables and heap: location -> value. A location is
 
     (frame, name): a variable; a `Storage`: its current graph value; ("attr", id, name): an attribute or item that the
-    script wrote; (frame or loop, "return" / "break" / "continue" / "result"): a pending exit; "rng": the offset;
-    ("clean", storage): the graph value that was last committed.
+    script wrote; ("grad", storage): a leaf's `.grad`; (frame or loop, "return" / "break" / "continue" / "result"): a
+    pending exit; "rng": the offset; ("clean", storage): the graph value that was last committed.
 
     `where` remembers the place of the last assignment, for messages.
     """
@@ -87,7 +92,7 @@ class GraphBuilder(Builder):
 
 
 def _differentiable(op: str) -> bool:
-    if op.startswith("opt."):
+    if op.startswith("opt.") or op == "leaf":
         return True
     from jitgrad.ops import OPS
 
@@ -109,6 +114,7 @@ class Context:
         decisions: what earlier, abandoned evaluations found out (see `Restart`).
         grad: whether operations are recorded here (`no_grad` regions).
         depth: how many run-time branches and loops enclose this point.
+        gradient_state: whether the script has looked at the grad mode or at what needs a gradient.
         log: decisions in words, for `explain`.
         bodies: how many loop bodies were evaluated.
     """
@@ -121,6 +127,7 @@ class Context:
         self.grad = grad
         self.depth = 0
         self.bodies = 0
+        self.gradient_state = False
         self.log: list[str] = []
         self.frame: Frame = None  # type: ignore[assignment]
         self.node: ast.AST | None = None
@@ -128,6 +135,10 @@ class Context:
         self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (merge.py)
         self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
         self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
+        self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
+        self.bodies_open: set[Block] = set()  # those of them that are bodies of loops
+        self.leaves: dict[Storage, None] = {}  # tensors that may get a `.grad`
+        self.freed: dict[int, Block] = {}  # values whose history a gradient freed -> the block where it was taken
         self._scopes: list[dict[Any, Any]] = [{}]
         self.calls = 0
         self._frames = itertools.count()
@@ -135,10 +146,7 @@ class Context:
         self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
         self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
-        self.tries: list[Any] = []  # the `try` statements around, innermost last (exceptions.py)
-        self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
-        self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
-        self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
+        self.called_back = False  # an ignored function was called
 
     # --- places ----------------------------------------------------------------------------------------------------
 
@@ -160,11 +168,6 @@ class Context:
         """Emit a node that may leave the program or be observed: memory that was written is made current before."""
         from jitgrad.script.frontend.heap import commit_dirty
 
-        if self.tries and (op == "check" or attrs.get("checked")):
-            from jitgrad.script.frontend.exceptions import watch
-
-            if watch(self, op, inputs, attrs):
-                return ()
         commit_dirty(self)
         return self.builder.emit(op, inputs, **attrs)
 
@@ -178,19 +181,20 @@ class Context:
         return result
 
     @contextmanager
-    def block(self, block: Block) -> Iterator[Block]:
-        """Emit into `block`; what is cached inside is forgotten afterwards."""
+    def block(self, block: Block, *, loop: bool = False) -> Iterator[Block]:
+        """Emit into `block`, with `loop` the body of one; what is cached inside is forgotten afterwards."""
         self._scopes.append({})
+        self.path.append(block)
+        if loop:
+            self.bodies_open.add(block)
         self.depth += 1
         try:
             with self.builder.into(block):
                 yield block
-        except ScriptError as error:
-            error.blocks += 1
-            raise
         finally:
             self.depth -= 1
             self._scopes.pop()
+            self.bodies_open.discard(self.path.pop())
 
     def recall(self, key: Any) -> Any:
         """What was remembered under `key` in this block or one around it; None if nothing."""

@@ -31,10 +31,6 @@ def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
 def read(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value."""
     value = current_value(context, tensor.storage)
-    storage = tensor.storage
-    if context.grad and storage.requires_grad and not context.has_history(value):
-        raise UnsupportedCall("a tensor that requires a gradient is used again after an update under `no_grad`",
-                              context.span(), hint="use it inside `no_grad`, or do the update after the script")
     for op, attrs in tensor.path:
         value = apply_view(context, value, op, attrs)
     if not context.grad and context.has_history(value):
@@ -87,7 +83,8 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
                               context.span(), hint=_CLONE)
     if tensor.copied:
         raise _may_be_copy(context)
-    if context.grad and storage.requires_grad and not any(op == "detach" for op, _ in tensor.path):
+    recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
+    if recorded and storage.requires_grad:
         raise_leaf(context, bool(tensor.path))
     base = current_value(context, storage)
     bases = [base]
@@ -95,6 +92,10 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         bases.append(apply_view(context, bases[-1], op, attrs))
     for (op, attrs), x in zip(reversed(tensor.path), reversed(bases[:-1]), strict=True):
         value = _put(context, x, op, attrs, value)
+    if storage.requires_grad:
+        value = as_leaf(context, storage, value)
+    elif not recorded and context.has_history(base):  # the content changes, the history does not
+        value = context.one("leaf", value, base)
     context.state.values[storage] = value
     if storage.input >= 0:
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
@@ -104,6 +105,32 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         from jitgrad.script.frontend.merge import propagate
 
         propagate(context, storage, busy)
+
+
+def as_leaf(context: Context, storage: Storage, value: Value) -> Value:
+    """New content of a storage: that of a leaf passes gradients on to the leaf as it was first met."""
+    if not storage.requires_grad:
+        return value
+    root = context.inputs.values[storage.input] if storage.input >= 0 else storage.root
+    assert root is not None
+    return context.one("leaf", value, root)
+
+
+def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> None:
+    """Make a tensor that the script made, and that has no history, a leaf that asks for a gradient, or no such leaf."""
+    storage = tensor.storage
+    if tensor.path or storage.input >= 0 or storage in context.links:
+        raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
+                              hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
+    value = current_value(context, storage)
+    if requires_grad:
+        storage.root = context.one("leaf", value)
+        context.builder.history.add(storage.root.id)
+        context.state.values[storage] = storage.root
+        context.leaves[storage] = None
+    elif storage.requires_grad:
+        context.state.values[storage] = context.one("detach", value)
+    storage.requires_grad = requires_grad
 
 
 def _may_be_copy(context: Context) -> UnsupportedCall:

@@ -17,10 +17,11 @@ from jitgrad import dtypes
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
-from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
+from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, Restart
-from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, Tail
+from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, TensorMap
 from jitgrad.script.ir import Value
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
@@ -45,27 +46,27 @@ class Inputs:
         guards: what was assumed of objects read on the way.
         written: storages and slots that the script writes, in order of their first write.
         int_symbols: symbols that stand for int inputs in guards, and the inputs.
-        changed: containers that the script did not make and changes.
         stores: slot -> source, for attributes that are rebound to something that is no number.
+        changed: dicts that the script did not make and into which it writes.
     """
 
-    def __init__(self, context: Context):
-        self.context = context
+    def __init__(self, context: Context, any_grads: bool = False):
+        self.context, self._any_grads = context, any_grads
         self.values: list[Value] = []
         self.sources: list[sig.Source] = []
         self.guards: dict[tuple[Any, ...], sig.Guard] = {}
         self.written: dict[Any, None] = {}
         self.stores: dict[Any, sig.Source] = {}
+        self.changed: dict[SymDict, None] = {}
         self.objects: dict[int, tuple[Any, sig.Source | None]] = {}  # id -> object (kept alive) and where it is
         self.tensors: dict[int, Any] = {}  # graph input -> the tensor of the first call
+        self._places: dict[int, int] = {}  # id of a tensor -> the first graph input that it is
+        self._one_each = False
         self._found: dict[sig.Source, Any] = {}
         self._containers: dict[int, Any] = {}
         self._slots: dict[Any, int] = {}
         self._static_reads: set[Any] = set()
-        self._before: dict[Any, tuple[Any, sig.Source]] = {}  # slots that are written -> content at entry, source
         self._initial: dict[Any, Any] = {}
-        self._unread: dict[SymList, Callable[[], tuple[Any, ...]]] = {}
-        self.changed: dict[Any, None] = {}
         self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
         self.int_symbols: dict[Symbol, int] = {}
         self._constants = 0
@@ -130,12 +131,16 @@ class Inputs:
             self.guard(source, "is", value)
         elif kind is list or isinstance(value, tuple):
             self.guard(source, "type", kind)
-            if kind is not list:
-                self.guard(source, "len", len(value))
+            self.guard(source, "len", len(value))
             return self._sequence(value, source, lambda v, s, i: self.read(v, s))
         elif isinstance(value, dict):
+            from jitgrad.script.frontend.mappings import is_tensor_map
+
+            if is_tensor_map(value):
+                self.guard(source, "type", kind)
+                return self._containers.setdefault(id(value), TensorMap(value, source))
             self.guard(source, "keys", tuple(value))
-            return self._dict(value, source, lambda v, s, k: self.read(v, s))
+            return self._dict(value, source, lambda v, s, k: self.read(v, s, ("item", id(value), k)))
         elif isinstance(value, types.MethodType):
             self.guard(source, "type", kind)
             self.read(value.__self__, sig.Attr(source, "__self__"))
@@ -152,30 +157,8 @@ class Inputs:
         if found is None:
             found = self._containers[id(value)] = SymList(source)
             self.objects[id(value)] = (value, source)
-            self._unread[found] = lambda: tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
+            self._initial[found] = tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
         return found
-
-    def items(self, container: SymList) -> tuple[Any, ...]:
-        """The items of a list that the script did not make, at entry. A list that is only appended to is not read."""
-        read = self._unread.pop(container, None)
-        if read is not None:
-            self.guard(container.source, "len", len(self.original(container)))
-            self._initial[container] = read()
-        found: tuple[Any, ...] = self._initial[container]
-        return found
-
-    def unread(self) -> list[sig.Source]:
-        """Lists among the inputs whose content does not matter."""
-        return [container.source for container in self._unread]
-
-    def write_container(self, container: Any) -> None:
-        """A list or dict that the script did not make changes: its new content is stored after the run."""
-        if container in self.changed:
-            return
-        original = self.original(container)
-        if any(other is not container and self.original(other) is original for other in self.changed):
-            raise UnsupportedCall("a change of a container that is found on two paths", self.context.span())
-        self.changed[container] = None
 
     def _dict(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, Any], Any]) -> Any:
         found = self._containers.get(id(value))
@@ -189,17 +172,26 @@ class Inputs:
         """What a storage or container that the script did not make holds at entry."""
         if isinstance(key, Storage):
             return self.values[key.input]
-        return Tail() if key in self._unread else self._initial[key]
+        return self._initial[key]
 
     def initial_attribute(self, key: Any) -> Any:
-        """What an attribute or a variable outside holds at entry, as the script sees it."""
-        if key[0] != "attr":
-            before, path = self._before[key]
-            return self.read(before, path, key)
+        """What an attribute holds at entry, as the script sees it."""
         obj, _ = self.objects[key[1]]
         source = self.source(obj)
         assert source is not None
         return self.read(getattr(obj, key[2]), sig.Attr(source, key[2]), key)
+
+    def initial_grad(self, storage: Storage) -> Any:
+        """What a tensor's `.grad` is at entry."""
+        if storage.input < 0:
+            return None
+        source = sig.Attr(self.sources[storage.input], "grad")
+        if not self._any_grads or source in self._found:
+            return self.read(self.tensors[storage.input].grad, source)
+        self.guard(source, "optional", storage.type.dtype)
+        value = self.add(OptionalType(storage.type), source, f"{_name(self.sources[storage.input])}_grad")
+        grad = self._found[source] = tp.maybe(storage.type, value)
+        return grad
 
     def original(self, container: Any) -> Any:
         """The real list or dict that a container stands for."""
@@ -232,6 +224,8 @@ class Inputs:
             index = len(self.values)
             value = self.add(type_, source, name)
             self.tensors[index] = tensor
+            if self._places.setdefault(id(tensor), index) != index and self._one_each:
+                self.one_each()
             needs = bool(tensor.requires_grad)
             if not guarded:
                 key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs)
@@ -240,6 +234,8 @@ class Inputs:
                 context.builder.history.add(value.id)
             storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
             found = self._found[source] = SymTensor(storage, (), type_)
+            if needs:
+                context.leaves[storage] = None
             for other in self.written:
                 if isinstance(other, Storage):
                     self._refuse_shared(other.input, index)
@@ -248,13 +244,19 @@ class Inputs:
 
     def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
         """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""
-        for index, other in self.tensors.items():
-            if other is tensor:
-                twin: SymTensor = self._found[self.sources[index]]
-                self.guard(source, "same", self.sources[index])
-                self._found[source] = twin
-                return twin
-        return None
+        index = self._places.get(id(tensor))
+        if index is None:
+            return None
+        twin: SymTensor = self._found[self.sources[index]]
+        self.guard(source, "same", self.sources[index])
+        self._found[source] = twin
+        return twin
+
+    def one_each(self) -> None:
+        """From now on a tensor that is found on two paths is one: it has one `.grad`."""
+        self._one_each = True
+        if SHARED not in self.context.decisions and len(self._places) < len(self.tensors):
+            raise Restart(SHARED, "the same tensor is found on two paths, and gradients are taken")
 
     def _number(self, value: Any, source: sig.Source, name: str) -> Number:
         found = self._found.get(source)
@@ -349,12 +351,15 @@ class Inputs:
                                   "again", context.span(),
                                   hint="assign attributes only of arguments, globals and closures")
         slot, path = ("attr", id(obj), name), sig.Attr(source, name)
-        self.write_slot(slot, path, value, getattr(obj, name, None))
+        self._write_slot(slot, path, value, getattr(obj, name, None))
 
-    def write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
-        """Assign to an attribute, or to a variable outside the script; `before` is what it holds now."""
+    def is_new(self, slot: Any, path: sig.Source) -> bool:
+        """Whether a slot that the script may have written holds something else than at entry."""
+        values = self.context.state.values
+        return slot in values and (path not in self._found or self._found[path] is not values[slot])
+
+    def _write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
         context = self.context
-        self._before[slot] = (before, path)
         kind = value.number_type if isinstance(value, Number) else type(value)
         if kind in _KINDS and type(before) in _KINDS:
             if slot in self._static_reads:

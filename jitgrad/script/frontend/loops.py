@@ -17,11 +17,10 @@ from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend import heap, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
-from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymList, SymTensor, type_word
 from jitgrad.script.ir import Block, Value
 
 PASSES = 8
-_FLAGS = ("return", "break", "continue", ("result",))
 
 
 class Peel(Exception):
@@ -134,16 +133,17 @@ class Head:
         context = self.context
         changed = False
         frame = context.frame.id
-        for key, value in end.values.items():
+        for key, value in list(end.values.items()):
             if head.values.get(key, UNBOUND) is value or key in self.templates:
                 continue
             if isinstance(key, tuple) and key[0] == "clean":
                 continue
             variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
-            if variable and key[1] not in _FLAGS and (
-                    key[1] not in names if key[0] == frame else key not in self.entry.values
-                    and not self._awaited(key)):
-                continue  # nobody reads it again
+            if variable and key[0] != frame and key[1] != "break":
+                continue  # a frame of a call that ended
+            if variable and isinstance(key[1], str) and key[1] not in ("return", "break", "continue") and (
+                    key[1] not in names):
+                continue
             if key not in self.entry.values and not self._known_outside(key):
                 continue
             before = merge.fetch(context, self.entry, key)
@@ -183,10 +183,6 @@ class Head:
                 found = True
         return found
 
-    def _awaited(self, key: Any) -> bool:
-        """Whether the consumer of a generator that is being evaluated reads a variable later."""
-        return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting)
-
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
             return key.input >= 0
@@ -215,31 +211,12 @@ class Head:
             joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
                                "before the first iteration it is a tensor that something else refers to",
                                joined.ordered)
-        return self._unwritable(joined, before) if isinstance(joined, (tp.Items, tp.Record)) else joined
-
-    def _unwritable(self, t: tp.Template, before: Any) -> tp.Template:
-        """A container's template where tensors inside that something else may refer to are not to be written."""
-        if isinstance(t, tp.Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
-                self.context, self.entry, None, before):
-            return tp.Tensor(t.dtype, t.dims, t.history, "a loop carries it in a container", t.ordered)
-        if isinstance(t, tp.Items):
-            held = self.entry.values.get(before) if isinstance(before, SymList) else before
-            if isinstance(held, tuple) and len(held) == len(t.items):
-                return tp.Items(t.type, tuple(self._unwritable(i, v) for i, v in zip(t.items, held, strict=True)))
-        if isinstance(t, tp.Record):
-            held = before if isinstance(before, dict) else self.entry.values.get(before)
-            if isinstance(held, dict):
-                return tp.Record(t.type, t.names, tuple(
-                    self._unwritable(i, held.get(n)) for n, i in zip(t.names, t.items, strict=True)))
-        return t
+        return joined
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
         if isinstance(key, SymList):
             return TypeMismatch("a list grows in a loop that is not unrolled", self.context.span(),
                                 hint="make a tensor of the final size before the loop and write `out[i] = ...`")
-        if isinstance(key, SymDict):
-            return TypeMismatch(f"a dict changes its keys in this loop: {why}", self.context.span(),
-                                hint="put every key in before the loop, or use a tensor")
         name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
         notes = []
         for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
@@ -279,10 +256,6 @@ def _rename(t: tp.Template, fresh: dict[Symbol, Symbol]) -> tp.Template:
         return tp.Tensor(t.dtype, tuple(_renamed(d, fresh) for d in t.dims), t.history, t.alias, t.ordered)
     if isinstance(t, tp.Items):
         return tp.Items(t.type, tuple(_rename(i, fresh) for i in t.items))
-    if isinstance(t, tp.Words):
-        return tp.Words(t.frame, tuple(_rename(i, fresh) for i in t.items))
-    if isinstance(t, tp.Record):
-        return tp.Record(t.type, t.names, tuple(_rename(i, fresh) for i in t.items))
     if isinstance(t, tp.Either) and t.inner is not None:
         return tp.Either(t.statics, _rename(t.inner, fresh))
     return t
@@ -326,7 +299,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         for k in [k for k in state.values if isinstance(k, tuple) and k[0] == "clean"]:
             del state.values[k]
         context.state = state
-        with context.block(block):
+        with context.block(block, loop=True):
             params = head.enter(state)
             begin = State(state.values.copy())
             counter = None
@@ -362,7 +335,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             block.binds = merge.bound_by([p.type for p in params], head.widen.fresh)
             break
     head.remember()
-    context.state = entry
+    context.state, context.node = entry, node
     if head.weak and trips is not None:
         require_trip(context, trips)
     carries = head.lower(entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, substitute, symbols
 from jitgrad.ops.types import TensorType, Type, map_dims
+from jitgrad.script.ir import Block, Node, Value, map_attr
 
 
 class Sizes:
@@ -53,6 +54,36 @@ class Sizes:
             dims = tuple(self.canonical(d) for d in type_.dims)
             return type_ if dims == type_.dims else TensorType(type_.dtype, dims)
         return map_dims(type_, self.canonical)
+
+    def rewrite(self, block: Block) -> None:
+        """Write every size in a block in terms of the symbols that remain after unification.
+
+        The graph is still the frontend's alone, so values and attributes are changed in place: a copy would cost more
+        than the evaluation.
+        """
+        for v in block.params:
+            self._rewrite(v)
+        for n in block.nodes:
+            for v in n.outputs:
+                self._rewrite(v)
+            if n.attrs:
+                self._rewrite_attrs(n)
+            for b in n.blocks:
+                self.rewrite(b)
+
+    def _rewrite(self, v: Value) -> None:
+        type_ = self.canonical_type(v.type)
+        if type_ is not v.type:
+            object.__setattr__(v, "type", type_)
+
+    def _rewrite_attrs(self, n: Node) -> None:
+        attrs = n.attrs
+        assert isinstance(attrs, dict)
+        for key, a in attrs.items():
+            if isinstance(a, tuple) or hasattr(a, "terms"):
+                attrs[key] = map_attr(a, self.canonical)
+            elif key == "type":
+                attrs[key] = map_dims(a, self.canonical)
 
     def equal(self, a: Size, b: Size) -> bool:
         """Whether a == b is known."""

@@ -9,8 +9,6 @@ block); `rebuild` makes the merged value from the block's outputs.
     Tensor     dtype and sizes; a size that differs between sides becomes a fresh symbol
     Num        a number of one kind, or of a kind known at run time
     Items      a tuple (or namedtuple) of templates
-    Words      a string whose run-time parts differ
-    Record     a dict with static keys, or the attributes of an object, by name
     Either     static alternatives and perhaps one run-time template: None-or-value, unbound-or-value, objects
 """
 
@@ -25,18 +23,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
 from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import (
-    UNBOUND,
-    Instance,
-    Number,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    Union,
-    tensor_word,
-    type_word,
-)
+from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, tensor_word, type_word
 from jitgrad.script.ir import Block, Value
 
 
@@ -101,31 +88,6 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """A dict with static keys (`type` is SymDict) or an object of class `type`: names and their templates."""
-
-    type: type
-    names: tuple[Any, ...]
-    items: tuple[Template, ...]
-
-    def __str__(self) -> str:
-        if self.type is SymDict:
-            return f"a dict with the keys {', '.join(map(repr, self.names))}" if self.names else "an empty dict"
-        return f"a `{self.type.__name__}`"
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A string: strings and (conversion, format), and the templates of what the latter show."""
-
-    frame: tuple[Any, ...]
-    items: tuple[Template, ...]
-
-    def __str__(self) -> str:
-        return "a string with run-time parts"
-
-
-@dataclass(frozen=True, slots=True)
 class Either:
     """Static alternatives, in order, and perhaps a run-time one."""
 
@@ -137,7 +99,7 @@ class Either:
         return " or ".join(parts)
 
 
-Template = Same | Static | Tensor | Num | Items | Record | Words | Either
+Template = Same | Static | Tensor | Num | Items | Either
 _PYTHON_KINDS = (bool, int, float)
 _LEAF: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT, object: NUMBER}
 
@@ -155,20 +117,9 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
         return Items(type(value), tuple(template_of(context, v, general) for v in value))
     if isinstance(value, SymList) and value.source is None:
         return Items(SymList, tuple(template_of(context, v, general) for v in context.state.values[value]))
-    if isinstance(value, (SymDict, Instance)) and value.source is None:
-        return record(context, value, context.state.values[value], general)
-    if isinstance(value, Text):
-        return Words(tuple(p if isinstance(p, str) else p[1:] for p in value.parts),
-                     tuple(template_of(context, p[0], general) for p in value.parts if not isinstance(p, str)))
     if isinstance(value, Union):
         return Either(value.statics, value.inner)
     return Static(value)
-
-
-def record(context: Context, holder: SymDict | Instance, content: dict[Any, Any], general: bool = False) -> Record:
-    """The template of what a dict or an object holds."""
-    kind = SymDict if isinstance(holder, SymDict) else holder.cls
-    return Record(kind, tuple(content), tuple(template_of(context, v, general) for v in content.values()))
 
 
 class Widener:
@@ -226,21 +177,7 @@ def join(context: Context, a: Template, b: Template, widen: Widener) -> Template
         if a.type is not b.type or len(a.items) != len(b.items):
             raise Clash(f"{a} and {b}")
         return Items(a.type, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
-    if isinstance(a, Words) and isinstance(b, Words) and a.frame == b.frame:
-        return Words(a.frame, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
-    if isinstance(a, Record) and isinstance(b, Record) and a.type is b.type:
-        return _join_records(context, a, b, widen)
     raise Clash(f"{a} and {b}")
-
-
-def _join_records(context: Context, a: Record, b: Record, widen: Widener) -> Record:
-    if a.type is SymDict and a.names != b.names:
-        raise Clash(f"{a} and {b}")
-    names = (*a.names, *(n for n in b.names if n not in a.names))
-    mine, theirs = dict(zip(a.names, a.items, strict=True)), dict(zip(b.names, b.items, strict=True))
-    absent = Static(UNBOUND)
-    return Record(a.type, names, tuple(join(context, mine.get(n, absent), theirs.get(n, absent), widen)
-                                       for n in names))
 
 
 def _low(t: Template) -> int | None:
@@ -325,7 +262,7 @@ def types(t: Template) -> list[Type]:
         return [TensorType(t.dtype, t.dims)]
     if isinstance(t, Num):
         return [_LEAF[t.kind]]
-    if isinstance(t, (Items, Record, Words)):
+    if isinstance(t, Items):
         return [x for item in t.items for x in types(item)]
     if isinstance(t, Either):
         tag: list[Type] = [INT] if tagged(t) else []
@@ -349,7 +286,7 @@ def histories(t: Template) -> list[bool]:
     """Which leaves may carry a gradient."""
     if isinstance(t, Tensor):
         return [t.history]
-    if isinstance(t, (Items, Record, Words)):
+    if isinstance(t, Items):
         return [x for item in t.items for x in histories(item)]
     if isinstance(t, Either):
         inner = histories(t.inner) if t.inner is not None else []
@@ -370,13 +307,6 @@ def lower(context: Context, t: Template, value: Any) -> list[Value]:
     if isinstance(t, Items):
         items = context.state.values[value] if isinstance(value, SymList) else value
         return [x for item, v in zip(t.items, items, strict=True) for x in lower(context, item, v)]
-    if isinstance(t, Words):
-        shown = [p[0] for p in value.parts if not isinstance(p, str)]
-        return [x for item, v in zip(t.items, shown, strict=True) for x in lower(context, item, v)]
-    if isinstance(t, Record):
-        content = value if isinstance(value, dict) else context.state.values[value]
-        return [x for name, item in zip(t.names, t.items, strict=True)
-                for x in lower(context, item, content.get(name, UNBOUND))]
     return _lower_either(context, t, value)
 
 
@@ -459,22 +389,15 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
             made = SymList()
             context.state.values[made] = tuple(items)
             return made
-        return t.type(*items) if hasattr(t.type, "_fields") else t.type(items)
-    if isinstance(t, Words):
-        shown = iter([rebuild(context, item, leaves) for item in t.items])
-        return Text([p if isinstance(p, str) else (next(shown), *p) for p in t.frame])
-    if isinstance(t, Record):
-        held = SymDict() if t.type is SymDict else Instance(t.type)
-        context.state.values[held] = rebuild_content(context, t, leaves)
-        return held
+        return t.type(*items) if hasattr(t.type, "_fields") else tuple(items)
     tag = next(leaves) if tagged(t) else None
     inner = tuple(next(leaves) for _ in types(t.inner)) if t.inner is not None else ()
     return Union(t.statics, t.inner, tag, inner)
 
 
-def rebuild_content(context: Context, t: Record, leaves: Iterator[Value]) -> dict[Any, Any]:
-    """The merged content of a dict or an object."""
-    return {name: rebuild(context, item, leaves) for name, item in zip(t.names, t.items, strict=True)}
+def maybe(type_: TensorType, value: Value) -> Union:
+    """None or a tensor: an Optional of the graph."""
+    return Union((None,), Tensor(type_.dtype, type_.dims, False), None, (value,))
 
 
 # --- unions --------------------------------------------------------------------------------------------------------
@@ -523,6 +446,6 @@ def without(context: Context, value: Any, which: Any, known: bool = False) -> An
     return Union(rest, value.inner, tag, value.leaves)
 
 
-__all__ = ["UNBOUND", "Clash", "Either", "Items", "Num", "Record", "Same", "Static", "Template", "Tensor", "Widener",
-           "Words", "histories", "is_static", "join", "lower", "payload", "rebuild", "rebuild_content", "record",
-           "same_static", "tag_of", "tagged", "template_of", "types", "without"]
+__all__ = ["UNBOUND", "Clash", "Either", "Items", "Num", "Same", "Static", "Template", "Tensor", "Widener", "histories",
+           "is_static", "join", "lower", "payload", "rebuild", "same_static", "tag_of", "tagged", "template_of",
+           "types", "without"]

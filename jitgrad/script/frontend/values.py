@@ -6,7 +6,6 @@ A plain Python object stands for itself (static); a tuple is a Python tuple of v
     Number      a bool, int, float, or number of any kind, as a graph value or a size
     Union       one of several static objects, or one run-time value: a tag decides (None or a tensor, ...)
     SymList, SymDict   containers made by the script; items live in the heap
-    Instance    an object made by the script; attributes live in the heap
     Function    a function or lambda defined inside the script
 """
 
@@ -20,7 +19,6 @@ from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import dtype
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import SymNumber
-from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type, short_name
 from jitgrad.script.frontend.context import Context, current
@@ -52,15 +50,19 @@ class Storage:
         input: the number of the graph input whose memory it is, or -1.
         alias: why it may be the same memory as another one, or "" (writing is refused then).
         requires_grad: a leaf that asks for a gradient.
+        retains_grad: no leaf, but backward fills its `.grad` all the same.
+        root: for a leaf that the script made, the value to which gradients lead.
         ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
             then a reshape of it copies.
     """
 
-    __slots__ = ("alias", "input", "ordered", "requires_grad", "type")
+    __slots__ = ("alias", "input", "ordered", "requires_grad", "retains_grad", "root", "type")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
         self.ordered = True
+        self.retains_grad = False
+        self.root: Value | None = None
 
 
 class SymTensor(TensorBase):
@@ -84,8 +86,7 @@ class SymTensor(TensorBase):
 
     @property
     def shape(self) -> Any:
-        sizes: Any = [d if isinstance(d, int) else size_number(d) for d in self.type_.dims]
-        return Shape(sizes)
+        return tuple([d if isinstance(d, int) else size_number(d) for d in self.type_.dims])
 
     @property
     def dtype(self) -> dtype:
@@ -119,30 +120,32 @@ class SymTensor(TensorBase):
                                hint="do it outside the script")
 
     def requires_grad_(self, requires_grad: bool = True) -> SymTensor:
-        """Refused: which tensors ask for gradients is decided outside."""
-        raise self._refused("requires_grad_")
+        """Make a tensor that the script made a leaf."""
+        from jitgrad.script.frontend.heap import require_grad
+
+        if self.requires_grad and not self.is_leaf:
+            if not requires_grad:
+                raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
+                                   "computed variable in a subgraph that doesn't require differentiation use "
+                                   "var_no_grad = var.detach().")
+            return self
+        if not self.dtype.is_floating_point:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if requires_grad is not (self.requires_grad and self.is_leaf):
+            require_grad(current(), self, requires_grad)
+        return self
 
     def numpy(self, *, force: bool = False) -> Any:
         """Refused."""
-        raise UnsupportedCall("`numpy()` of a tensor of a script", current().span(),
-                              hint="use tensor operations, or mark the function that needs NumPy with "
-                                   "`@jitgrad.ignore`")
+        raise self._refused("numpy")
 
     def tolist(self) -> Any:
-        """Refused here: `attributes.py` makes the list."""
+        """Refused."""
         raise self._refused("tolist")
 
     def is_contiguous(self) -> bool:
-        """Whether eager's memory is in row order. Refused where views of an argument decide it."""
-        from jitgrad.script.frontend.heap import keeps_order
-
-        if self.storage.input >= 0 and not self.path:
-            return bool(current().inputs.contiguous(self.storage))
-        if self.storage.input < 0 and not self.path:
-            return self.storage.ordered
-        if not keeps_order(self) or not self._in_order():
-            raise self._refused("is_contiguous")
-        return self.storage.input < 0 or bool(current().inputs.contiguous(self.storage))
+        """Refused: the layout is the compiler's business."""
+        raise self._refused("is_contiguous")
 
     def _in_order(self) -> bool:
         """For `contiguous`: whether the views on the way keep the order; what a caller passes counts as in order."""
@@ -419,12 +422,6 @@ class SymList:
         self.source = source
 
 
-class Tail(tuple[Any, ...]):
-    """The content of a list whose items at entry were not read: what was appended to them."""
-
-    __slots__ = ()
-
-
 class SymDict:
     """A dict made by the script, with static keys; its items are in the state under the object itself."""
 
@@ -434,32 +431,13 @@ class SymDict:
         self.source = source
 
 
-class Instance:
-    """An object made by the script: its class; its attributes are in the state under the object itself."""
+class TensorMap:
+    """A dict that the script did not make, keyed by tensors; its items are found one by one (`mappings.py`)."""
 
-    __slots__ = ("cls", "source")
+    __slots__ = ("real", "source")
 
-    def __init__(self, cls: type):
-        self.cls = cls
-        self.source: Any = None
-
-
-#: containers whose content is in the state
-HELD = (SymList, SymDict, Instance)
-
-
-def class_of(value: Any) -> type:
-    """The class of an object, made by the script or not."""
-    return value.cls if isinstance(value, Instance) else type(value)
-
-
-class Text:
-    """A string with run-time parts: strings, and (value, conversion, format) of numbers and tensors (strings.py)."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: list[Any]):
-        self.parts = parts
+    def __init__(self, real: dict[Any, Any], source: Any):
+        self.real, self.source = real, source
 
 
 class Function:
@@ -493,7 +471,7 @@ class Range:
 
 def is_dynamic(value: Any) -> bool:
     """Whether `value` is or contains a run-time value."""
-    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, Instance, Range, Text)):
+    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Range)):
         return True
     if isinstance(value, (tuple, list)):
         return any(is_dynamic(v) for v in value)
@@ -526,13 +504,11 @@ def type_word(value: Any) -> str:
         return " or ".join(parts)
     if isinstance(value, SymList):
         return "a list"
-    if isinstance(value, SymDict):
+    if isinstance(value, (SymDict, TensorMap)):
         return "a dict"
     if isinstance(value, Range):
         return "a range"
-    if isinstance(value, Text):
-        return "a string with run-time parts"
     if isinstance(value, (Function, Method)):
         return "a function"
-    name = class_of(value).__name__
+    name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

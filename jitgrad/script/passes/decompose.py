@@ -56,8 +56,8 @@ class _Decompose(Rewriter):
         self.namespace = _Namespace(self.builder, keep_vjp)
 
     def visit(self, node: Node) -> Sequence[Value] | None:
-        if node.op == "detach" and not self.namespace.keep_vjp:
-            return node.inputs  # it only says where the tape ends
+        if node.op in ("detach", "leaf") and not self.namespace.keep_vjp:
+            return node.inputs[:1]  # they only say where the tape ends
         op = OPS.get(node.op)
         if op is None or op.compose is None or not self.namespace.is_expanded(op):
             return None

@@ -99,7 +99,7 @@ def is_total(node: Node) -> bool:
         return True
     if row.kind is Kind.POINTWISE:
         return _agree(node)
-    if row.kind is Kind.CONTRACT:
+    if node.op == "matmul":
         a, b = (v.type for v in node.inputs)
         return (isinstance(a, TensorType) and isinstance(b, TensorType) and a.dims[-1] == b.dims[-2]
                 and a.dims[:-2] == b.dims[:-2])

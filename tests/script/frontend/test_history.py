@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import jitgrad as torch
-from jitgrad.errors import UnsupportedCall
+from jitgrad import script
 from jitgrad.script.frontend.build import build
 from tests.script.frontend.harness import run_scripted
 
@@ -103,5 +102,14 @@ def test_update_of_a_leaf() -> None:
     w, g = leaf(1, 2), torch.ones(2)
     run_scripted(update, (w, g))
     np.testing.assert_allclose(w.detach().numpy(), [0.9, 1.9], rtol=1e-6)
-    with pytest.raises(UnsupportedCall, match="used again after an update under `no_grad`"):
-        build(update_and_use, (w, g), {})
+
+
+def test_a_leaf_stays_a_leaf_when_it_is_updated() -> None:
+    found = []
+    for run in (update_and_use, script(update_and_use)):
+        w, g = leaf(1, 2), torch.tensor([3.0, 5.0])
+        run(w, g).backward()
+        assert w.is_leaf
+        found.append((w.detach().numpy(), w.grad.numpy()))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)

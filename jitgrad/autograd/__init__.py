@@ -1,0 +1,35 @@
+"""Gradients: torch.autograd's names."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.eager.engine import backward, grad
+from jitgrad.eager.function import Function, FunctionCtx, once_differentiable
+from jitgrad.eager.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from jitgrad.eager.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from jitgrad.eager.tensor import Tensor
+
+if TYPE_CHECKING:
+    from jitgrad.autograd import forward_ad, functional
+
+Variable = Tensor  #: the old name of a tensor that takes part in differentiation
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("forward_ad", "functional"):  # on top of `jitgrad.func`, by their first use
+        return importlib.import_module(f"jitgrad.autograd.{name}")
+    raise AttributeError(f"module 'jitgrad.autograd' has no attribute '{name}'")
+
+
+__all__ = ["Function", "FunctionCtx", "GradcheckError", "Variable", "backward", "enable_grad", "forward_ad",
+           "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled",
+           "is_inference_mode_enabled", "no_grad", "once_differentiable", "set_grad_enabled"]

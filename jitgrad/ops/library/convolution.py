@@ -1,0 +1,224 @@
+"""Convolutions in torch's signatures. One row serves all ranks: see `ops/rows/convolutions.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import float16, float32
+from jitgrad.ops.library.core import (
+    apply,
+    cast,
+    library,
+    require,
+    require_equal,
+    require_tensor,
+    static_int,
+    text,
+    word,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+Sizes = int | Sequence[int]
+#: torch's names of dtypes in one of its messages
+_NAMES = {"float16": "c10::Half", "float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+
+
+def _static(name: str, value: Any, rank: int) -> tuple[int, ...]:
+    """One int per spatial axis, each known now."""
+    if not isinstance(value, (tuple, list)):
+        return (static_int(value),) * rank
+    found = tuple([static_int(v) for v in value])
+    if len(found) == 1:
+        return found * rank
+    if len(found) != rank:
+        raise RuntimeError(f"expected {name} to be a single integer value or a list of {rank} values to match the "
+                           f"convolution dimensions, but got {name}={text(found)}")
+    return found
+
+
+class _Call:
+    """The arguments of a convolution, checked: what the row takes, and the input with a batch axis."""
+
+    def __init__(self, fn: str, input: Any, weight: Any, bias: Any, stride: Any, dilation: Any, groups: Any, rank: int,
+                 transposed: bool = False):
+        require_tensor(fn, input)
+        require_tensor(fn, weight, "weight", 2)
+        if input.ndim not in (rank + 1, rank + 2):
+            raise RuntimeError(f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {fn}, but got "
+                               f"input of size: {text(input.shape)}")
+        if weight.ndim != rank + 2:
+            words = "weight should have at least three dimensions" if weight.ndim < 3 else (
+                f"expected a weight of {rank + 2} dimensions, but got one of size {text(weight.shape)}")
+            raise RuntimeError(words)
+        self.rank, self.groups = rank, static_int(groups)
+        if self.groups <= 0:
+            raise RuntimeError("non-positive groups is not supported")
+        self.stride, self.dilation = _static("stride", stride, rank), _static("dilation", dilation, rank)
+        if any(s <= 0 for s in self.stride):
+            raise RuntimeError("non-positive stride is not supported")
+        if any(d <= 0 for d in self.dilation):
+            raise RuntimeError("non-positive dilation is not supported")
+        if input.dtype is not weight.dtype:
+            a, b = (f"torch.{word(x.dtype)}Tensor" for x in (input, weight))
+            raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
+                               "tensor and weight is a dense tensor")
+        self.channels = weight.shape[1] * self.groups if transposed else weight.shape[0]
+        self._divisible(weight)
+        self.bias = self._bias(fn, input, weight, bias, transposed)
+        self.batched = input.ndim == rank + 2
+        self.dtype = input.dtype
+        wide = float32 if self.dtype is float16 else self.dtype
+        self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
+        self.weight = cast(weight, wide)
+
+    def _divisible(self, weight: Any) -> None:
+        outputs = weight.shape[0]
+        if self.groups > 1:
+            require(outputs % self.groups == 0, RuntimeError, f"Given groups={self.groups}, expected weight to be "
+                    f"divisible by {self.groups} at dimension 0, but got weight of size [{text(weight.shape)}] instead")
+
+    def _bias(self, fn: str, input: Any, weight: Any, bias: Any, transposed: bool) -> Any:
+        if bias is None:
+            return None
+        require_tensor(fn, bias, "bias", 3)
+
+        def message() -> str:
+            which = "transposed=1, weight" if transposed else "weight"
+            return (f"Given {which} of size {text(weight.shape)}, expected bias to be 1-dimensional with "
+                    f"{self.channels} elements, but got bias of size {text(bias.shape)} instead")
+
+        if bias.ndim != 1:
+            raise RuntimeError(message())
+        if bias.dtype is not input.dtype:
+            a, b = (_NAMES.get(x.dtype.name, x.dtype.name) for x in (input, bias))
+            raise RuntimeError(f"Input type ({a}) and bias type ({b}) should be the same")
+        require_equal(bias.shape[0], self.channels, message)
+        return bias
+
+    def finish(self, y: Any) -> Any:
+        """The row's result as the caller wants it: with the bias, in its dtype, without a batch axis if it had none."""
+        y = cast(y, self.dtype)
+        if self.bias is not None:
+            y = apply("add", y, apply("reshape", self.bias, shape=(self.bias.shape[0], *(1,) * self.rank)))
+        return y if self.batched else apply("squeeze", y, axis=0)
+
+
+def _forward(fn: str, rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+             groups: Any) -> Any:
+    call = _Call(fn, input, weight, bias, stride, dilation, groups, rank)
+    x = call.input
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise RuntimeError(f"Invalid padding string: '{padding}'")
+        pads = (0,) * rank
+        if padding == "same":
+            if any(s != 1 for s in call.stride):
+                raise RuntimeError("padding='same' is not supported for strided convolutions")
+            totals = [d * (static_int(k) - 1) for d, k in zip(call.dilation, tuple(weight.shape)[2:], strict=True)]
+            pads = tuple([t // 2 for t in totals])
+            if any(t % 2 for t in totals):  # one more element at the end
+                ends = ((0, 0), (0, 0), *((0, t % 2) for t in totals))
+                x = apply("pad", x, pads=ends, value=0)
+    else:
+        pads = _static("padding", padding, rank)
+        if any(p < 0 for p in pads):
+            raise RuntimeError("negative padding is not supported")
+    y = apply("conv", x, call.weight, stride=call.stride, padding=pads, dilation=call.dilation, groups=call.groups)
+    return call.finish(y)
+
+
+@library
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0,
+           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+    """Windows of input times weight: (N, C, L) or (C, L), (O, C / groups, k), (O,) give (N, O, windows).
+
+    Padding is one number per axis, "valid" (none) or "same" (as many windows as elements, stride 1). Raises
+    RuntimeError in torch's words for sizes and dtypes that do not fit.
+    """
+    return _forward("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@library
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0,
+           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+    """`conv1d` over two axes: (N, C, H, W) or (C, H, W), (O, C / groups, kH, kW), (O,)."""
+    return _forward("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@library
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0,
+           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+    """`conv1d` over three axes: (N, C, D, H, W) or (C, D, H, W), (O, C / groups, kD, kH, kW), (O,)."""
+    return _forward("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+
+
+_LETTERS = {1: ("width",), 2: ("height", "width"), 3: ("depth", "height", "width")}
+
+
+def _transposed(fn: str, rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any,
+                groups: Any, dilation: Any) -> Any:
+    call = _Call(fn, input, weight, bias, stride, dilation, groups, rank, transposed=True)
+    pads, extra = _static("padding", padding, rank), _static("output_padding", output_padding, rank)
+    if any(p < 0 for p in pads):
+        raise RuntimeError("negative padding is not supported")
+    if any(e < 0 for e in extra):
+        raise RuntimeError("negative output_padding is not supported")
+    if any(e >= max(s, d) for e, s, d in zip(extra, call.stride, call.dilation, strict=True)):
+        told = [f"{name}_{letter}: {v}" for name, values in (
+            ("output_padding", extra), ("stride", call.stride), ("dilation", call.dilation))
+            for letter, v in zip(_LETTERS[rank], values, strict=True)]
+        raise RuntimeError("output padding must be smaller than either stride or dilation, but got " + " ".join(told))
+    x, w = call.input, call.weight
+    channels = w.shape[0]
+    require_equal(x.shape[1], channels, lambda: (
+        f"Given transposed=1, weight of size {text(w.shape)}, expected input{text(x.shape)} to have {channels} "
+        f"channels, but got {x.shape[1]} channels instead"))
+    sizes = []
+    for n, k, s, p, e, d in zip(tuple(x.shape)[2:], tuple(w.shape)[2:], call.stride, pads, extra, call.dilation,
+                                strict=True):
+        sizes.append((n - 1) * s - 2 * p + d * (k - 1) + e + 1)
+    for size in sizes:
+        require(size >= 0, RuntimeError, "Given input size per channel: (", *_joined(tuple(x.shape)[2:]),
+                "). Calculated output size per channel: (", *_joined(sizes), "). Output size is too small")
+    y = apply("conv_transpose", x, w, shape=(x.shape[0], call.channels, *sizes), stride=call.stride, padding=pads,
+              dilation=call.dilation, groups=call.groups)
+    return call.finish(y)
+
+
+def _joined(sizes: Sequence[Any]) -> list[Any]:
+    """Sizes with " x " between them, as parts of a message."""
+    parts: list[Any] = []
+    for s in sizes:
+        parts += [" x ", s] if parts else [s]
+    return parts
+
+
+@library
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
+    """The gradient of `conv1d` with respect to its input, as a map: (N, C, L), (C, O / groups, k) give (N, O, ...).
+
+    `output_padding` says which of the sizes that a stride maps to L is meant.
+    """
+    return _transposed(
+        "conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@library
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
+    """`conv_transpose1d` over two axes."""
+    return _transposed(
+        "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@library
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
+                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
+    """`conv_transpose1d` over three axes."""
+    return _transposed(
+        "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+

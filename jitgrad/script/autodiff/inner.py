@@ -1,0 +1,108 @@
+"""A gradient taken in the middle of a graph that is still being built: `loss.backward()` inside a script.
+
+    %l = ...f(%w)...            %l = ...f(%w)...
+    (here)               ->     %g = the adjoint of what stands above
+
+The backward is written where the call stands, so it reads forward values of its own block and of those around it
+directly. The path from the outermost block to here is taken as one flat block; loops and branches on the way, which
+are complete, gain the results that the backward reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jitgrad.script.autodiff.cotangents import Cotangent, masked
+from jitgrad.script.autodiff.flow import Flow, reachable
+from jitgrad.script.autodiff.frame import Context, Frame
+from jitgrad.script.autodiff.prepare import expand_nodes
+from jitgrad.script.autodiff.reverse import Reverse
+from jitgrad.script.ir import Block, Graph, Node, Value, walk
+
+
+@dataclass(slots=True)
+class Inner:
+    """A gradient that was written.
+
+    Attributes:
+        cotangents: for each of `wrt` its cotangent (the value is zero where it is not reached), None if nothing leads
+            to it.
+        swept: for each block of the path the nodes that a gradient flows through.
+        open: parameters of the blocks of the path through which the outputs depend on something differentiably.
+        varied: values that depend on `sources`, the new ones included.
+    """
+
+    cotangents: list[Cotangent | None]
+    swept: list[list[Node]]
+    open: list[Value]
+    varied: set[Value]
+
+
+def gradients(path: Sequence[Block], outputs: Sequence[Value], seeds: Sequence[Value], wrt: Sequence[Value],
+              sources: Sequence[Value] = ()) -> Inner:
+    """Append to the last block of `path` the gradient of `outputs`, weighted by `seeds`, with respect to `wrt`.
+
+    Args:
+        path: the blocks under construction, outermost first; each but the last ends just before the node whose block
+            the next one will be. Their nodes are changed in place: composites are expanded, loops and branches gain
+            results.
+        outputs, seeds, wrt: values that can be read at the end of `path`.
+        sources: values whose dependents are asked for.
+
+    Raises:
+        NonDifferentiable: a gradient would have to flow through an op that has none.
+    """
+    for block in path:
+        block.nodes[:] = expand_nodes(block.nodes)
+    nodes = [n for b in path for n in b.nodes]
+    flat = Block(free_values(nodes, (*outputs, *seeds, *wrt)), nodes, tuple(outputs))
+    flow = Flow(Graph(flat), wrt, outputs)
+    context = Context(flow, frozen=False, thorough=False)
+    frame = Frame(context, flat, None)
+    reverse = Reverse(context, wrt)
+    found: dict[Value, Cotangent] = {}
+    with context.builder.into(frame.out):
+        for v, g in zip(outputs, seeds, strict=True):
+            reverse.accumulate(frame, found, v, Cotangent(g))
+    reverse.sweep(frame, found)
+    cotangents: list[Cotangent | None] = []
+    with context.builder.into(frame.out):
+        for x in wrt:
+            c = reverse.targets[x] or found.get(x)
+            cotangents.append(None if c is None or c.reached is False else Cotangent(masked(context, c), c.reached))
+    frame.finish([v for c in cotangents if c is not None for v in (c.value, c.reached) if isinstance(v, Value)])
+    swept = [[n for n in b.nodes if any(v in flow.wanted for v in n.outputs)] for b in path]
+    useful = reachable(outputs, flow.backward)
+    amended = context.amend.rebuild(flat).nodes
+    at = 0
+    for block in path:
+        block.nodes[:] = amended[at:at + len(block.nodes)]
+        at += len(block.nodes)
+    assert frame.out is not None
+    path[-1].nodes.extend(frame.out.nodes)
+    varied: set[Value] = set()
+    if sources:
+        nodes = [n for b in path for n in b.nodes]
+        flat = Block(free_values(nodes, sources), nodes)
+        varied = reachable(sources, Flow(Graph(flat), (), ()).forward)
+    return Inner(cotangents, swept, [p for p in flat.params if p in useful], varied)
+
+
+def depends_on(block: Block, value: Value, nodes: set[Value]) -> bool:
+    """Whether `value` depends differentiably on one of `nodes`, all of them values of a finished block."""
+    flow = Flow(Graph(block), (), ())
+    return not nodes.isdisjoint(reachable((value,), flow.backward))
+
+
+def free_values(nodes: Sequence[Node], more: Sequence[Value]) -> tuple[Value, ...]:
+    """The values that nodes read and none of them defines."""
+    defined: set[Value] = set()
+    used: dict[Value, None] = dict.fromkeys(more)
+    for node in walk(Block(nodes=list(nodes))):
+        used.update(dict.fromkeys(node.inputs))
+        defined.update(node.outputs)
+        for b in node.blocks:
+            defined.update(b.params)
+            used.update(dict.fromkeys(b.results))
+    return tuple(v for v in used if v not in defined)

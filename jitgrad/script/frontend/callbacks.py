@@ -1,0 +1,245 @@
+"""Calls of marked functions: `@ignore` becomes a `callback` node, `@unused` a raise."""
+
+from __future__ import annotations
+
+import collections.abc
+import inspect
+import types
+import typing
+from typing import Any
+
+from jitgrad.dims import Size, Symbol, dim
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.script import signature as sig
+from jitgrad.script.callback import NUMBERS, Callback, Formatted, TensorResult, TupleResult
+from jitgrad.script.frontend import calls, heap, merge, numbers
+from jitgrad.script.frontend.context import RANDOM, Context
+from jitgrad.script.frontend.printing import template_of
+from jitgrad.script.frontend.results import Results
+from jitgrad.script.frontend.values import (
+    Function,
+    Method,
+    Number,
+    Storage,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+    size_number,
+    type_word,
+)
+from jitgrad.script.ir import Value
+from jitgrad.script.marks import BY_ANNOTATION, Mark
+
+_TYPES: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
+_RETURNS = "say what it returns: `@jitgrad.ignore(returns=lambda ...: a tensor like it)`"
+
+
+def marked(context: Context, fn: types.FunctionType, mark: Mark, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The call of a function with a mark, other than `export`."""
+    if mark.kind == "unused":
+        raise merge.raise_now(context, RuntimeError, (
+            f"`{fn.__qualname__}` is marked `@jit.unused`: a script cannot call it",))
+    for k, value in enumerate(args):
+        if isinstance(value, Union) and not _optional(value):
+            return merge.switch(context, value, lambda v, k=k: marked(  # type: ignore[misc]
+                context, fn, mark, (*args[:k], v, *args[k + 1:]), kwargs))
+    return _Emission(context, fn, args, kwargs).emit(mark)
+
+
+def _optional(value: Union) -> bool:
+    return value.statics == (None,) and value.inner is not None and len(value.leaves) == 1 and value.tag is None
+
+
+class _Arguments(Results):
+    """The trees of what a call-back is given; `outputs` are the node's inputs."""
+
+    def __init__(self, context: Context, recorded: bool):
+        super().__init__(context)
+        self.recorded = recorded
+
+    def tree(self, value: Any) -> Any:
+        if isinstance(value, calls.Text):
+            template, values = template_of(self.context, [value])
+            return Formatted(template, tuple(self.output(v) for v in values))
+        if isinstance(value, (Function, Method)):
+            raise UnsupportedCall(f"{type_word(value)} made by the script as an argument of an ignored function",
+                                  self.context.span(), hint="define the function outside the script")
+        return super().tree(value)
+
+    def _tensor(self, value: SymTensor) -> Any:
+        """With history a copy: the tape of the call-back begins there."""
+        if self.recorded and value.requires_grad:
+            return sig.Output(self.output(heap.read(self.context, value)))
+        return super()._tensor(value)
+
+
+class _Emission:
+    """One call of an ignored function."""
+
+    def __init__(self, context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.context, self.fn, self.args, self.kwargs = context, fn, args, kwargs
+        self.name = fn.__qualname__
+        self.types: list[Type] = []
+        self.binds: list[Symbol] = []
+        self.sizes: list[Value] = []  # values of sizes that results must have
+
+    def emit(self, mark: Mark) -> Any:
+        context = self.context
+        result = self.declared(mark)
+        recorded = context.grad and any(isinstance(t, TensorType) and t.dtype.is_floating_point for t in self.types)
+        arguments = _Arguments(context, recorded)
+        tree = arguments.tree((self.args, dict_of(context, self.kwargs)))
+        stores = tuple((path, arguments.tree(value)) for path, value in _assigned(context))
+        first = len(arguments.outputs)
+        inputs = [*arguments.outputs, *self.sizes]
+        result = _renumbered(result, first)
+        through = tuple(i for i, v in enumerate(arguments.outputs) if context.has_history(v)) if recorded else ()
+        random = RANDOM in context.decisions or ("rng",) in context.state.values
+        call = Callback(self.fn, tree, stores, result, through, context.grad, random)
+        types_ = [*self.types, *[INT] * random, *[INT] * bool(through)]
+        found = context.effect("callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
+        if through:
+            context.builder.history.update(v.id for v in found if isinstance(v.type, TensorType)
+                                           and v.type.dtype.is_floating_point)
+        if random:
+            context.inputs.write_random_offset(numbers.wrap(context, found[len(self.types)]))
+        context.called_back = True
+        leaves = iter(found)
+        return self.rebuilt(result, leaves)
+
+    def rebuilt(self, result: Any, leaves: Any) -> Any:
+        """The value that the script sees."""
+        if result is None:
+            return None
+        if isinstance(result, TupleResult):
+            items = [self.rebuilt(r, leaves) for r in result.items]
+            return result.type(*items) if hasattr(result.type, "_fields") else tuple(items)
+        value = next(leaves)
+        if isinstance(result, TensorResult):
+            return heap.new_tensor(self.context, value)
+        return numbers.wrap(self.context, value)
+
+    # --- what is returned ---
+
+    def declared(self, mark: Mark) -> Any:
+        returns = mark.returns
+        if returns is BY_ANNOTATION:
+            return self.annotated(_return_annotation(self.fn))
+        if returns is None or isinstance(returns, type) or typing.get_origin(returns) is not None:
+            return self.annotated(returns)
+        context = self.context
+        before, context.grad = context.grad, False
+        try:
+            example = calls.call(context, returns, self.args, self.kwargs)
+        finally:
+            context.grad = before
+        return self.like(example)
+
+    def annotated(self, annotation: Any) -> Any:
+        """The result that an annotation stands for."""
+        if annotation is None or annotation is type(None):
+            return None
+        if annotation in NUMBERS:
+            self.types.append(_TYPES[annotation])
+            return annotation
+        if isinstance(annotation, type) and issubclass(annotation, AnyTensor):
+            return self.like_first()
+        if typing.get_origin(annotation) is tuple and Ellipsis not in typing.get_args(annotation):
+            return TupleResult(tuple, tuple(self.annotated(a) for a in typing.get_args(annotation)))
+        if isinstance(annotation, type) and issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
+            hints = typing.get_type_hints(annotation)
+            return TupleResult(annotation, tuple(self.annotated(hints.get(f)) for f in annotation._fields))
+        word = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+        raise UnsupportedCall(f"the ignored function `{self.name}` returns `{word}`, which a script cannot hold",
+                              self.context.span(), hint="return None, tensors, numbers, or a tuple of these")
+
+    def like_first(self) -> Any:
+        """A tensor of the first tensor argument's dtype and rank, of any size."""
+        first = next(_tensors((*self.args, *self.kwargs.values()), self.context), None)
+        if first is None:
+            raise NotStatic(f"the dtype and rank of what the ignored function `{self.name}` returns are not known",
+                            self.context.span(), hint=_RETURNS)
+        symbols = [Symbol("n") for _ in first.type_.dims]
+        self.binds += symbols
+        self.types.append(TensorType(first.dtype, tuple(dim(s) for s in symbols)))
+        return TensorResult(first.dtype, (None,) * len(symbols))
+
+    def like(self, example: Any) -> Any:
+        """A result like an example, a value of the script."""
+        if example is None:
+            return None
+        if isinstance(example, SymTensor):
+            self.types.append(example.type_)
+            return TensorResult(example.dtype, tuple(self.size(d) for d in example.type_.dims))
+        if isinstance(example, (*NUMBERS, Number)):
+            kind = example.number_type if isinstance(example, Number) else type(example)
+            if kind in _TYPES:
+                self.types.append(_TYPES[kind])
+                return kind
+        if isinstance(example, tuple):
+            return TupleResult(type(example), tuple(self.like(e) for e in example))
+        raise UnsupportedCall(f"`returns` of the ignored function `{self.name}` gives {type_word(example)}",
+                              self.context.span(), hint="return None, tensors, numbers, or a tuple of these")
+
+    def size(self, size: Size) -> Any:
+        if isinstance(size, int):
+            return size
+        value = numbers.value_of(self.context, size_number(size))
+        if value not in self.sizes:
+            self.sizes.append(value)
+        return (self.sizes.index(value),)
+
+
+def _renumbered(result: Any, first: int) -> Any:
+    """`result` with its sizes counted after the `first` inputs that are arguments."""
+    if isinstance(result, TupleResult):
+        return TupleResult(result.type, tuple(_renumbered(r, first) for r in result.items))
+    if isinstance(result, TensorResult):
+        return TensorResult(result.dtype, tuple((s[0] + first,) if isinstance(s, tuple) else s for s in result.shape))
+    return result
+
+
+def _return_annotation(fn: types.FunctionType) -> Any:
+    annotation = inspect.signature(fn).return_annotation
+    if annotation is inspect.Signature.empty:
+        return None
+    if isinstance(annotation, str):
+        try:
+            annotation = typing.get_type_hints(fn).get("return")
+        except (NameError, AttributeError, TypeError):  # another annotation that only a type checker can read
+            annotation = {"None": None, "bool": bool, "int": int, "float": float}.get(annotation, annotation)
+    return annotation
+
+
+def _tensors(values: collections.abc.Iterable[Any], context: Context) -> collections.abc.Iterator[SymTensor]:
+    """The tensors in arguments, in order."""
+    for value in values:
+        if isinstance(value, SymTensor):
+            yield value
+        elif isinstance(value, SymList):
+            yield from _tensors(calls.items_of(context, value), context)
+        elif isinstance(value, tuple):
+            yield from _tensors(value, context)
+        elif isinstance(value, SymDict):
+            yield from _tensors(calls.dict_of(context, value).values(), context)
+
+
+def dict_of(context: Context, kwargs: dict[str, Any]) -> SymDict:
+    """Keyword arguments as a dict of the script."""
+    made = SymDict()
+    context.state.values[made] = kwargs
+    return made
+
+
+def _assigned(context: Context) -> list[tuple[sig.Source, Any]]:
+    """Attributes, items and variables that the script has assigned so far: where, and what."""
+    inputs, state = context.inputs, context.state
+    found = [(inputs.sources[inputs.target(key)], merge.fetch(context, state, key)) for key in inputs.written
+             if not isinstance(key, Storage)]
+    return found + [(path, merge.fetch(context, state, slot)) for slot, path in inputs.stores.items()]
+
+
+__all__ = ["marked"]

@@ -1,0 +1,58 @@
+"""What the text of `f.code` imports where jitgrad's public functions have no word for it.
+
+    ops.pad(x, pads=((0, 1),), value=0)     any row of the op table: operands, then its static attributes
+    number.floordiv(a, b)                   number arithmetic that never raises, as computed ahead of a test
+    commit(x, value)                        what a script writes to the memory of an argument
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.eager.grad_mode import no_grad
+from jitgrad.eager.tensor import Tensor
+from jitgrad.ops import OPS
+from jitgrad.ops.backend import backend
+from jitgrad.ops.types import BOOL, FLOAT, INT
+from jitgrad.script import number_ops
+
+
+class _Rows:
+    """Every row as a function. A number among tensors is taken as a 0-dim tensor of their dtype."""
+
+    def __getattr__(self, name: str) -> Any:
+        row = OPS.get(name) or OPS.get(name.replace("_", ".", 1))
+        if row is None:
+            raise AttributeError(f"there is no op `{name}`")
+
+        def run(*operands: Any, **attrs: Any) -> Any:
+            like = next((x for x in operands if isinstance(x, Tensor)), None)
+            if like is not None:
+                operands = tuple(x if isinstance(x, Tensor) else backend().lift(x, like.dtype) for x in operands)
+            return backend().apply(row, operands, attrs)
+
+        return run
+
+
+class _Numbers:
+    """Number ops of the graph without their checks: int division by zero gives 0, floats follow IEEE 754."""
+
+    def __getattr__(self, name: str) -> Any:
+        def run(*args: Any) -> Any:
+            kind = FLOAT if any(isinstance(a, float) for a in args) else INT
+            if "num." + name in ("num.truediv", "num.floordiv", "num.mod", "num.pow"):
+                return number_ops.compute("num." + name, args, {}, FLOAT if name == "truediv" else kind)
+            to_int = name in ("floor", "ceil", "trunc", "round")
+            to_bool = name in ("isnan", "isinf", "isfinite")
+            return number_ops.compute("num.math", args, {"fn": name}, INT if to_int else BOOL if to_bool else FLOAT)
+
+        return run
+
+
+ops, number = _Rows(), _Numbers()
+
+
+def commit(target: Tensor, value: Tensor) -> None:
+    """Overwrite the memory of `target`, without history."""
+    with no_grad():
+        target.copy_(value)

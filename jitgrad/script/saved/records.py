@@ -1,0 +1,41 @@
+"""A specialisation as a record: what of it outlives the process that compiled it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from jitgrad.dtypes import dtype
+from jitgrad.script import signature as sig
+from jitgrad.script.executor import ScriptFunction, Specialisation
+
+
+@dataclass(slots=True)
+class Program:
+    """One specialisation.
+
+    Attributes:
+        name: the function's name.
+        script: its graph (after the passes that come before differentiation), inputs, guards and result.
+        arguments: what it assumes of the arguments; `script.guards` is what it assumes of all else.
+        grad_mode, default_dtype: what they were.
+    """
+
+    name: str
+    script: sig.ScriptGraph
+    arguments: list[sig.Guard]
+    grad_mode: bool
+    default_dtype: dtype
+
+
+def program_of(specialisation: Specialisation) -> Program:
+    """The record of a compiled specialisation."""
+    function = specialisation.function
+    script = replace(specialisation.script, graph=function.graph)
+    count = len(specialisation.assumptions) - len(script.guards)
+    return Program(function.name, script, specialisation.assumptions[:count], specialisation.grad_mode,
+                   specialisation.default_dtype)
+
+
+def programs_of(function: ScriptFunction) -> list[Program]:
+    """The records of what a function has compiled, the latest first."""
+    return [program_of(s) for s in function._specialisations]

@@ -1,0 +1,183 @@
+"""The objects of a file, built from their descriptions; and the paths through them, which lead nowhere else."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from jitgrad.eager.tensor import from_numpy
+from jitgrad.nn import Module
+from jitgrad.nn.parameter import Parameter
+from jitgrad.script.saved.archive import Contents
+from jitgrad.script.saved.snapshot import REGISTRIES
+from jitgrad.script.saved.values import boolean, class_of, identifier, integer, items, need, plain, string
+from jitgrad.serialization import LoadError
+
+Json = Any
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+
+class Tree:
+    """The objects of a file; `build(0)` is the root.
+
+    Args:
+        nodes: their descriptions.
+        contents: the file, for its arrays.
+        root: the object that node 0 becomes.
+    """
+
+    def __init__(self, nodes: Json, contents: Contents, root: Any):
+        self.nodes = items(nodes)
+        need(bool(self.nodes), "no objects")
+        self._arrays = contents.arrays
+        self._root = root
+        self._built: dict[int, Any] = {}
+        self._open: set[int] = set()
+
+    def node(self, number: Json) -> dict[str, Any]:
+        node = self.nodes[integer(number, 0, len(self.nodes))]
+        need(type(node) is dict and type(node.get("kind")) is str, "an object of an unknown kind")
+        found: dict[str, Any] = node
+        return found
+
+    def build(self, number: Json) -> Any:
+        """The object of a node; the same object for the same node."""
+        node = self.node(number)
+        if number in self._built:
+            return self._built[number]
+        need(number not in self._open, "an object contains itself")
+        self._open.add(number)
+        make = {"plain": self._plain, "tensor": self._tensor, "list": self._list, "tuple": self._tuple,
+                "namedtuple": self._tuple, "dict": self._dict, "odict": self._dict, "object": self._object,
+                "module": self._module}.get(node["kind"])
+        need(make is not None, f"an object of the unknown kind {node['kind'][:40]!r}")
+        made: Any = make(number, node)  # type: ignore[misc]
+        self._built[number] = made
+        self._open.discard(number)
+        return made
+
+    def _early(self, number: int, made: Any) -> Any:
+        """Make an object known before its parts are built: they may refer to it."""
+        self._built[number] = made
+        return made
+
+    def _plain(self, number: int, node: dict[str, Any]) -> Any:
+        return plain(node["value"])
+
+    def _tensor(self, number: int, node: dict[str, Any]) -> Any:
+        array = self._arrays[integer(node["array"], 0, len(self._arrays))]
+        needs = boolean(node["requires_grad"])
+        need(not needs or array.dtype.kind == "f", "a tensor of integers requires a gradient")
+        made: Any = from_numpy(array)
+        if boolean(node["parameter"]):
+            made = Parameter(made, needs)
+        elif needs:
+            made.requires_grad_()
+        self._early(number, made)
+        for name, child in self._named(node, "attributes"):
+            need(name == "grad", f"the attribute {name!r} of a tensor")
+            made.grad = self.build(child)
+        return made
+
+    def _list(self, number: int, node: dict[str, Any]) -> Any:
+        made: list[Any] = self._early(number, [])
+        made.extend(self.build(i) for i in items(node["items"]))
+        return made
+
+    def _tuple(self, number: int, node: dict[str, Any]) -> Any:
+        parts = [self.build(i) for i in items(node["items"])]
+        if node["kind"] == "tuple":
+            return tuple(parts)
+        return class_of({"namedtuple": node["name"], "fields": node["fields"]})(*parts)
+
+    def _dict(self, number: int, node: dict[str, Any]) -> Any:
+        made: dict[Any, Any] = self._early(number, {} if node["kind"] == "dict" else OrderedDict())
+        for pair in items(node["items"]):
+            key, child = items(pair, 2)
+            made[self.key(key)] = self.build(child)
+        return made
+
+    def _object(self, number: int, node: dict[str, Any]) -> Any:
+        from jitgrad.script.saved.loaded import SavedObject
+
+        made = self._early(number, SavedObject(string(node["name"])))
+        for name, child in self._named(node, "attributes"):
+            made.__dict__[name] = self.build(child)
+        return made
+
+    def _module(self, number: int, node: dict[str, Any]) -> Any:
+        from jitgrad.script.saved.loaded import LoadedPart
+
+        made: Any = self._early(number, self._root if number == 0 else LoadedPart())
+        made.__dict__["_saved_name"] = string(node["name"])
+        made.training = boolean(node["training"])
+        for part in ("parameters", "buffers", "modules"):
+            for name, child in self._registered(node, part):
+                made.__dict__["_" + part][name] = self._registrable(part, child)
+        made._non_persistent_buffers_set.update(string(n) for n in items(node["transient"]))
+        for name, child in self._named(node, "attributes"):
+            value = self.build(child)
+            need(name not in REGISTRIES and (not name.startswith("_") or not hasattr(type(made), name)),
+                 f"the attribute {name!r} of a module")
+            need(name not in made.__dict__ or name == "training" or (name in HOOKS and type(value) is dict),
+                 f"the attribute {name!r} of a module")
+            made.__dict__[name] = value
+        return made
+
+    def _registrable(self, part: str, child: Json) -> Any:
+        if child is None:
+            return None
+        value = self.build(child)
+        if part == "modules":
+            need(isinstance(value, Module) and value is not self._root, "a submodule is no module")
+        else:
+            need(isinstance(value, Parameter) or (part == "buffers" and hasattr(value, "_data")), "state is no tensor")
+        return value
+
+    def _registered(self, node: dict[str, Any], part: str) -> list[tuple[str, Any]]:
+        """Names of registered state: any string without a dot, as a Sequential's `0`."""
+        found = node[part]
+        need(type(found) is dict and all("." not in n and not n.startswith("__") for n in found), "names of state")
+        return list(found.items())
+
+    def _named(self, node: dict[str, Any], part: str) -> list[tuple[str, Any]]:
+        found = node[part]
+        need(type(found) is dict, "attributes are no dict")
+        return [(identifier(name), child) for name, child in found.items()]
+
+    def key(self, stored: Json) -> Any:
+        """A dict's key."""
+        need(type(stored) is dict and len(stored) == 1, "a key of an unknown kind")
+        if "node" in stored:
+            return self.build(stored["node"])
+        return plain(stored["plain"])
+
+    # --- paths -----------------------------------------------------------------------------------------------------
+
+    def step(self, node: Any, kind: str, key: Any) -> Any:
+        """The node, or registry `(node, part)`, to which one step of a path leads; LoadError where there is none."""
+        if kind == "attr":
+            for part in ("attributes", "parameters", "buffers", "modules"):
+                if isinstance(node, dict) and key in node.get(part, ()):
+                    child = node[part][key]
+                    return None if child is None else self.node(child)
+            if isinstance(node, dict) and node["kind"] == "module":
+                if key in REGISTRIES:
+                    return node, key[1:]
+                if key == "training" or key in HOOKS:
+                    return None
+        elif isinstance(node, tuple):
+            owner, part = node
+            if type(key) is dict and key.get("plain") in owner[part]:
+                child = owner[part][key["plain"]]
+                return None if child is None else self.node(child)
+        elif isinstance(node, dict) and node["kind"] in ("dict", "odict"):
+            for stored, child in node["items"]:
+                if stored == key:
+                    return self.node(child)
+        elif isinstance(node, dict) and node["kind"] in ("list", "tuple", "namedtuple"):
+            return self.node(node["items"][integer(plain(key["plain"]), 0, len(node["items"]))])
+        elif isinstance(node, dict) and node["kind"] == "plain" and "tuple" in (node["value"] or ()):
+            position = integer(plain(key["plain"]), 0, len(node["value"]["tuple"]))
+            return {"kind": "plain", "value": node["value"]["tuple"][position]}
+        raise LoadError(f"damaged file: a path leads to {str(key)[:60]}, which is not there")
