@@ -58,16 +58,15 @@ class Adamax(Optimizer):
                                   "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
                                   "capturable": capturable})
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {"step": jitgrad.tensor(0.0), "exp_avg": jitgrad.zeros_like(p), "exp_inf": jitgrad.zeros_like(p)}
+
     def _update(self, group: Group) -> None:
         lr, (beta1, beta2) = number(group["lr"]), group["betas"]
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["exp_avg"] = jitgrad.zeros_like(p)
-                    state["exp_inf"] = jitgrad.zeros_like(p)
+                state = self._state_of(p, group)
                 state["step"].add_(1)
                 grad = direction(group, p, grad)
                 mean, largest = state["exp_avg"], state["exp_inf"]
@@ -109,17 +108,16 @@ class NAdam(Optimizer):
                                   "maximize": maximize, "foreach": foreach, "capturable": capturable,
                                   "differentiable": differentiable})
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {"step": jitgrad.tensor(0.0), "mu_product": jitgrad.tensor(1.0),
+                "exp_avg": jitgrad.zeros_like(p), "exp_avg_sq": jitgrad.zeros_like(p)}
+
     def _update(self, group: Group) -> None:
         lr, (beta1, beta2), decay = number(group["lr"]), group["betas"], group["momentum_decay"]
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["mu_product"] = jitgrad.tensor(1.0)
-                    state["exp_avg"] = jitgrad.zeros_like(p)
-                    state["exp_avg_sq"] = jitgrad.zeros_like(p)
+                state = self._state_of(p, group)
                 state["step"].add_(1)
                 t = state["step"].item()
                 grad = _decayed(group, p, grad, lr)
@@ -164,17 +162,16 @@ class RAdam(Optimizer):
                                   "maximize": maximize, "foreach": foreach, "capturable": capturable,
                                   "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable})
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {"step": jitgrad.tensor(0.0), "exp_avg": jitgrad.zeros_like(p), "exp_avg_sq": jitgrad.zeros_like(p)}
+
     def _update(self, group: Group) -> None:
         lr, (beta1, beta2) = number(group["lr"]), group["betas"]
         longest = 2 / (1 - beta2) - 1  # of the approximated moving average
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["exp_avg"] = jitgrad.zeros_like(p)
-                    state["exp_avg_sq"] = jitgrad.zeros_like(p)
+                state = self._state_of(p, group)
                 state["step"].add_(1)
                 t = state["step"].item()
                 grad = _decayed(group, p, grad, lr)

@@ -55,25 +55,19 @@ class Adagrad(Optimizer):
         super().__init__(params, {"lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
                                   "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
                                   "maximize": maximize, "differentiable": differentiable, "fused": fused})
-        for group in self.param_groups:
-            for p in group["params"]:
-                self._start(self.state[p], p)
 
     def share_memory(self) -> None:
         """Nothing: memory is not shared between processes."""
 
-    def _start(self, state: dict[str, Any], p: Tensor) -> None:
-        state["step"] = jitgrad.tensor(0.0)
-        state["sum"] = jitgrad.full_like(p, self.defaults["initial_accumulator_value"])
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {"step": jitgrad.tensor(0.0), "sum": jitgrad.full_like(p, self.defaults["initial_accumulator_value"])}
 
     def _update(self, group: Group) -> None:
         lr = number(group["lr"])
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    self._start(state, p)
+                state = self._state_of(p, group)
                 grad = direction(group, p, grad)
                 state["step"].add_(1)
                 total = state["sum"]
@@ -113,16 +107,15 @@ class Adadelta(Optimizer):
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
                                   "capturable": capturable, "foreach": foreach, "differentiable": differentiable})
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {"step": jitgrad.tensor(0.0), "square_avg": jitgrad.zeros_like(p), "acc_delta": jitgrad.zeros_like(p)}
+
     def _update(self, group: Group) -> None:
         lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["square_avg"] = jitgrad.zeros_like(p)
-                    state["acc_delta"] = jitgrad.zeros_like(p)
+                state = self._state_of(p, group)
                 state["step"].add_(1)
                 grad = direction(group, p, grad)
                 square, changes = state["square_avg"], state["acc_delta"]
@@ -167,19 +160,22 @@ class RMSprop(Optimizer):
                                   "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
                                   "maximize": maximize, "differentiable": differentiable})
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        state: dict[str, Any] = {}
+        state["step"] = jitgrad.tensor(0.0)
+        state["square_avg"] = jitgrad.zeros_like(p)
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = jitgrad.zeros_like(p)
+        if group["centered"]:
+            state["grad_avg"] = jitgrad.zeros_like(p)
+        return state
+
     def _update(self, group: Group) -> None:
         lr, alpha, momentum = number(group["lr"]), group["alpha"], group["momentum"]
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["square_avg"] = jitgrad.zeros_like(p)
-                    if momentum > 0:
-                        state["momentum_buffer"] = jitgrad.zeros_like(p)
-                    if group["centered"]:
-                        state["grad_avg"] = jitgrad.zeros_like(p)
+                state = self._state_of(p, group)
                 state["step"].add_(1)
                 grad = direction(group, p, grad)
                 square = state["square_avg"]

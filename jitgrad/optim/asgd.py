@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jitgrad
 from jitgrad import Tensor
 from jitgrad.optim.adaptive import direction, number
@@ -38,19 +40,23 @@ class ASGD(Optimizer):
                                   "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
                                   "capturable": capturable})
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {
+            "step": jitgrad.tensor(0.0),
+            "eta": jitgrad.tensor(1.0),  # the learning rate at the first step
+            "mu": jitgrad.tensor(1.0),
+            "ax": jitgrad.zeros_like(p),
+        }
+
     def _update(self, group: Group) -> None:
         lr, lambd = number(group["lr"]), group["lambd"]
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["eta"] = jitgrad.tensor(1.0) * lr
-                    state["mu"] = jitgrad.tensor(1.0)
-                    state["ax"] = jitgrad.zeros_like(p)
+                state = self._state_of(p, group)
                 state["step"].add_(1)
-                t, rate, share = state["step"].item(), state["eta"].item(), state["mu"].item()
+                t, share = state["step"].item(), state["mu"].item()
+                rate = lr if t == 1 else state["eta"].item()
                 grad = direction(group, p, grad)
                 p.mul_(1 - lambd * rate)
                 p.add_(grad, alpha=-rate)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jitgrad
 from jitgrad import Tensor
 from jitgrad.optim.adaptive import number
@@ -36,6 +38,13 @@ class Rprop(Optimizer):
         super().__init__(params, {"lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
                                   "maximize": maximize, "differentiable": differentiable, "capturable": capturable})
 
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        return {
+            "step": jitgrad.tensor(0.0),
+            "prev": jitgrad.zeros_like(p),
+            "step_size": jitgrad.zeros_like(p),  # the learning rate at the first step
+        }
+
     def _update(self, group: Group) -> None:
         lr = number(group["lr"])
         shrink, grow = group["etas"]
@@ -43,15 +52,13 @@ class Rprop(Optimizer):
         for p in group["params"]:
             grad = p.grad
             if grad is not None:
-                state = self.state[p]
-                if len(state) == 0:
-                    state["step"] = jitgrad.tensor(0.0)
-                    state["prev"] = jitgrad.zeros_like(p)
-                    state["step_size"] = jitgrad.full_like(grad, lr)
+                state = self._state_of(p, group)
                 state["step"].add_(1)
                 if group["maximize"]:
                     grad = -grad
                 before, size = state["prev"], state["step_size"]
+                if state["step"].item() == 1:
+                    size.fill_(lr)
                 agreement = grad * before
                 turned = agreement < 0
                 grown = jitgrad.where(agreement > 0, size * grow, size)

@@ -457,6 +457,15 @@ OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "adam": lambda p: optim.Adam(p, lr=0.01),
     "amsgrad": lambda p: optim.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1),
     "adamw": lambda p: optim.AdamW(p, lr=0.01),
+    "adamax": lambda p: optim.Adamax(p, lr=0.01, weight_decay=0.1),
+    "nadam": lambda p: optim.NAdam(p, lr=0.01, decoupled_weight_decay=True, weight_decay=0.1),
+    "radam": lambda p: optim.RAdam(p, lr=0.01),
+    "adagrad": lambda p: optim.Adagrad(p, lr=0.05, lr_decay=0.1),
+    "adadelta": lambda p: optim.Adadelta(p),
+    "rmsprop": lambda p: optim.RMSprop(p, lr=0.01),
+    "rmsprop_centered": lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5, centered=True),
+    "rprop": lambda p: optim.Rprop(p),
+    "asgd": lambda p: optim.ASGD(p, lr=0.1, t0=2),
 }
 for _name, _of in OPTIMIZERS.items():
     FACTORIES[f"trained_with_{_name}"] = _trained(_of)
