@@ -261,6 +261,9 @@ class _Run:
         sys.stdout.write(render(node.attrs["template"], inputs))
         return ()
 
+    def mark(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return ()
+
     def callback(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         given = [_unwrap(x, v.type) for x, v in zip(inputs, node.inputs, strict=True)]
         results: Sequence[Any] = node.attrs["call"].run(given)
@@ -392,6 +395,7 @@ _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
     "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
     "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
+    "region.begin": _Run.mark, "region.end": _Run.mark,
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
     "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }

@@ -20,6 +20,7 @@ class Effect(enum.Flag):
     RAISES = 1  # may leave the program with an exception
     WRITES = 2  # changes memory that outlives the program
     CALLS = 4   # calls back into Python (print, ignored functions)
+    MARKS = 8   # nothing at run time: one end of a region (see `autodiff.regions`)
 
 
 #: number ops: (int, int) -> int, with the kinds promoted bool < int < float as Python does
@@ -40,6 +41,8 @@ EFFECTS: Mapping[str, Effect] = {
     "check": Effect.RAISES,
     "print": Effect.CALLS,
     "commit": Effect.WRITES,
+    "region.begin": Effect.MARKS,
+    "region.end": Effect.MARKS,
     "callback": Effect.CALLS | Effect.RAISES,
 }
 
@@ -112,7 +115,7 @@ RULES: Mapping[str, Rule] = {
     "opt.none": lambda types, attrs: OptionalType(attrs["type"]),
 }
 
-_NO_OUTPUTS = frozenset({"check", "print", "commit"})
+_NO_OUTPUTS = frozenset({"check", "print", "commit", "region.begin", "region.end"})
 
 
 def infer(op: str, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> tuple[Type, ...]:

@@ -453,6 +453,9 @@ class _Verifier:
     def print_node(self, node: Node) -> None:
         self.template(self.attr(node, "template"), len(node.inputs))
 
+    def mark(self, node: Node) -> None:
+        self.attr(node, "number")
+
     def template(self, template: Any, n: int) -> None:
         for part in template if isinstance(template, tuple) else (0,):
             if isinstance(part, str):
@@ -490,6 +493,7 @@ _CONVENTIONS: Mapping[str, Callable[[_Verifier, Node], None]] = {
     "leaf": _Verifier.leaf,
     "opt.some": _Verifier.opt_some, "opt.none": _Verifier.opt_none, "opt.has": _Verifier.opt_has,
     "opt.get": _Verifier.opt_get, "seq.get": _Verifier.seq_get, "seq.len": _Verifier.seq_len,
+    "region.begin": _Verifier.mark, "region.end": _Verifier.mark,
     "check": _Verifier.check, "print": _Verifier.print_node, "commit": _Verifier.commit,
     "callback": _Verifier.callback, "callback.vjp": _Verifier.callback_vjp,
 }

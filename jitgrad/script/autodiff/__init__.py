@@ -7,7 +7,8 @@
                  x, g         -> g * (1 - y * y), True        with y = tanh(x) computed again
 
 `flow` says where gradients may flow, `reverse` and `control` sweep backwards, `frame` and `mirrors` decide what is
-saved and what is recomputed, `amend` makes the forward save it, `cotangents` adds up. A gradient is a graph like any
+saved and what is recomputed, `amend` makes the forward save it, `regions` has
+stretches of it computed again instead, `cotangents` adds up. A gradient is a graph like any
 other, so order k needs nothing new.
 """
 
@@ -21,6 +22,7 @@ from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.mirrors import FunctionFrame
 from jitgrad.script.autodiff.prepare import expand_composites, without_effects
+from jitgrad.script.autodiff.regions import flatten, fold
 from jitgrad.script.autodiff.reverse import Reverse
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
 
@@ -38,7 +40,7 @@ class Derivative:
     def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int]):
         self.wrt, self.outputs = tuple(wrt), tuple(outputs)
         self._present = (True,) * len(self.outputs)
-        graph = expand_composites(graph)
+        graph = fold(expand_composites(graph))
         context, frame, self._full = self._sweep(graph, self._present, None)
         assert frame.residuals is not None
         self.residuals = tuple(frame.residuals)
@@ -47,7 +49,8 @@ class Derivative:
         self.input_of = tuple(inputs.get(v) for v in self.residuals)
         block = context.amend.rebuild(graph.block)
         block = Block(block.params, block.nodes, (*block.results, *self.residuals), block.binds)
-        self.forward = Graph(block, graph.name)
+        self._folded = Graph(block, graph.name)
+        self.forward = flatten(self._folded)
 
     def backward(self, present: Sequence[bool]) -> Graph:
         """Residuals, then a cotangent for each output that has one -> (value, reached) for each of `wrt`.
@@ -57,7 +60,7 @@ class Derivative:
         """
         if tuple(present) == self._present:
             return self._full
-        return self._sweep(self.forward, tuple(present), self.residuals)[2]
+        return self._sweep(self._folded, tuple(present), self.residuals)[2]
 
     def _sweep(self, graph: Graph, present: Sequence[bool],
                residuals: Sequence[Value] | None) -> tuple[Context, FunctionFrame, Graph]:
@@ -69,7 +72,7 @@ class Derivative:
         frame.cotangents = [Value(v.type, f"g_{v.name}" if v.name else "g") for v in outputs]
         results = _differentiate(context, frame, wrt, outputs, frame.cotangents)
         frame.finish(results)
-        return context, frame, Graph(frame.out, f"{graph.name}_backward")
+        return context, frame, flatten(Graph(frame.out, f"{graph.name}_backward"))
 
 
 def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int]) -> Derivative:
@@ -86,7 +89,7 @@ def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], 
 
     The forward is computed again inside, so this is a function that can be differentiated like any other.
     """
-    graph = without_effects(expand_composites(graph))
+    graph = without_effects(fold(expand_composites(graph)))
     targets = [graph.outputs[i] for i, p in zip(outputs, present, strict=True) if p]
     wrt_values = [graph.inputs[i] for i in wrt]
     flow = Flow(graph, wrt_values, targets)
@@ -107,7 +110,7 @@ def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], 
     frame.finish(_differentiate(context, frame, wrt_values, targets, cotangents))
     forward = context.amend.rebuild(graph.block)
     block = Block((*forward.params, *params), [*forward.nodes, *frame.out.nodes], frame.out.results, tuple(binds))
-    return Graph(block, f"{graph.name}_gradient")
+    return flatten(Graph(block, f"{graph.name}_gradient"))
 
 
 def _differentiate(context: Context, frame: Frame, wrt: Sequence[Value], outputs: Sequence[Value],

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from jitgrad.dims import Dim, Size, Symbol, dim, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, Type, map_dims
 from jitgrad.script.autodiff.flow import Flow, Loop
-from jitgrad.script.ir import Block, Builder, Node, Value
+from jitgrad.script.ir import Block, Builder, Node, Value, walk
 
 NUMBERS = (BOOL, INT, FLOAT, NUMBER)
 
@@ -58,14 +58,30 @@ class Amendments:
         self._extras: dict[Node, _Extra] = {}
         self._results: dict[Block, list[Value]] = {}
         self._tails: dict[Block, list[Node]] = {}
+        self._open: set[Block] = set()
         for block, node in flow.owner.items():
-            if node.op == "if":
-                self._known_branch(block, node)
-            else:
-                loop = Loop(node)
-                for local, out in [*zip(loop.seq_params, loop.seqs, strict=True),
-                                   *zip(loop.y_results, loop.y_outputs, strict=True)]:
-                    self._know(block, local, out)
+            self._known(block, node)
+
+    def learn(self, block: Block) -> None:
+        """Take note of a block of new code and of those in it; to them, anything may be added."""
+        self._open.add(block)
+        for node in walk(block):
+            for b in node.blocks:
+                self._open.add(b)
+                self._known(b, node)
+
+    def is_frozen(self, block: Block) -> bool:
+        """Whether nothing may be added to a block."""
+        return self.frozen and block not in self._open
+
+    def _known(self, block: Block, node: Node) -> None:
+        if node.op == "if":
+            self._known_branch(block, node)
+        elif node.op in ("while", "scan"):
+            loop = Loop(node)
+            for local, out in [*zip(loop.seq_params, loop.seqs, strict=True),
+                               *zip(loop.y_results, loop.y_outputs, strict=True)]:
+                self._know(block, local, out)
 
     def _known_branch(self, block: Block, node: Node) -> None:
         for r, out in zip(block.results, node.outputs, strict=True):
@@ -110,7 +126,7 @@ class Amendments:
         known = self._outside.get((block, v))
         if known is not None:
             return known, ()
-        assert not self.frozen, f"the compiled forward does not save {v}"
+        assert not self.is_frozen(block), f"the compiled forward does not save {v}"
         node = self.flow.owner[block]
         local = self.flow.bound[block]
         binds: tuple[Symbol, ...] = ()
@@ -152,7 +168,7 @@ class Amendments:
         return Value(type_out, v.name)
 
     def _append(self, block: Block, nodes: list[Node]) -> None:
-        assert not self.frozen, "the compiled forward cannot be changed"
+        assert not self.is_frozen(block), "the compiled forward cannot be changed"
         tail = self._tails.setdefault(block, [])
         for node in nodes:
             self.flow.position[node] = len(block.nodes) + len(tail)

@@ -95,12 +95,22 @@ class Flow:
         self.maybe: set[Symbol] = set()
         self.forward: dict[Value, list[Value]] = {}
         self.backward: dict[Value, list[Value]] = {}
-        pending = [graph.block]
-        for block in pending:  # outer blocks before inner ones, so that captures are already known
-            self._visit(block, pending)
+        self._visit_all(graph.block)
         varied = reachable(wrt, self.forward)
         useful = reachable(outputs, self.backward)
         self.wanted = varied & useful
+
+    def extend(self, block: Block, around: Block) -> None:
+        """Take note of a block of new code, which stands in `around`."""
+        self.owner[block] = pseudo = Node("region", (), {}, (), (block,))
+        self.captures[pseudo] = {}
+        self.parent[block] = around
+        self._visit_all(block)
+
+    def _visit_all(self, block: Block) -> None:
+        pending = [block]
+        for b in pending:  # outer blocks before inner ones, so that captures are already known
+            self._visit(b, pending)
 
     def _visit(self, block: Block, pending: list[Block]) -> None:
         home, producer = self.home, self.producer
@@ -136,7 +146,7 @@ class Flow:
     def _uses(self, block: Block, values: Sequence[Value]) -> None:
         for v in values:
             defining, reader = self.home[v], block
-            while defining is not reader:
+            while defining is not reader and reader in self.owner:
                 captures = self.captures[self.owner[reader]]
                 if v in captures:
                     break  # then the blocks further out have it too
@@ -168,7 +178,7 @@ class Flow:
                     self._edge(x, v)
 
     def _structural(self, node: Node) -> None:
-        if node.op == "if":
+        if node.op in ("if", "region"):
             for block in node.blocks:
                 for r, v in zip(block.results, node.outputs, strict=True):
                     self._edge(r, v)

@@ -68,13 +68,23 @@ class Context:
                    binds: Sequence[Symbol] = (), **attrs: Any) -> tuple[Value, ...]:
         """Append a structural node and note what its blocks read from outside."""
         outputs = self.builder.emit(op, inputs, blocks=blocks, types=types, binds=binds, **attrs)
-        node = self.builder.block.nodes[-1]
+        self._note(self.builder.block.nodes[-1])
+        return outputs
+
+    def note(self, node: Node) -> None:
+        """Note what the blocks of a node of copied code, and the blocks in them, read from outside."""
+        for b in node.blocks:
+            for n in b.nodes:
+                if n.blocks:
+                    self.note(n)
+        self._note(node)
+
+    def _note(self, node: Node) -> None:
         captured: dict[Value, None] = {}
         free: dict[Symbol, None] = {}
-        for block in blocks:
-            self._outer(block, captured, free)
+        for b in node.blocks:
+            self._outer(b, captured, free)
         self.captured[node], self.free[node] = captured, free
-        return outputs
 
     def _outer(self, block: Block, captured: dict[Value, None], free: dict[Symbol, None]) -> None:
         defined, bound = set(block.params), set(block.binds)

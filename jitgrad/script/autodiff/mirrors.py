@@ -166,7 +166,8 @@ class LoopFrame(Mirror):
         return found  # `v` itself where no iteration changes it
 
     def saved_already(self, v: Value) -> bool:
-        return super().saved_already(v) or (self.context.amend.frozen and self.carried_along(v) is not None)
+        return super().saved_already(v) or (
+            self.context.amend.is_frozen(self.block) and self.carried_along(v) is not None)
 
     def bring_in(self) -> list[tuple[Value, Value]]:
         assert self.parent is not None

@@ -32,7 +32,7 @@ def without_effects(graph: Graph) -> Graph:
     """`graph` without prints, checks and commits, its arithmetic unchecked."""
     if not any(effect(n.op, n.attrs) for n in walk(graph.block)):
         return graph
-    return Graph(_rebuild(graph.block, _pure), graph.name)
+    return Graph(_rebuild(graph.block, pure), graph.name)
 
 
 def _rebuild(block: Block, replace: Callable[[Node], list[Node]]) -> Block:
@@ -47,7 +47,8 @@ def _rebuild(block: Block, replace: Callable[[Node], list[Node]]) -> Block:
     return Block(block.params, nodes, block.results, block.binds)
 
 
-def _pure(node: Node) -> list[Node]:
+def pure(node: Node) -> list[Node]:
+    """The node without its effects: itself, an unchecked one, or nothing."""
     if node.op == "opt.get":  # present: the checks that said so have passed in the forward
         return [Node(node.op, node.inputs, {**node.attrs, "known": True}, node.outputs, (), node.span, node.binds)]
     if not effect(node.op, node.attrs):

@@ -13,7 +13,7 @@ from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType
-from jitgrad.script.autodiff import control
+from jitgrad.script.autodiff import control, regions
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
     Reached,
@@ -84,6 +84,8 @@ class Reverse:
             control.branches(self, frame, node, cotangents)
         elif node.op in ("while", "scan"):
             control.loop(self, frame, node, cotangents)
+        elif node.op == regions.REGION:
+            regions.region(self, frame, node, cotangents)
         elif node.op in OPS:
             self.row(frame, node, cotangents)
         elif node.op == "callback":

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from jitgrad import config
+from jitgrad.script.autodiff.regions import unmark
 from jitgrad.script.ir import Graph
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
@@ -31,7 +32,7 @@ def decompose_partly(graph: Graph) -> Graph:
 PREPARE: tuple[Pass, ...] = (decompose_partly, canonicalize, cse, invariant, licm, dce)
 
 #: for the backends
-RUN: tuple[Pass, ...] = (decompose, canonicalize, cse, invariant, licm, dce)
+RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, invariant, licm, dce)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

@@ -1,0 +1,256 @@
+"""Regions whose inner values the backward computes again instead of having them saved.
+
+    region.begin(){number=1}                     %y = region():
+    %a = sin(%x)                                   body:
+    %y = exp(%a)                     fold            %a = sin(%x)
+    region.end(){number=1}           ---->           %y' = exp(%a)
+    %z = mul(%y, %y)                                 yield %y'
+                                                 %z = mul(%y, %y)
+
+In a graph a region is a stretch of a block between two marks, so passes need not know of it. For the time of a
+differentiation `fold` makes it a node with a block; `flatten` is the inverse. The adjoint of such a node is a copy of
+its block, without effects, in the backward, followed by the adjoint of the copy: of the region itself only what it
+reads from outside is saved.
+
+Not folded, so saved like anything else: regions that bind a size which is used after them, or call back into Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dims import Dim, Size, Symbol, dim, substitute
+from jitgrad.ops.types import Type, map_dims
+from jitgrad.script.autodiff.cotangents import Cotangent, restate
+from jitgrad.script.autodiff.frame import Frame
+from jitgrad.script.autodiff.prepare import pure
+from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, map_attr, type_symbols, walk
+from jitgrad.script.irops import Effect, effect
+
+if TYPE_CHECKING:
+    from jitgrad.script.autodiff.reverse import Cotangents, Reverse
+
+BEGIN, END, REGION = "region.begin", "region.end", "region"
+
+
+# --- folding -------------------------------------------------------------------------------------------------------
+
+
+def fold(graph: Graph) -> Graph:
+    """`graph` with its regions as nodes; the same graph where there are none."""
+    if not any(n.op == BEGIN for n in walk(graph.block)):
+        return graph
+    return Graph(_fold_block(graph.block), graph.name)
+
+
+def unmark(graph: Graph) -> Graph:
+    """`graph` without marks."""
+    if not any(n.op in (BEGIN, END) for n in walk(graph.block)):
+        return graph
+    return Graph(_unmark(graph.block), graph.name)
+
+
+def _unmark(block: Block) -> Block:
+    nodes = [_with_blocks(n, [_unmark(b) for b in n.blocks]) if n.blocks else n
+             for n in block.nodes if n.op not in (BEGIN, END)]
+    return Block(block.params, nodes, block.results, block.binds)
+
+
+def _with_blocks(node: Node, blocks: Sequence[Block]) -> Node:
+    return Node(node.op, node.inputs, node.attrs, node.outputs, tuple(blocks), node.span, node.binds)
+
+
+def _fold_block(block: Block) -> Block:
+    nodes = [_with_blocks(n, [_fold_block(b) for b in n.blocks]) if n.blocks else n for n in block.nodes]
+    folded = _fold_nodes(nodes, set(block.results))
+    return Block(block.params, folded, block.results, block.binds)
+
+
+def _fold_nodes(nodes: Sequence[Node], read: set[Value]) -> list[Node]:
+    """From the last to the first, so that what is read after a region is known (`read`, which grows)."""
+    result: list[Node] = []
+    sizes: set[Symbol] = set().union(*(type_symbols(v.type) for v in read)) if read else set()
+    at = len(nodes) - 1
+    while at >= 0:
+        node = nodes[at]
+        if node.op == END:
+            start = next((i for i in range(at - 1, -1, -1)
+                          if nodes[i].op == BEGIN and nodes[i].attrs == node.attrs), -1)
+            if start >= 0:
+                found = start + 1 < at and _region(nodes[start + 1:at], read, sizes)
+                if found:
+                    result.append(found)
+                    _note(found, read, sizes)
+                    at = start - 1
+                    continue
+        if node.op not in (BEGIN, END):
+            result.append(node)
+            _note(node, read, sizes)
+        at -= 1
+    return result[::-1]
+
+
+def _note(node: Node, read: set[Value], sizes: set[Symbol]) -> None:
+    """What a node and its blocks read."""
+    for n in [node, *(inner for b in node.blocks for inner in walk(b))]:
+        read.update(n.inputs)
+        for v in n.outputs:
+            sizes |= type_symbols(v.type)
+        for a in n.attrs.values():
+            sizes |= attr_symbols(a)
+        for b in n.blocks:
+            read.update(b.results)
+
+
+def _region(nodes: Sequence[Node], read: set[Value], sizes: set[Symbol]) -> Node | None:
+    made = [v for n in nodes for v in n.outputs if v in read]
+    bound = {s for n in nodes for s in n.binds}
+    if any(n.outputs and effect(n.op, n.attrs) & ~Effect.RAISES for top in nodes
+           for n in (top, *(inner for b in top.blocks for inner in walk(b)))):
+        return None  # a call of Python is not repeated
+    if not bound.isdisjoint(sizes) or any(not bound.isdisjoint(type_symbols(v.type)) for v in made):
+        return None
+    inner = {v: Value(v.type, v.name) for v in made}
+    body = _fold_nodes([Rename(inner).node(n) for n in nodes], set(inner.values()))
+    return Node(REGION, (), {}, tuple(made), (Block((), body, tuple(inner.values())),), nodes[0].span)
+
+
+def flatten(graph: Graph) -> Graph:
+    """The inverse of `fold`, but for the marks."""
+    if not any(n.op == REGION for n in walk(graph.block)):
+        return graph
+    return Graph(_flatten(graph.block), graph.name)
+
+
+def _flatten(block: Block) -> Block:
+    nodes: list[Node] = []
+    for node in block.nodes:
+        if node.op == REGION:
+            (body,) = node.blocks
+            rename = Rename(dict(zip(body.results, node.outputs, strict=True)))
+            nodes.extend(rename.node(n) for n in _flatten(body).nodes)
+        elif node.blocks:
+            nodes.append(_with_blocks(node, [_flatten(b) for b in node.blocks]))
+        else:
+            nodes.append(node)
+    return Block(block.params, nodes, block.results, block.binds)
+
+
+# --- copies --------------------------------------------------------------------------------------------------------
+
+
+class Rename:
+    """Nodes with other values for some. `values` maps what is defined or read to what takes its place."""
+
+    def __init__(self, values: dict[Value, Value]):
+        self.values = values
+
+    def value(self, v: Value) -> Value:
+        return self.values.get(v, v)
+
+    def define(self, v: Value) -> Value:
+        return self.values.get(v, v)
+
+    def attrs(self, attrs: Any) -> Any:
+        return attrs
+
+    def binds(self, symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
+        return tuple(symbols)
+
+    def node(self, node: Node) -> Node:
+        inputs = tuple([self.value(v) for v in node.inputs])
+        binds = self.binds(node.binds)
+        blocks = tuple([self.block(b) for b in node.blocks])
+        outputs = tuple([self.define(v) for v in node.outputs])
+        return Node(node.op, inputs, self.attrs(node.attrs), outputs, blocks, node.span, binds)
+
+    def block(self, block: Block) -> Block:
+        binds = self.binds(block.binds)
+        params = tuple([self.define(p) for p in block.params])
+        nodes = [self.node(n) for n in block.nodes]
+        return Block(params, nodes, tuple([self.value(v) for v in block.results]), binds)
+
+
+class Copy(Rename):
+    """A copy of forward code for a backward frame: fresh values and symbols, no effects; what it reads from outside is
+    what the frame has for it.
+    """
+
+    def __init__(self, frame: Frame):
+        super().__init__({})
+        self.frame = frame
+        self.sizes: dict[Symbol, Size] = dict(frame.sizes)
+
+    def size(self, size: Size) -> Size:
+        return substitute(size, self.sizes) if isinstance(size, Dim) else size
+
+    def type(self, t: Type) -> Type:
+        return map_dims(t, self.size)
+
+    def define(self, v: Value) -> Value:
+        new = self.values[v] = Value(self.type(v.type), v.name)
+        return new
+
+    def value(self, v: Value) -> Value:
+        found = self.values.get(v)
+        if found is None:
+            found = self.values[v] = self.frame.fetch(v)
+        return found
+
+    def binds(self, symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
+        fresh = tuple([Symbol(s.name, not_one=s.not_one) for s in symbols])
+        self.sizes.update((old, dim(new)) for old, new in zip(symbols, fresh, strict=True))
+        return fresh
+
+    def attrs(self, attrs: Any) -> Any:
+        result: dict[str, Any] = {}
+        for key, a in attrs.items():
+            if key == "symbol":
+                new = self.sizes.get(a)
+                result[key] = new.symbol if isinstance(new, Dim) else a
+            else:
+                result[key] = self.type(a) if key == "type" else map_attr(a, self.size)
+        return result
+
+    def block(self, block: Block) -> Block:
+        binds = self.binds(block.binds)
+        params = tuple([self.define(p) for p in block.params])
+        nodes = [self.node(n) for old in block.nodes for n in pure(old)]
+        return Block(params, nodes, tuple([self.value(v) for v in block.results]), binds)
+
+
+# --- the adjoint ---------------------------------------------------------------------------------------------------
+
+
+def region(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
+    """The adjoint of a region: its copy, then the adjoint of the copy, in the frame's own block."""
+    context, flow, builder = reverse.context, reverse.flow, reverse.builder
+    (old,) = node.blocks
+    captured = list(flow.captures[node])
+    copy = Copy(frame)
+    images = {w: copy.value(w) for w in captured}
+    block = copy.block(old)
+    around = Frame(context, frame.out, frame)
+    around.sizes = {}
+    for w, image in images.items():
+        if image is not w:
+            flow.home[image] = frame.out
+    flow.wanted.update(new for v, new in copy.values.items() if v in flow.wanted)
+    flow.extend(block, frame.out)
+    context.amend.learn(block)
+    inner = Frame(context, block, around)
+    local: Cotangents = {images[w]: cotangents[w] for w in captured if w in cotangents}
+    with builder.into(inner.out):
+        for r, v in zip(block.results, node.outputs, strict=True):
+            c = cotangents.pop(v, None)
+            if c is not None:
+                reverse.accumulate(inner, local, r, Cotangent(restate(context, c.value, r.type), c.reached, c.clean))
+    reverse.sweep(inner, local)
+    found = {w: local[images[w]] for w in captured if images[w] in local}
+    inner.finish([v for c in found.values() for v in (c.value, c.reached) if isinstance(v, Value)])
+    again = context.amend.rebuild(block).nodes
+    for n in again:
+        context.note(n)
+    frame.out.nodes += [*again, *inner.out.nodes]
+    cotangents.update(found)
