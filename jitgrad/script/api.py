@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.script.executor import BoundScript, CacheInfo, ScriptFunction
+from jitgrad.script.executor import BoundScript, CacheInfo, Remat, ScriptFunction
 from jitgrad.script.ir import Graph
 from jitgrad.script.marks import mark_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
 
 
-def script(obj: Any = None, *, check: bool = False) -> Any:
+def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
     """Compile a function or a module: same code, same results, one native program per signature.
 
     Args:
@@ -23,6 +23,9 @@ def script(obj: Any = None, *, check: bool = False) -> Any:
             staticmethod, classmethod or property the function in it is scripted.
         check: run the first call of each signature as plain Python too, and compare results, gradients, prints,
             exceptions and state. A difference raises `errors.CheckFailed`, which names the first line that differs.
+        remat: True (or "sqrt"): what the gradient of a loop of n iterations needs takes memory for sqrt(n) of them; the
+            backward pass runs each stretch of the loop again. An int: in so many stretches, where the number of
+            iterations is known before the loop.
 
     Returns:
         For a function a `ScriptFunction`; for a module an object of a subclass of its class that shares every
@@ -45,32 +48,35 @@ def script(obj: Any = None, *, check: bool = False) -> Any:
     """
     from jitgrad.nn import Module
 
+    if not (remat is None or remat is True or remat is False or remat == "sqrt" or (
+            isinstance(remat, int) and remat > 0)):
+        raise ValueError(f'remat is True, False, "sqrt" or a positive number of segments, not {remat!r}')
     if obj is None:
-        return functools.partial(script, check=check)
+        return functools.partial(script, check=check, remat=remat)
     if isinstance(obj, (staticmethod, classmethod)):
-        return type(obj)(script(obj.__func__, check=check))
+        return type(obj)(script(obj.__func__, check=check, remat=remat))
     if isinstance(obj, property):
-        getter, setter, deleter = (f and script(f, check=check) for f in (obj.fget, obj.fset, obj.fdel))
+        getter, setter, deleter = (f and script(f, check=check, remat=remat) for f in (obj.fget, obj.fset, obj.fdel))
         return property(getter, setter, deleter, obj.__doc__)
     if isinstance(obj, (ScriptFunction, BoundScript)) or getattr(type(obj), "_script_call", None) is not None:
         return obj
     if isinstance(obj, Module):
-        return script_module(obj, check)
+        return script_module(obj, check, remat)
     if inspect.ismethod(obj):
-        return BoundScript(_checked(obj.__func__, check), obj.__self__)
+        return BoundScript(_checked(obj.__func__, check, remat), obj.__self__)
     if inspect.isfunction(obj):
-        return _checked(obj, check)
+        return _checked(obj, check, remat)
     if inspect.isclass(obj):
         raise TypeError(f"cannot script the class `{obj.__name__}`: script an instance of it, or decorate its methods")
     raise TypeError(f"cannot script an object of type `{type(obj).__name__}`: expected a Python function, a method or "
                     "a Module")
 
 
-def _checked(function: Callable[..., Any], check: bool = False) -> ScriptFunction:
+def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = None) -> ScriptFunction:
     from jitgrad.script.frontend.syntax import check_syntax
 
     check_syntax(function)
-    return ScriptFunction(function, check)
+    return ScriptFunction(function, check, remat)
 
 
 class ScriptModule:
@@ -154,7 +160,7 @@ class ScriptModule:
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """A copy, by pickle or by `deepcopy`, is the copied module, scripted."""
-        return script_module, (self._unscripted, self._script().check)
+        return script_module, (self._unscripted, self._script().check, self._script().remat)
 
 
 class _Exported:
@@ -171,10 +177,10 @@ class _Exported:
 _OWN = ("save",)
 
 
-def script_module(module: Any, check: bool = False) -> Any:
+def script_module(module: Any, check: bool = False, remat: Remat = None) -> Any:
     """`module` with a scripted call: an instance of a subclass of its class, sharing its `__dict__`."""
     original = type(module)
-    function = _checked(original.__call__, check)
+    function = _checked(original.__call__, check, remat)
     function.__name__, function.__qualname__ = original.__name__, original.__qualname__
     names = {"_script_call": function, "_unscripted": module, "__doc__": original.__doc__,
              "__module__": original.__module__}

@@ -38,7 +38,7 @@ def _build() -> str:
     return json.dumps([sorted(files), sys.version, engine.host().identity])
 
 
-def key(function: Any, values: dict[str, Any], mode: tuple[bool, ...]) -> str | None:
+def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...]) -> str | None:
     """The entry's name for a call, or None where the call cannot be stored."""
     knobs = config.current()
     if not knobs.cache or knobs.interpret or knobs.verify or knobs.dump or knobs.debug >= 3:

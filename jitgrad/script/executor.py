@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 #: told of each call that was compiled for, before it runs: the function, the values of its parameters
 observers: list[Callable[[ScriptFunction, tuple[Any, ...]], None]] = []
+#: True and "sqrt" are the same; an int is a number of segments
+Remat = bool | str | int | None
+
 #: how many specialisations a function keeps; beyond that the one unused for longest goes
 ENTRIES = 64
 
@@ -368,6 +371,7 @@ class ScriptFunction:
 
     Attributes:
         eager: the undecorated function.
+        remat: whether, and in how many segments, the gradient runs parts of loops again (`autodiff/segments.py`).
         check: whether the first call of each signature also runs eager and is compared (see `script/check.py`).
         graph: the graph of the last specialisation that ran, after passes; `print` it for its text.
         grad_graph: its backward.
@@ -377,10 +381,10 @@ class ScriptFunction:
     __name__: str
     __qualname__: str
 
-    def __init__(self, function: Callable[..., Any], check: bool = False):
+    def __init__(self, function: Callable[..., Any], check: bool = False, remat: Remat = None):
         functools.update_wrapper(self, function)
         self.eager = function
-        self.check = check
+        self.check, self.remat = check, remat
         self.recompilations: list[str] = []
         self._signature = inspect.signature(function)
         self._params = tuple(self._signature.parameters)
@@ -467,7 +471,7 @@ class ScriptFunction:
             any_grads = any(s.other_grads(values) for s in self._specialisations)
         self._misses += 1
         started = time.perf_counter()
-        key = diskcache.key(self.eager, values, (optimistic, any_grads))
+        key = diskcache.key(self.eager, values, (optimistic, any_grads, self.remat))
         specialisation = self._stored(key, params, values)
         from_disk = specialisation is not None
         if specialisation is None:
@@ -481,6 +485,10 @@ class ScriptFunction:
                     raise
                 raise error.with_traceback(None) from None  # the message has the place; our own frames hide it
             script.parameters = self._params
+            if self.remat and is_grad_enabled():
+                from jitgrad.script.autodiff.segments import split_loops
+
+                script.graph = split_loops(script.graph, self.remat)
             specialisation = Specialisation(script, self._params, values, self.__name__)
             diskcache.save(key, self.eager, script, specialisation.function)
         specialisation.timing = 1e3 * (time.perf_counter() - started)

@@ -18,20 +18,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.ops.types import BOOL, INT, Type, map_dims
 from jitgrad.script.autodiff.flow import Loop
 from jitgrad.script.ir import Block, Builder, Graph, Node, Value
 
-#: what `@script(remat=...)` accepts: True and "sqrt" are the same; an int is the number of segments where the number of
-#: iterations is known
-Remat = bool | str | int | None
 
-
-def split_loops(graph: Graph, remat: Remat) -> Graph:
-    """`graph` with its outermost loops in segments."""
-    splitter = _Splitter(None if remat is True or isinstance(remat, str) or remat is None else int(remat))
+def split_loops(graph: Graph, remat: bool | str | int) -> Graph:
+    """`graph` with its outermost loops in segments: `remat` of them, where it is a number and that of iterations is
+    known before the loop.
+    """
+    splitter = _Splitter(remat if isinstance(remat, int) and remat is not True else None)
     return Graph(splitter.block(graph.block), graph.name)
 
 
@@ -63,7 +62,7 @@ class _Splitter:
         return self.builder.one("num.const", value=value)
 
     def segment(self, node: Node, inputs: Sequence[Value], body: Block, types: Sequence[Type],
-                binds: Sequence[Symbol], **attrs: int | bool) -> tuple[Value, ...]:
+                binds: Sequence[Symbol], **attrs: Any) -> tuple[Value, ...]:
         """The inner loop between its marks."""
         mark = next(self.numbers)
         self.builder.emit("region.begin", (), types=(), number=mark)
