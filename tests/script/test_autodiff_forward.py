@@ -1,5 +1,7 @@
 """Forward mode of graphs: against differences for every row, against reverse mode for random programs."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -174,7 +176,9 @@ def test_no_placeholder_is_left_of_a_transposed_rule():
 def test_an_op_without_derivative():
     type_ = TensorType(dtypes.float64, (3,))
     x, y = Value(type_, "x"), Value(type_, "y")
-    graph = Graph(Block((x,), [Node("callback", (x,), {}, (y,), (), Span("f.py", 3, 1, 3, 4))], (y,)))
+    call = SimpleNamespace(recorded=(0,))
+    node = Node("callback", (x,), {"call": call}, (y,), (), Span("f.py", 3, 1, 3, 4))
+    graph = Graph(Block((x,), [node], (y,)))
     with pytest.raises(NonDifferentiable, match="`callback` has no derivative") as caught:
         tangent_function(graph, (0,), (0,))
     assert caught.value.span.line == 3

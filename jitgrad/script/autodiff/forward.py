@@ -179,6 +179,9 @@ class Forward:
             for v, t in zip(node.outputs, self.row(row, node, tangents), strict=True):
                 if t is not None:
                     self.tangents[v] = self.like(t, v)
+        elif node.op == "leaf":  # the content of the first operand with the history of the second
+            if tangents[-1] is not None and len(tangents) > 1:
+                self.tangents[node.output] = self.like(tangents[-1], node.output)
         elif node.op in ("opt.some", "opt.get", "seq.get"):
             assert tangents[0] is not None
             attrs = {"known": True} if node.op == "opt.get" else {}  # there where the value is
