@@ -137,3 +137,9 @@ class SourceUnavailable(ScriptError, OSError):
     """The function's source cannot be read (typed into a bare REPL, built by exec, frozen)."""
 
     kind = "no source"
+
+
+class UnsupportedOnnx(ScriptError, NotImplementedError):
+    """An operation that has no equivalent in an exported ONNX model."""
+
+    kind = "no ONNX equivalent"

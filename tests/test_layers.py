@@ -39,6 +39,8 @@ def storey(module: str) -> str:
         return "ground"
     if parts[0] in ("ops", "eager", "codegen", "kernels"):
         return parts[0]
+    if parts[0] == "onnx":
+        return "script.top"
     if parts[0] == "script":
         if len(parts) > 1 and parts[1] in ("frontend", "passes"):
             return f"script.{parts[1]}"

@@ -126,6 +126,12 @@ class ScriptModule:
 
         save(self, f, example_inputs)
 
+    def export_onnx(self, path: Any, *args: Any, **options: Any) -> Any:
+        """Write what a call with these arguments runs as an ONNX model; options as of `jitgrad.onnx.export`."""
+        from jitgrad.onnx.api import export_function
+
+        return export_function(self, path, *args, **options)
+
     def cache_info(self) -> CacheInfo:
         """Counters since the module was scripted."""
         return self._script().cache_info()
@@ -174,7 +180,7 @@ class _Exported:
 
 
 #: methods of ScriptModule that give way to a method of the same name of the scripted class
-_OWN = ("save",)
+_OWN = ("export_onnx", "save")
 
 
 def script_module(module: Any, check: bool = False, remat: Remat = None) -> Any:

@@ -678,6 +678,12 @@ class ScriptFunction:
 
         save(self, f, example_inputs)
 
+    def export_onnx(self, path: Any, *args: Any, **options: Any) -> Any:
+        """Write what a call with these arguments runs as an ONNX model; options as of `jitgrad.onnx.export`."""
+        from jitgrad.onnx.api import export_function
+
+        return export_function(self, path, *args, **options)
+
     def _latest(self) -> Specialisation:
         if not self._specialisations:
             raise RuntimeError(f"`{self.__name__}` has not been called yet: call it, or use "
@@ -706,6 +712,10 @@ class BoundScript:
             from jitgrad.script.saved.api import save
 
             return functools.partial(save, self)
+        if name == "export_onnx":
+            from jitgrad.onnx.api import export_function
+
+            return functools.partial(export_function, self)
         if name in ("kernels", "asm"):
             return lambda *args, **kwargs: (attribute(self.__self__, *args, **kwargs) if args or kwargs
                                             else attribute())

@@ -13,7 +13,7 @@ composites compute in float32, as the array namespace does. Does not handle: con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from jitgrad.dtypes import float16, float32
@@ -25,20 +25,20 @@ from jitgrad.script.ir import Builder, Graph, Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
 
 
-def decompose(graph: Graph, *, keep_vjp: bool = False) -> Graph:
-    """`graph` without composites, but for those with their own derivative if `keep_vjp`."""
-    return _Decompose(graph, keep_vjp).run()
+def decompose(graph: Graph, *, keep_vjp: bool = False, keep: Collection[str] = ()) -> Graph:
+    """`graph` without composites, but for those in `keep`, and those with their own derivative if `keep_vjp`."""
+    return _Decompose(graph, keep_vjp, keep).run()
 
 
 class _Namespace(GraphNamespace):
     """Expands composites where the base class emits them as nodes."""
 
-    def __init__(self, builder: Builder, keep_vjp: bool):
+    def __init__(self, builder: Builder, keep_vjp: bool, keep: Collection[str]):
         super().__init__(builder)
-        self.keep_vjp = keep_vjp
+        self.keep_vjp, self.keep = keep_vjp, keep
 
     def is_expanded(self, op: OpDef) -> bool:
-        return op.compose is not None and not (self.keep_vjp and op.vjp is not None)
+        return op.compose is not None and op.name not in self.keep and not (self.keep_vjp and op.vjp is not None)
 
     def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if not self.is_expanded(op):
@@ -51,9 +51,9 @@ class _Namespace(GraphNamespace):
 
 
 class _Decompose(Rewriter):
-    def __init__(self, graph: Graph, keep_vjp: bool):
+    def __init__(self, graph: Graph, keep_vjp: bool, keep: Collection[str]):
         super().__init__(graph)
-        self.namespace = _Namespace(self.builder, keep_vjp)
+        self.namespace = _Namespace(self.builder, keep_vjp, keep)
 
     def visit(self, node: Node) -> Sequence[Value] | None:
         if node.op in ("detach", "leaf") and not self.namespace.keep_vjp:

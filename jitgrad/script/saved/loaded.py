@@ -93,6 +93,12 @@ class LoadedModule(LoadedPart):
 
         save(self, f)
 
+    def export_onnx(self, path: Any, *args: Any, **options: Any) -> Any:
+        """Write what a call with these arguments runs as an ONNX model; options as of `jitgrad.onnx.export`."""
+        from jitgrad.onnx.api import export_function
+
+        return export_function(self, path, *args, **options)
+
     @property
     def graph(self) -> Graph:
         return self._function().graph

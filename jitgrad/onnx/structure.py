@@ -1,0 +1,251 @@
+"""Blocks of the graph as ONNX subgraphs: If, and Loop for both kinds of loop.
+
+A value of the graph is one ONNX value, but for Optional values, which are two: a bool, and a payload that is empty
+where the bool is false. A sequence is a tensor with one more axis in front, its elements stacked by the loop.
+
+Checks are not written: where eager raises, the model's result means nothing or its runtime raises in its own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from jitgrad.dims import Dim
+from jitgrad.onnx.emitter import Emitter, numpy_type, value_info
+from jitgrad.onnx.numbers import number
+from jitgrad.onnx.table import ROWS
+from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.ir import Block, Node, Value
+
+#: names of a value's parts: one, or for an Optional its bool and its payload's
+Parts = tuple[str, ...]
+_REFUSED = {
+    "print": "`print`", "commit": "a write to state (a buffer, an attribute, an argument, the random generator)",
+    "callback": "a call of an ignored Python function", "random.uniform": "random numbers",
+    "random.bits": "random numbers",
+}
+_HINTS = {
+    "commit": "export in evaluation mode (`model.eval()`), and keep in-place writes to tensors that the function makes",
+    "random.uniform": "pass the random numbers as an argument, or export in evaluation mode",
+    "print": "return the value instead",
+}
+
+
+def part_types(type_: Type) -> list[tuple[Type, int]]:
+    """The types of a value's parts, each with the number of axes that sequences put in front."""
+    if isinstance(type_, OptionalType):
+        return [(BOOL, 0), *part_types(type_.elem)]
+    if isinstance(type_, SeqType):
+        return [(t, n + 1) for t, n in part_types(type_.elem)]
+    return [(type_, 0)]
+
+
+class Writer:
+    """Writes nodes of the graph through an emitter; `values` maps what has been written to its names."""
+
+    def __init__(self, emitter: Emitter):
+        self.e = emitter
+        self.values: dict[Value, Parts] = {}
+
+    def one(self, value: Value) -> str:
+        """The name of a value of one part."""
+        (name,) = self.values[value]
+        return name
+
+    def block(self, block: Block) -> None:
+        """Write a block's nodes into the current ONNX block."""
+        for node in block.nodes:
+            self.e.node = node
+            self.node(node)
+
+    def node(self, node: Node) -> None:
+        """Write one node."""
+        e, op = self.e, node.op
+        if op == "check":
+            return
+        special = _STRUCTURE.get(op)
+        if special is not None:
+            special(self, node)
+        elif op in ROWS:
+            found = ROWS[op](e, node, *[self.one(v) for v in node.inputs])
+            for v, name in zip(node.outputs, [found] if isinstance(found, str) else found, strict=True):
+                self.values[v] = (name,)
+        elif op.startswith("num."):
+            self.values[node.output] = (number(e, node, [self.one(v) for v in node.inputs]),)
+        else:
+            word = _REFUSED.get(op.split(".vjp")[0], f"the operation `{op}`")
+            raise e.fail(f"{word} cannot be part of an ONNX model", _HINTS.get(op, ""))
+        self.bind(node)
+
+    def bind(self, node: Node) -> None:
+        """Symbols that a node binds: sizes of its outputs."""
+        if node.op != "dim.bind":
+            self.bind_sizes(node.binds, node.outputs)
+
+    def bind_sizes(self, symbols: Sequence[Any], values: Sequence[Value]) -> None:
+        """Symbols as sizes of values, in the types of which they stand alone."""
+        for value in values:
+            payload = value.type.elem if isinstance(value.type, OptionalType) else value.type
+            if isinstance(payload, TensorType):
+                for axis, size in enumerate(payload.dims):
+                    if isinstance(size, Dim) and size.symbol in symbols:
+                        self.e.bind(size.symbol, self.values[value][-1], axis)  # type: ignore[arg-type]
+
+    # --- subgraphs -------------------------------------------------------------------------------------------------
+
+    def results(self, values: Sequence[Value], types: Sequence[Type] | None = None) -> list[Any]:
+        """Declarations of a subgraph's results: each must be the output of a node in it."""
+        declared = []
+        for i, value in enumerate(values):
+            parts = part_types(value.type if types is None else types[i])
+            for name, (type_, _) in zip(self.values[value], parts, strict=True):
+                declared.append(self.result(name, type_))
+        return declared
+
+    def result(self, name: str, type_: Type) -> Any:
+        span = self.e.node.span if self.e.node is not None else None
+        return value_info(self.e("Identity", name), numpy_type(type_, span), None)
+
+    def if_node(self, node: Node) -> None:
+        e = self.e
+        graphs = []
+        for block, label in zip(node.blocks, ("then", "else"), strict=True):
+            with e.block() as nodes:
+                self.block(block)
+                e.node = node
+                declared = self.results(block.results)
+                graphs.append(helper.make_graph(list(nodes), e.name(label), [], declared))
+        names = self._outputs(node.outputs)
+        flat = [n for parts in names for n in parts]
+        if flat:
+            e.nodes.append(helper.make_node("If", [self.one(node.inputs[0])], flat, name=e.name("If_"),
+                                            then_branch=graphs[0], else_branch=graphs[1]))
+        self._define(node.outputs, names)
+
+    def while_node(self, node: Node) -> None:
+        """The condition is a carry of Loop itself; the number of trips is one more carry."""
+        e, body = self.e, node.blocks[0]
+        carries = list(node.inputs[1:])
+        n = len(carries)
+        counter, counts = e.name("trip"), e.constant(0, np.int64)
+
+        def inside() -> tuple[str, list[Any], list[Any]]:
+            self.block(body)
+            e.node = node
+            next_count = e("Add", counter, e.constant(1, np.int64))
+            states = [value_info(e("Identity", next_count), np.int64, None), *self.results(body.results[1:n + 1])]
+            return self.one(body.results[0]), states, self.results(body.results[n + 1:])
+
+        finals, stacked = self._loop(node, "", self.one(node.inputs[0]), carries, body.params, inside,
+                                     [(counter, np.int64, counts)], list(node.outputs[1:n + 1]),
+                                     list(node.outputs[n + 1:]))
+        self.values[node.outputs[0]] = (finals[0],)
+        self._define(node.outputs[n + 1:], stacked)
+
+    def scan_node(self, node: Node) -> None:
+        """Loop with a known number of trips; elements of sequences are looked up at k."""
+        e, body = self.e, node.blocks[0]
+        n = node.attrs["n_carries"]
+        carries, sequences = list(node.inputs[1:n + 1]), node.inputs[n + 1:]
+        length, reverse = self.one(node.inputs[0]), node.attrs["reverse"]
+        k = body.params[0]
+
+        def inside() -> tuple[str, list[Any], list[Any]]:
+            trip = self.one(k)
+            if reverse:
+                trip = e("Sub", e("Sub", length, e.constant(1, np.int64)), trip)
+                self.values[k] = (trip,)
+            for sequence, param in zip(sequences, body.params[n + 1:], strict=True):
+                self.values[param] = tuple(e("Gather", part, trip, axis=0) for part in self.values[sequence])
+            self.bind_sizes(body.binds, body.params[n + 1:])
+            self.block(body)
+            e.node = node
+            true = e.constant(True, np.bool_)
+            return true, self.results(body.results[:n]), self.results(body.results[n:])
+
+        self.values[k] = (e.name("k"),)
+        _, stacked = self._loop(node, length, "", carries, body.params[1:n + 1], inside, [],
+                                list(node.outputs[:n]), list(node.outputs[n:]), self.one(k))
+        if reverse:  # stored at k, and k went down
+            stacked = [tuple(e("Slice", p, e.ints([-1]), e.ints([-(1 << 62)]), e.ints([0]), e.ints([-1]))
+                             for p in parts) for parts in stacked]
+        self._define(node.outputs[n:], stacked)
+
+    def _loop(self, node: Node, length: str, condition: str, carries: list[Value], params: Sequence[Value],
+              inside: Any, extra: list[tuple[str, Any, str]], outputs: list[Value], ys: list[Value],
+              iteration: str = "") -> tuple[list[str], list[Parts]]:
+        """One Loop; the names of its extra carries' final values and of what it stacks."""
+        e, body = self.e, node.blocks[0]
+        for y in ys:
+            if not isinstance(y.type, SeqType) or any(n > 1 for _, n in part_types(y.type)):
+                raise e.fail("a sequence of sequences")
+        with e.block() as nodes:
+            iteration = iteration or e.name("iteration")
+            inputs = [value_info(iteration, np.int64, []), value_info(e.name("go"), np.bool_, [])]
+            inputs += [value_info(name, dtype, None) for name, dtype, _ in extra]
+            for param in params:
+                parts = tuple(e.name(param.name or "carry") for _ in part_types(param.type))
+                self.values[param] = parts
+                inputs += [value_info(name, numpy_type(t, node.span), None)
+                           for name, (t, _) in zip(parts, part_types(param.type), strict=True)]
+            self.bind_sizes(body.binds, params)
+            go, states, elements = inside()
+            declared = [value_info(e("Identity", go), np.bool_, None), *states, *elements]
+            graph = helper.make_graph(list(nodes), e.name("body"), inputs, declared)
+        names = self._outputs(outputs)
+        finals = [e.name("trips") for _ in extra]
+        stacked = self._outputs(ys)
+        given = [length, condition, *(start for _, _, start in extra),
+                 *(part for c in carries for part in self.values[c])]
+        flat = [*finals, *(p for parts in (*names, *stacked) for p in parts)]
+        e.nodes.append(helper.make_node("Loop", given, flat, name=e.name("Loop_"), body=graph))
+        self._define(outputs, names)
+        return finals, stacked
+
+    def _outputs(self, values: Sequence[Value]) -> list[Parts]:
+        return [tuple(self.e.name(v.name or "result") for _ in part_types(v.type)) for v in values]
+
+    def _define(self, values: Sequence[Value], names: Sequence[Parts]) -> None:
+        self.values.update(zip(values, names, strict=True))
+
+    # --- optionals and sequences -------------------------------------------------------------------------------------
+
+    def some(self, node: Node) -> None:
+        self.values[node.output] = (self.e.constant(True, np.bool_), *self.values[node.inputs[0]])
+
+    def none(self, node: Node) -> None:
+        """Absent: a payload without elements."""
+        parts = [self.e.constant(False, np.bool_)]
+        payload = node.output.type
+        assert isinstance(payload, OptionalType)
+        for type_, _ in part_types(payload.elem):
+            rank = len(type_.dims) if isinstance(type_, TensorType) else 0
+            parts.append(self.e.constant(np.zeros((0,) * rank, numpy_type(type_, node.span))))
+        self.values[node.output] = tuple(parts)
+
+    def has(self, node: Node) -> None:
+        self.values[node.output] = (self.values[node.inputs[0]][0],)
+
+    def get(self, node: Node) -> None:
+        self.values[node.output] = self.values[node.inputs[0]][1:]
+
+    def element(self, node: Node) -> None:
+        k = self.one(node.inputs[1])
+        self.values[node.output] = tuple(self.e("Gather", p, k, axis=0) for p in self.values[node.inputs[0]])
+
+    def length(self, node: Node) -> None:
+        shape = self.e("Shape", self.values[node.inputs[0]][0])
+        self.values[node.output] = (self.e("Gather", shape, self.e.constant(0, np.int64), axis=0),)
+
+
+_STRUCTURE = {
+    "if": Writer.if_node, "while": Writer.while_node, "scan": Writer.scan_node, "opt.some": Writer.some,
+    "opt.none": Writer.none, "opt.has": Writer.has, "opt.get": Writer.get, "seq.get": Writer.element,
+    "seq.len": Writer.length,
+}
+
+__all__ = ["Parts", "Writer", "part_types"]
