@@ -203,6 +203,7 @@ def _differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[V
             raise NonDifferentiable("this gradient reaches into earlier iterations of the loop around it",
                                     context.span(), hint="write `.detach()` where the value is taken over from the "
                                     "iteration before, or take the gradient after the loop")
+    context.gradient_state = True
     _release(context, path, found.swept, retain)
     if create:
         context.builder.history.update(v.id for n in path[-1].nodes[count:] for v in n.outputs if v in found.varied)

@@ -170,6 +170,13 @@ class LoadedFunction(ScriptFunction):
     def graph(self) -> Graph:
         return self._specialisations[0].function.graph if self._specialisations else self.programs[0].script.graph
 
+    @property
+    def code(self) -> str:
+        from jitgrad.script.pycode import to_python
+
+        script = self._specialisations[0].script if self._specialisations else self.programs[0].script
+        return to_python(self.graph, [describe(s) for s in script.inputs])
+
 
 def _stub(name: str, signature: inspect.Signature, root_parameter: str) -> Callable[..., Any]:
     """A function with the signature of the saved one; its code is in the programs."""
@@ -248,7 +255,7 @@ def _sizes(script: sig.ScriptGraph, values: dict[str, Any]) -> str:
     sizes: dict[Any, int] = {}
     objects = [resolve(s, values) for s in script.inputs]
     for found, type_ in zip(objects, script.input_types, strict=True):
-        for d, n in zip(getattr(type_, "dims", ()), getattr(found, "shape", ()), strict=True):
+        for d, n in zip(type_.dims, found.shape, strict=True) if isinstance(type_, TensorType) else ():
             if not isinstance(d, int) and d.symbol is not None:
                 sizes[d.symbol] = n
     for a, b in script.size_guards:

@@ -15,7 +15,7 @@ from jitgrad import errors
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim, substitute
 from jitgrad.dims import symbols as symbols_of
 from jitgrad.errors import Span
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import Graph, walk
 from jitgrad.script.saved.archive import Contents
@@ -23,6 +23,7 @@ from jitgrad.script.saved.records import Program
 from jitgrad.script.saved.spans import attach, show_lines
 from jitgrad.script.saved.tree import Tree
 from jitgrad.script.saved.values import boolean, class_of, dtype_of, identifier, integer, items, need, plain, string
+from jitgrad.script.sources import resolve
 from jitgrad.script.text import parse
 from jitgrad.script.verify import verify
 from jitgrad.serialization import LoadError
@@ -75,6 +76,7 @@ class ProgramReader:
                      for i, o in (items(c, 2) for c in items(stored["written"]))},
             differentiable=None if stored["differentiable"] is None else tuple(
                 integer(i, 0, n_outputs) for i in items(stored["differentiable"])),
+            freed=tuple(integer(i, 0, n_outputs) for i in items(stored["freed"])),
             stores=[(self.source(s, target=True), self._result(r, graph))
                     for s, r in (items(c, 2) for c in items(stored["stores"]))],
             parameters=self.names, log=[string(line) for line in items(stored["log"])],
@@ -85,13 +87,20 @@ class ProgramReader:
 
     def _cover(self, script: sig.ScriptGraph, arguments: list[sig.Guard]) -> None:
         """Every input is what its guard says: the native program reads it without looking."""
-        guards = {g.source: g.value for g in (*arguments, *script.guards) if g.kind in ("tensor", "type")}
+        guards = {g.source: g.value for g in (*arguments, *script.guards) if g.kind in ("tensor", "type", "optional")}
+        own = dict(zip(script.inputs, script.input_types, strict=True))
+        types = dict(zip(script.inputs, (v.type for v in script.graph.inputs), strict=True))
         for source, type_, value in zip(script.inputs, script.input_types, script.graph.inputs, strict=True):
             if isinstance(source, sig.RngState):
                 need(value.type == INT, "the random state is no int")
                 continue
             known = guards.get(source)
-            if isinstance(type_, TensorType):
+            if isinstance(type_, OptionalType):  # a gradient: of its tensor's shape whenever there is one
+                need(isinstance(source, sig.Attr) and source.name == "grad" and isinstance(value.type, OptionalType)
+                     and own.get(source.base) == type_.elem and types.get(source.base) == value.type.elem,
+                     "a gradient that is not of its tensor's type")
+                need(isinstance(type_.elem, TensorType) and known is type_.elem.dtype, "a gradient")
+            elif isinstance(type_, TensorType):
                 need(isinstance(known, sig.TensorKey) and known.dtype is type_.dtype and known.ones == tuple(
                     d == 1 for d in type_.dims), "an input differs from its guard")
             else:
@@ -111,9 +120,9 @@ class ProgramReader:
         """A path; `target`: its last attribute need not be there yet."""
         steps = []
         at = items(stored)
-        while at and at[0] in ("attr", "item"):
+        while at and at[0] in ("attr", "item", "at"):
             kind, base, key = items(at, 3)
-            steps.append((kind, identifier(key) if kind == "attr" else key))
+            steps.append((kind, identifier(key) if kind == "attr" else self.source(key) if kind == "at" else key))
             need(len(steps) < LONGEST, "a path without end")
             at = items(base)
         need(bool(at), "an empty path")
@@ -132,9 +141,15 @@ class ProgramReader:
             last = i == len(steps) - 1
             need(in_tree or kind == "item", "a path to an attribute of an argument")
             if in_tree and not (target and last and kind == "attr" and not self._is_taken(key)):
-                node = self.tree.step(node, kind, key)
-            found = sig.Attr(found, key) if kind == "attr" else sig.Item(found, self.tree.key(key))
+                node = self.tree.step(node, "item", self._key(key)) if kind == "at" else self.tree.step(node, kind, key)
+            found = (sig.Attr(found, key) if kind == "attr" else sig.At(found, key) if kind == "at"
+                     else sig.Item(found, self.tree.key(key)))
         return found
+
+    def _key(self, source: sig.Source) -> Json:
+        """The key, as dicts in the tree have it, that is the object at a path."""
+        found = resolve(source, {self.names[0]: self.tree.build(0)})
+        return {"node": self.tree.number(found)}
 
     def _is_taken(self, name: str) -> bool:
         """Whether an attribute that a script assigns would hide a part of Module."""
@@ -146,9 +161,11 @@ class ProgramReader:
         path, kind, value = items(stored, 3)
         if kind == "absent":
             base = self.source(items(path, 3)[1])
-            need(path[0] in ("attr", "item"), "a guard on nothing")
+            need(path[0] in ("attr", "item", "at"), "a guard on nothing")
             if path[0] == "attr":
                 return sig.Guard(sig.Attr(base, identifier(path[2])), kind, None)
+            if path[0] == "at":
+                return sig.Guard(sig.At(base, self.source(path[2])), kind, None)
             return sig.Guard(sig.Item(base, self.tree.key(path[2])), kind, None)
         source = self.source(path)
         match kind:
@@ -159,8 +176,6 @@ class ProgramReader:
             case "same":
                 return sig.Guard(source, kind, self.source(value))
             case "is":
-                from jitgrad.script.sources import resolve
-
                 if value is None and path[0] != "arg":
                     return sig.Guard(source, kind, resolve(source, {self.names[0]: self.tree.build(0)}))
                 return sig.Guard(source, kind, plain(value))
@@ -173,6 +188,8 @@ class ProgramReader:
                 return sig.Guard(source, kind, tuple(self.tree.key(k) for k in items(value)))
             case "equal":
                 return sig.Guard(source, kind, plain(value))
+            case "optional":
+                return sig.Guard(source, kind, dtype_of(plain(value).name))
             case "len":
                 return sig.Guard(source, kind, integer(value))
             case "contiguous":
@@ -213,6 +230,8 @@ class ProgramReader:
         if items(stored)[:1] == ["tensor"]:
             _, name, sizes = items(stored, 3)
             return TensorType(dtype_of(name), tuple(self._size(d) for d in items(sizes)))
+        if stored[:1] == ["optional"]:
+            return OptionalType(self._type(items(stored, 2)[1]))
         need(len(stored) == 1 and stored[0] in _NUMBERS, "a type")
         return _NUMBERS[stored[0]]
 
@@ -276,6 +295,8 @@ def input_sizes(graph: Graph, input_types: list[Type]) -> list[tuple[Size, Size]
     guards: list[tuple[Size, Size]] = []
     for given, value in zip(input_types, graph.inputs, strict=True):
         type_ = value.type
+        if isinstance(given, OptionalType):
+            continue  # of its tensor's type, see `_cover`
         if not isinstance(given, TensorType):
             need(given == type_, "an input of another type than the graph's")
             continue

@@ -9,7 +9,7 @@ buffers and children, so that their state_dict is what it was.
 from __future__ import annotations
 
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from jitgrad.script.sources import describe, resolve
 
 Json = Any
 REGISTRIES = ("_parameters", "_buffers", "_modules")
+#: what makes the missing values of a defaultdict; others are forgotten
+FACTORIES: dict[str, type] = {"dict": dict, "list": list, "set": set, "int": int, "float": float}
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, type(Ellipsis))
 
 
@@ -118,6 +120,9 @@ class Snapshot:
                 node |= {"kind": "namedtuple", "name": type(value).__name__, "fields": list(type(value)._fields)}
         elif isinstance(value, dict):
             kind = "odict" if isinstance(value, OrderedDict) else "dict"
+            if isinstance(value, defaultdict):
+                kind = "defaultdict"
+                node["factory"] = next((n for n, f in FACTORIES.items() if f is value.default_factory), None)
             node |= {"kind": kind, "items": [[self.key(k), self.node(v)] for k, v in value.items()]}
         else:
             node |= {"kind": "object", "name": _title(value), "attributes": {}}
@@ -147,7 +152,7 @@ class Snapshot:
 
     def is_argument(self, source: sig.Source) -> bool:
         """Whether a path starts at an argument of the call."""
-        while isinstance(source, (sig.Attr, sig.Item)):
+        while isinstance(source, (sig.Attr, sig.Item, sig.At)):
             source = source.base
         return isinstance(source, sig.Arg) and source.name != self._parameter
 
@@ -178,6 +183,12 @@ class Snapshot:
                 if not self.is_argument(base):
                     self.current(source)
                 return ["item", moved, self.key(key)]
+            case sig.At(base, key_source):
+                moved, key_path = self.move(base), self.move(key_source)
+                if self.is_argument(base):
+                    raise NotSavable(f"`{describe(source)}`: a dict keyed by tensors is an argument")
+                self.current(source)
+                return ["at", moved, key_path]
         raise AssertionError(source)
 
     def target(self, source: sig.Source) -> Json:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 from jitgrad.eager.tensor import from_numpy
 from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
 from jitgrad.script.saved.archive import Contents
-from jitgrad.script.saved.snapshot import REGISTRIES
+from jitgrad.script.saved.snapshot import FACTORIES, REGISTRIES
 from jitgrad.script.saved.values import boolean, class_of, identifier, integer, items, need, plain, string
 from jitgrad.serialization import LoadError
 
@@ -48,13 +48,21 @@ class Tree:
         need(number not in self._open, "an object contains itself")
         self._open.add(number)
         make = {"plain": self._plain, "tensor": self._tensor, "list": self._list, "tuple": self._tuple,
-                "namedtuple": self._tuple, "dict": self._dict, "odict": self._dict, "object": self._object,
+                "namedtuple": self._tuple, "dict": self._dict, "odict": self._dict,
+                "defaultdict": self._dict, "object": self._object,
                 "module": self._module}.get(node["kind"])
         need(make is not None, f"an object of the unknown kind {node['kind'][:40]!r}")
         made: Any = make(number, node)  # type: ignore[misc]
         self._built[number] = made
         self._open.discard(number)
         return made
+
+    def number(self, made: Any) -> int:
+        """The node that an object was built from."""
+        found = next((number for number, other in self._built.items() if other is made), None)
+        need(found is not None, "an object from elsewhere")
+        assert found is not None
+        return found
 
     def _early(self, number: int, made: Any) -> Any:
         """Make an object known before its parts are built: they may refer to it."""
@@ -91,7 +99,10 @@ class Tree:
         return class_of({"namedtuple": node["name"], "fields": node["fields"]})(*parts)
 
     def _dict(self, number: int, node: dict[str, Any]) -> Any:
-        made: dict[Any, Any] = self._early(number, {} if node["kind"] == "dict" else OrderedDict())
+        made: dict[Any, Any] = {} if node["kind"] == "dict" else OrderedDict()
+        if node["kind"] == "defaultdict":
+            made = defaultdict(FACTORIES.get(node["factory"]))
+        self._early(number, made)
         for pair in items(node["items"]):
             key, child = items(pair, 2)
             made[self.key(key)] = self.build(child)
@@ -171,7 +182,7 @@ class Tree:
             if type(key) is dict and key.get("plain") in owner[part]:
                 child = owner[part][key["plain"]]
                 return None if child is None else self.node(child)
-        elif isinstance(node, dict) and node["kind"] in ("dict", "odict"):
+        elif isinstance(node, dict) and node["kind"] in ("dict", "odict", "defaultdict"):
             for stored, child in node["items"]:
                 if stored == key:
                     return self.node(child)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +24,8 @@ Json = Any
 
 #: classes that a file names; named tuples of other classes are described by their fields
 CLASSES: dict[str, Any] = {
-    "tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict, "Size": jitgrad.Size, "bool": bool,
+    "tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict,
+    "defaultdict": defaultdict, "Size": jitgrad.Size, "bool": bool,
     "int": int, "float": float, "complex": complex, "str": str, "bytes": bytes, "method": types.MethodType}
 
 _FAULTS = {name: value for name, value in vars(errors).items()
@@ -71,6 +72,7 @@ class ProgramWriter:
             "commits": [[i, self.snapshot.target(s)] for i, s in script.commits.items()],
             "written": [list(pair) for pair in script.written.items()],
             "differentiable": None if script.differentiable is None else list(script.differentiable),
+            "freed": list(script.freed),
             "stores": [[self.snapshot.target(s), self._result(r)] for s, r in script.stores],
             "log": list(script.log),
             "spans": self.spans.graph(script.graph),
@@ -121,13 +123,15 @@ class ProgramWriter:
             stored = class_name(value)
         elif kind == "keys":
             stored = [self.snapshot.key(k) for k in value]
-        elif kind == "equal":
+        elif kind in ("equal", "optional"):
             stored = plain(value)
         else:
             stored = value if kind in ("len", "contiguous") else None
         if kind == "absent":  # the path itself cannot be read
             source = guard.source
-            assert isinstance(source, (sig.Attr, sig.Item))
+            assert isinstance(source, (sig.Attr, sig.Item, sig.At))
+            if isinstance(source, sig.At):
+                return [["at", self.snapshot.move(source.base), self.snapshot.move(source.key)], kind, None]
             key = source.name if isinstance(source, sig.Attr) else self.snapshot.key(source.key)
             part = "attr" if isinstance(source, sig.Attr) else "item"
             return [[part, self.snapshot.move(source.base), key], kind, None]
@@ -150,7 +154,9 @@ class ProgramWriter:
     def _type(self, type_: Type) -> Json:
         if isinstance(type_, TensorType):
             return ["tensor", type_.dtype.name, [self._size(d) for d in type_.dims]]
-        if isinstance(type_, (SeqType, OptionalType)):
+        if isinstance(type_, OptionalType):
+            return ["optional", self._type(type_.elem)]
+        if isinstance(type_, SeqType):
             raise NotSavable(f"an input of type `{type_}`")
         return [str(type_)]
 
@@ -218,7 +224,7 @@ def still_holds(snapshot: Snapshot, guards: Sequence[sig.Guard]) -> bool:
     from jitgrad.script.executor import broken
 
     for guard in guards:
-        if snapshot.is_argument(guard.source) or guard.kind in ("equal", "tensor", "contiguous"):
+        if snapshot.is_argument(guard.source) or guard.kind in ("equal", "tensor", "contiguous", "optional"):
             continue
         try:
             found = snapshot.current(guard.source)
