@@ -28,7 +28,8 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
             iterations is known before the loop.
 
     Returns:
-        For a function a `ScriptFunction`; for a module an object of a subclass of its class that shares every
+        For a function a `ScriptFunction`; for a method, or an object with `__call__`, that bound to it; for a partial
+            a partial of the scripted function; for a module an object of a subclass of its class that shares every
         attribute with it and whose call is scripted. What is scripted already is returned as it is.
 
     Raises:
@@ -62,12 +63,17 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
         return obj
     if isinstance(obj, Module):
         return script_module(obj, check, remat)
+    if isinstance(obj, functools.partial):
+        return functools.partial(script(obj.func, check=check, remat=remat), *obj.args, **obj.keywords)
     if inspect.ismethod(obj):
         return BoundScript(_checked(obj.__func__, check, remat), obj.__self__)
     if inspect.isfunction(obj):
         return _checked(obj, check, remat)
     if inspect.isclass(obj):
         raise TypeError(f"cannot script the class `{obj.__name__}`: script an instance of it, or decorate its methods")
+    call = getattr(type(obj), "__call__", None)  # noqa: B004  (the attribute itself is wanted)
+    if inspect.isfunction(call):
+        return BoundScript(_checked(call, check, remat), obj)
     raise TypeError(f"cannot script an object of type `{type(obj).__name__}`: expected a Python function, a method or "
                     "a Module")
 
@@ -196,7 +202,7 @@ def script_module(module: Any, check: bool = False, remat: Remat = None) -> Any:
         if inspect.isfunction(method):
             mark = mark_of(method)
             if mark is not None and mark.kind == "export":
-                names[name] = _Exported(_checked(method, check))
+                names[name] = _Exported(_checked(method, check, remat))
     scripted: Any = object.__new__(type("Script" + original.__name__, (ScriptModule, original), names))
     object.__setattr__(scripted, "__dict__", module.__dict__)
     return scripted

@@ -74,7 +74,8 @@ def load(entry: str | None, function: Any, values: dict[str, Any]) -> tuple[sig.
         return None
 
 
-def save(entry: str | None, function: Any, script: sig.ScriptGraph, compiled: GraphFunction) -> None:
+def save(entry: str | None, function: Any, values: dict[str, Any], script: sig.ScriptGraph,
+         compiled: GraphFunction) -> None:
     """Store a specialisation if it can be."""
     if entry is None or not script.functions:
         return
@@ -83,7 +84,7 @@ def save(entry: str | None, function: Any, script: sig.ScriptGraph, compiled: Gr
     if disk is None or program is None:
         return
     try:
-        data = persist.dump(function, script)
+        data = persist.dump(function, script, values)
     except persist.NotStorable as reason:
         config.log(1, f"{function.__qualname__} is not stored on disk: {reason}")
         return

@@ -11,9 +11,11 @@ import functools
 import inspect
 import threading
 import time
+import types
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
@@ -93,14 +95,16 @@ class Specialisation:
     """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
 
     __slots__ = (
-        "assumptions",
+        "__weakref__",
         "commit",
         "default_dtype",
         "enter",
         "function",
+        "given",
         "grad_mode",
         "leave",
         "may_share",
+        "owner",
         "script",
         "spent",
         "store",
@@ -111,7 +115,10 @@ class Specialisation:
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
         self.script = script
-        self.assumptions = [g for p in params for g in argument_guards(sig.Arg(p), values[p])] + script.guards
+        #: what the call's arguments must be; objects among them are known weakly, so that they can die
+        self.given = [self._weakly(g) for p in params for g in argument_guards(sig.Arg(p), values[p])]
+        #: the list that this is taken out of when such an object dies
+        self.owner: list[Specialisation] = []
         self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
         self.may_share = False  # whether `enter` looks at memory
         script.graph.name = name
@@ -130,13 +137,40 @@ class Specialisation:
         #: tangent programs, by the inputs that have directions (see `pushforward`)
         self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
 
+    @property
+    def assumptions(self) -> list[sig.Guard]:
+        """What a call must be like: of its arguments, then of what is read besides."""
+        given = [g if ref is None else sig.Guard(g.source, g.kind, ref()) for g, ref in self.given]
+        return given + self.script.guards
+
+    def _weakly(self, guard: sig.Guard) -> tuple[sig.Guard, weakref.ref[Any] | None]:
+        if guard.kind != "is" or isinstance(guard.value, (type, types.FunctionType, types.ModuleType)):
+            return guard, None
+        me = weakref.ref(self)
+
+        def died(_: Any) -> None:
+            specialisation = me()
+            if specialisation is not None:
+                with suppress(ValueError):
+                    specialisation.owner.remove(specialisation)
+
+        try:
+            return sig.Guard(guard.source, guard.kind, None), weakref.ref(guard.value, died)
+        except TypeError:
+            return guard, None
+
     def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
         """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
         script = self.script
         writer = EntryWriter(params, values)
         writer.require(f"{writer.constant(is_grad_enabled)}() is {self.grad_mode}")
         writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
-        for guard in self.assumptions:
+        for guard, ref in self.given:
+            if ref is None:
+                writer.guard(guard)
+            else:
+                writer.require(f"{writer.read(guard.source)} is {writer.constant(ref)}()")
+        for guard in script.guards:
             writer.guard(guard)
         symbols = input_symbols(writer, script.inputs, script.input_types)
         for a, b in script.size_guards:
@@ -386,7 +420,7 @@ class ScriptFunction:
         self.eager = function
         self.check, self.remat = check, remat
         self.recompilations: list[str] = []
-        self._signature = inspect.signature(function)
+        self._signature = inspect.signature(function, follow_wrapped=False)  # a decorator is part of the script
         self._params = tuple(self._signature.parameters)
         kinds = [p.kind for p in self._signature.parameters.values()]
         self._positional = len(kinds) if all(
@@ -490,8 +524,9 @@ class ScriptFunction:
 
                 script.graph = split_loops(script.graph, self.remat)
             specialisation = Specialisation(script, self._params, values, self.__name__)
-            diskcache.save(key, self.eager, script, specialisation.function)
+            diskcache.save(key, self.eager, values, script, specialisation.function)
         specialisation.timing = 1e3 * (time.perf_counter() - started)
+        specialisation.owner = self._specialisations
         self._specialisations.insert(0, specialisation)
         del self._specialisations[ENTRIES:]
         self._compilations += 1

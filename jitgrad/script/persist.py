@@ -333,13 +333,27 @@ class Reader:
 # --- the whole -----------------------------------------------------------------------------------------------------
 
 
-def dump(root: Any, script: sig.ScriptGraph) -> bytes:
-    """`script` without its graph's nodes. Raises NotStorable."""
+def _sharing(values: dict[str, Any], guards: Sequence[sig.Guard | None]) -> list[int]:
+    """Which of the objects that are known by identity are the same: for each the number of the first that it is.
+
+    A module found on two paths is compiled as one; another instance must have it in the same places.
+    """
+    from jitgrad.script.sources import argument_guards
+
+    given = [g for name, value in values.items() for g in argument_guards(sig.Arg(name), value)]
+    objects = [id(g.value) for g in (*given, *guards) if g is not None and g.kind == "is"]
+    first: dict[int, int] = {}
+    return [first.setdefault(o, i) for i, o in enumerate(objects)]
+
+
+def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
+    """`script`, compiled for parameters `values`, without its graph's nodes. Raises NotStorable."""
     writer = Writer(root, script.guards)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
         "input_types": [writer.type(t) for t in script.input_types],
         "guards": [writer.guard(g) for g in script.guards],
+        "sharing": _sharing(values, script.guards),
         "size_guards": [[writer.size(a), writer.size(b)] for a, b in script.size_guards],
         "trip_guards": [[writer.size(a), writer.size(b)] for a, b in script.trip_guards],
         "int_symbols": [[writer.symbol(s), i] for s, i in script.int_symbols.items()],
@@ -371,7 +385,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             if code_hash(getattr(function, "eager", function)) != named[-1]:
                 return None
         guards = [reader.guard(g) for g in stored["guards"]]
-        if any(g is None for g in guards):
+        if any(g is None for g in guards) or _sharing(values, guards) != stored["sharing"]:
             return None
         return sig.ScriptGraph(
             graph=Graph(Block()),

@@ -324,7 +324,7 @@ def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
 
 def parameter_reader(function: Any) -> Callable[..., tuple[Any, ...]]:
     """`read(*args, **kwargs)`: the values of the function's parameters, in order; Python's TypeError for a bad call."""
-    signature = inspect.signature(function)
+    signature = inspect.signature(function, follow_wrapped=False)
     parameters = [p.replace(annotation=p.empty, default=None if p.default is not p.empty else p.empty)
                   for p in signature.parameters.values()]
     header = str(signature.replace(parameters=parameters, return_annotation=signature.empty))

@@ -108,8 +108,9 @@ def test_the_number_of_specialisations_is_bounded():
     f = jitgrad.script(f)
     x = jitgrad.ones(2)
     with config.override(interpret=True):
-        for _ in range(ENTRIES + 3):
-            f(Box(), x)
+        boxes = [Box() for _ in range(ENTRIES + 3)]
+        for box in boxes:
+            f(box, x)
     assert f.cache_info().entries == ENTRIES
 
 

@@ -43,7 +43,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if not inspect.isfunction(function):
         raise SourceUnavailable(f"`{function!r}` is no Python function",
                                 hint="script functions written in Python; this one is built in")
-    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     bound.apply_defaults()
     decisions: set[Any] = set()
     log: list[str] = []

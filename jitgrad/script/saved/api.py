@@ -99,7 +99,7 @@ def _describe(saved: _Saved, programs: list[Program]) -> tuple[Any, list[str], l
         raise RuntimeError(f"`{saved.name}` has not been called yet, so that nothing is compiled: call it, or save it "
                            "with `example_inputs=(...)`")
     function = saved.function
-    names = list(inspect.signature(function.eager).parameters)
+    names = list(inspect.signature(function.eager, follow_wrapped=False).parameters)
     bound = saved.root is not None
     root_parameter = "self"
     while root_parameter in names[bound:]:

@@ -203,7 +203,7 @@ def fault_name(error: type[BaseException]) -> str:
 def parameters(function: Any, bound: bool, snapshot: Snapshot) -> tuple[list[Json], dict[str, Any]]:
     """The parameters of the function's calls, and their defaults."""
     stored, defaults = [], {}
-    for number, p in enumerate(inspect.signature(function).parameters.values()):
+    for number, p in enumerate(inspect.signature(function, follow_wrapped=False).parameters.values()):
         if bound and number == 0:
             continue
         default: Json = None

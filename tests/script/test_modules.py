@@ -1,0 +1,296 @@
+"""Scripted modules while their world changes: attributes, parameters, hooks, instances; who keeps whom alive."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import pickle
+import threading
+import weakref
+
+import pytest
+
+import jitgrad
+import jitgrad as torch
+from jitgrad import config, nn
+
+X = torch.linspace(-1, 1, 12).reshape(4, 3)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.act = None
+        self.k, self.flag, self.scale, self.names = 2, True, 1.5, ["a"]
+
+    def forward(self, x):
+        h = self.fc(x) * self.k * self.scale
+        if self.flag:
+            h = h + 1
+        if self.act is not None:
+            h = self.act(h)
+        for name in self.names:
+            h = h + len(name)
+        return h
+
+
+def gradients(call, model):
+    model.zero_grad()
+    out = call(X)
+    if out.requires_grad:
+        out.sum().backward()
+    return out, [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+
+def agree(net, fast):
+    """Scripted and plain give the same values and gradients."""
+    (a, of_a), (b, of_b) = gradients(net, net), gradients(fast, net)
+    assert torch.allclose(a, b, atol=1e-5)
+    assert a.requires_grad is b.requires_grad
+    for u, v in zip(of_a, of_b, strict=True):
+        assert (u is None) == (v is None)
+        assert u is None or torch.allclose(u, v, atol=1e-5)
+
+
+def tie(net):
+    net.act = nn.Linear(3, 3)
+    net.act.weight = net.fc.weight
+
+
+CHANGES = [
+    lambda net: setattr(net, "k", 3), lambda net: setattr(net, "scale", 0.1),
+    lambda net: setattr(net, "flag", False), lambda net: setattr(net, "act", nn.ReLU()),
+    lambda net: setattr(net, "act", None), lambda net: net.names.append("long"),
+    lambda net: setattr(net.fc, "weight", nn.Parameter(torch.eye(3))),
+    lambda net: net.fc.weight.requires_grad_(False), lambda net: net.fc.bias.requires_grad_(False),
+    lambda net: net.fc.weight.requires_grad_(True), lambda net: setattr(net, "fc", nn.Linear(3, 3)),
+    lambda net: setattr(net.fc, "bias", None), lambda net: setattr(net, "act", nn.Linear(3, 3)),
+    lambda net: setattr(net, "act", net.fc), tie, lambda net: setattr(net, "k", 2.5),
+    lambda net: setattr(net, "act", nn.Sequential(nn.Linear(3, 3), nn.Tanh())), lambda net: net.act.append(nn.ReLU()),
+]
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_what_changes_between_calls_is_seen(cache, tmp_path):
+    with config.override(cache=str(tmp_path) if cache else ""):
+        net = Net()
+        fast = torch.jit.script(net)
+        agree(net, fast)
+        for change in CHANGES:
+            change(net)
+            agree(net, fast)
+        before = fast.cache_info().compilations
+        net.scale = 0.7
+        agree(net, fast)
+        assert fast.cache_info().compilations == before
+
+
+def test_a_stored_program_is_not_used_where_modules_are_shared_otherwise(tmp_path):
+    with config.override(cache=str(tmp_path)):
+        net = Net()
+        net.act = net.fc
+        agree(net, torch.jit.script(net))
+        net = Net()
+        net.act = nn.Linear(3, 3)
+        fast = torch.jit.script(net)
+        agree(net, fast)
+        assert fast.cache_info().disk_hits == 0
+        net = Net()
+        net.act = nn.Linear(3, 3)
+        fast = torch.jit.script(net)
+        agree(net, fast)
+        assert fast.cache_info().disk_hits == 1
+
+
+def test_hooks_come_and_go():
+    net = Net()
+    fast = torch.jit.script(net)
+    agree(net, fast)
+    handles = [net.fc.register_forward_pre_hook(lambda m, args: (args[0] * 2,))]
+    agree(net, fast)
+    handles.append(net.fc.register_forward_hook(lambda m, args, out: out + args[0]))
+    agree(net, fast)
+    handles.append(net.register_forward_hook(lambda m, args, kwargs, out: out * 2, with_kwargs=True))
+    handles.append(net.register_forward_pre_hook(lambda m, args, kwargs: (args, kwargs), with_kwargs=True))
+    agree(net, fast)
+    handles.append(net.fc.weight.register_hook(lambda g: g * 2))
+    agree(net, fast)
+    for handle in handles:
+        handle.remove()
+        agree(net, fast)
+
+
+def test_modes_and_buffers():
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
+    fast, plain = torch.jit.script(net), copy.deepcopy(net)
+    for mode in (True, False, True, False):
+        found = []
+        for model, call in ((plain, plain), (net, fast)):
+            model.train(mode)
+            torch.manual_seed(0)
+            found.append(call(X))
+        assert torch.allclose(*found, atol=1e-5)
+        for a, b in zip(plain.buffers(), net.buffers(), strict=True):
+            assert torch.allclose(a.double(), b.double())
+    assert fast.cache_info().compilations == 2
+
+
+class Method(nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.k = k
+
+    def act(self, x):
+        return x * 2
+
+    @jitgrad.script
+    def forward(self, x):
+        return self.act(self.fc(x)) * self.k
+
+
+class Override(Method):
+    def act(self, x):
+        return super().act(x) + 1
+
+
+def test_instances_and_subclasses_of_a_class_with_a_scripted_method():
+    for module in (Method(2), Method(2), Method(3), Override(2)):
+        expected = module.fc(X) * 2
+        assert torch.allclose(module(X), (expected + isinstance(module, Override)) * module.k, atol=1e-5)
+
+
+def test_copies():
+    fast = torch.jit.script(nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
+    expected = fast(X)
+    for other in (copy.deepcopy(fast), pickle.loads(pickle.dumps(fast))):
+        assert torch.allclose(other(X), expected)
+        assert other.cache_info().compilations == 1
+        other[0].weight.data.zero_()
+        assert not torch.allclose(other(X), expected)
+        assert torch.allclose(fast(X), expected)
+
+
+def test_nothing_keeps_a_model_alive():
+    @jitgrad.script
+    def call(model, x):
+        return model(x)
+
+    net, method, other = Net(), Method(2), Net()
+    fast = torch.jit.script(other)
+    call(net, X).sum().backward()
+    method(X).sum().backward()
+    fast(X).sum().backward()
+    entries = Method.__dict__["forward"].cache_info().entries
+    dead = [weakref.ref(m) for m in (net, net.fc, method, method.fc, other, other.fc)]
+    del net, method, other, fast
+    gc.collect()  # the models
+    gc.collect()  # what was compiled for them
+    assert [d() for d in dead] == [None] * 6
+    assert call.cache_info().entries == 0
+    assert Method.__dict__["forward"].cache_info().entries == entries - 1
+    assert call(Net(), X).shape == (4, 3)
+
+
+def test_threads():
+    @jitgrad.script
+    def f(x, n: int):
+        for i in range(n):
+            x = x * 1.01 + i
+        return x.sum()
+
+    wrong = []
+
+    def work(k):
+        for n in range(20):
+            x, y = (torch.ones(k + 2, requires_grad=True) for _ in range(2))
+            f(x, n).backward()
+            f.eager(y, n).backward()
+            if not torch.allclose(x.grad, y.grad):
+                wrong.append((k, n))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+    assert f.cache_info().compilations == 1
+
+
+# --- what can be scripted --------------------------------------------------------------------------------------------
+
+
+def test_partials_objects_and_decorated_functions():
+    def scaled(x, k, b=1):
+        return x * k + b
+
+    class Callable:
+        k = 2.0
+
+        def __call__(self, x):
+            return x * self.k
+
+    def twice(f):
+        @functools.wraps(f)
+        def inner(*args, **kwargs):
+            return f(*args, **kwargs) * 2
+        return inner
+
+    x = torch.ones(2)
+    assert jitgrad.script(functools.partial(scaled, k=3))(x).tolist() == [4.0, 4.0]
+    obj = Callable()
+    fast = jitgrad.script(obj)
+    assert fast(x).tolist() == [2.0, 2.0]
+    obj.k = 5.0
+    assert fast(x).tolist() == [5.0, 5.0]
+    assert fast.cache_info().compilations == 1
+    assert jitgrad.script(twice(scaled))(x, k=3).tolist() == [8.0, 8.0]
+    assert jitgrad.script(Net().forward)(X).shape == (4, 3)
+
+
+def test_no_grad_on_either_side():
+    @torch.no_grad()
+    @jitgrad.script
+    def outside(x):
+        return x * 2
+
+    @jitgrad.script
+    @torch.no_grad()
+    def inside(x):
+        return x * 2
+
+    x = torch.ones(1, requires_grad=True)
+    assert not outside(x).requires_grad
+    assert not inside(x).requires_grad
+
+
+# --- plain Python ----------------------------------------------------------------------------------------------------
+
+
+@jitgrad.script
+def kind(x):
+    return x * 2 if torch.jit.is_scripting() else x * 3
+
+
+@jitgrad.script
+def outer(x):
+    return kind(x) + 1
+
+
+class Around(nn.Module):
+    def forward(self, x):
+        return outer(x) * 10
+
+
+def test_eager_modes_reach_everything_that_is_nested():
+    fast, x = torch.jit.script(Around()), torch.ones(1)
+    assert (outer(x).item(), fast(x).item()) == (3.0, 30.0)
+    for scope in (jitgrad.eager_mode(), config.override(jit=False)):
+        with scope:
+            assert (kind(x).item(), outer(x).item(), fast(x).item()) == (3.0, 4.0, 40.0)
+    assert (outer(x).item(), fast(x).item()) == (3.0, 30.0)
+    assert kind.eager(x).item() == 3.0
+    assert fast.eager(x).item() == 30.0  # this call is plain Python, scripts that it calls are not
