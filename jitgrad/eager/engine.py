@@ -144,9 +144,12 @@ class _Pass:
         wanted: None to reach every leaf; else the edges of the tensors whose gradient is asked for: nothing else is
             computed or touched.
         collect: keep the gradients of `wanted` in `collected` instead of adding them to `.grad`.
+        inner: part of another pass: end at every wanted edge, and leave the hooks there to that pass.
     """
 
-    def __init__(self, values: _Arrays | _Tensors, keep_graph: bool, wanted: Sequence[Edge] | None, collect: bool):
+    def __init__(self, values: _Arrays | _Tensors, keep_graph: bool, wanted: Sequence[Edge] | None, collect: bool,
+                 inner: bool = False):
+        self.inner = inner
         self.values, self.keep_graph, self.collect = values, keep_graph, collect
         self.pending: dict[Node, list[Any]] = {}
         self.heap: list[tuple[int, Node]] = []
@@ -163,13 +166,15 @@ class _Pass:
         if self.all:
             return
         nodes: set[Node] = set()
+        useful = self.useful = {target for target, _ in self.wanted}
+        if self.inner:
+            self.stops = {target for target in useful if isinstance(target, Node)}
         stack = [r[0] for r in roots if isinstance(r[0], Node)]
         while stack:
             node = stack.pop()
-            if node not in nodes:
+            if node not in nodes and node not in self.stops:
                 nodes.add(node)
                 stack.extend([e[0] for e in node.edges if e is not None and isinstance(e[0], Node)])
-        useful = self.useful = {target for target, _ in self.wanted}
         for node in sorted(nodes, key=lambda n: n.number):
             leads = any(e is not None and e[0] in useful for e in node.edges)
             if node in useful and not leads:
@@ -206,7 +211,8 @@ class _Pass:
             cotangents = pending.pop(node)
             if not everything:
                 if node in self.stops:  # the last to see this gradient: hooks come first, as in torch
-                    self._before(node, cotangents)
+                    if not self.inner:
+                        self._before(node, cotangents)
                     self._collect(node, cotangents)
                     continue
                 self._collect(node, cotangents)
@@ -242,7 +248,7 @@ class _Pass:
         while leaves:
             leaf = next(iter(leaves))
             value = leaves.pop(leaf)
-            if leaf._hooks:
+            if leaf._hooks and not self.inner:
                 value = self._hooked(list(leaf._hooks.values()), value)
             if self.collect:
                 self.collected[(leaf, 0)] = value
@@ -332,9 +338,9 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
 
 
 def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool, wanted: Sequence[Edge] | None,
-         collect: bool) -> _Pass:
+         collect: bool, inner: bool = False) -> _Pass:
     values: _Arrays | _Tensors = _Tensors() if create_graph else _Arrays()
-    work = _Pass(values, keep_graph, wanted, collect)
+    work = _Pass(values, keep_graph, wanted, collect, inner)
     work.prune([edge for edge, _ in roots])
     for edge, g in roots:
         if work.all or edge[0] in work.useful:
@@ -429,6 +435,17 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
             raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
                                "Set allow_unused=True if this is the desired behavior.")
     return tuple(results)
+
+
+def run_to_edges(outputs: Sequence[Tensor], cotangents: Sequence[Tensor], edges: Sequence[Edge],
+                 create_graph: bool) -> list[Tensor | None]:
+    """The gradients that arrive at `edges`, where the pass ends; None where nothing does. No `.grad` changes, and no
+    hook is called there.
+    """
+    roots = [(edge, g) for y, g in zip(outputs, cotangents, strict=True) if (edge := edge_of(y)) is not None]
+    work = _run(roots, create_graph, create_graph, edges, collect=True, inner=True)
+    values = [work.collected.get(edge) for edge in edges]
+    return [None if v is None else v if create_graph else wrap(np.asarray(v)) for v in values]
 
 
 install_engine(backward)

@@ -1,5 +1,5 @@
-"""Utilities: data loading."""
+"""Utilities: data loading, checkpointing."""
 
-from jitgrad.utils import data
+from jitgrad.utils import checkpoint, data
 
-__all__ = ["data"]
+__all__ = ["checkpoint", "data"]

@@ -447,16 +447,42 @@ def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
     return context.grad
 
 
+def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`utils.checkpoint.checkpoint`: the call, between the marks of a region (see `autodiff.regions`)."""
+    function, *rest = args
+    if kwargs.pop("context_fn", None) is not None:
+        raise UnsupportedCall("`checkpoint` with `context_fn`", context.span(),
+                              hint="enter the context inside the function")
+    for option in ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"):
+        kwargs.pop(option, None)
+    if not context.grad:
+        return calls.call(context, function, tuple(rest), kwargs)
+    number = -1 - len(_open)  # by nesting; those of loops in segments count upwards
+    _open.append(number)
+    try:
+        context.builder.emit("region.begin", (), types=(), number=number)
+        result = calls.call(context, function, tuple(rest), kwargs)
+        context.builder.emit("region.end", (), types=(), number=number)
+    finally:
+        _open.pop()
+    return result
+
+
+_open: list[int] = []
+
+
 def _register_library() -> None:
     from jitgrad.eager import engine, grad_mode
     from jitgrad.jit import is_scripting
     from jitgrad.script.frontend import gradients, modules
+    from jitgrad.utils.checkpoint import checkpoint
 
     HANDLERS[engine.backward] = lambda context, args, kwargs: gradients.backward_of(context, *args, **kwargs)
     HANDLERS[engine.grad] = lambda context, args, kwargs: gradients.grad(context, *args, **kwargs)
 
     HANDLERS[grad_mode.is_grad_enabled] = _is_grad_enabled
     HANDLERS.update(modules.handlers())
+    HANDLERS[checkpoint] = _checkpoint
     HANDLERS[is_scripting] = lambda context, args, kwargs: True
 
 
