@@ -1,4 +1,4 @@
-"""Dropout: while training, some elements become 0."""
+"""Dropout: while training, some elements or channels are lost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from jitgrad.nn import functional as F
 from jitgrad.nn.module import Module
 
 
-class Dropout(Module):
-    """While training, each element is 0 with probability p and the others are divided by 1 - p."""
+class _Dropout(Module):
+    """What all kinds share: the probability and whether the input is overwritten."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
@@ -16,9 +16,53 @@ class Dropout(Module):
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace
 
+    def extra_repr(self) -> str:
+        return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout(_Dropout):
+    """While training, each element is 0 with probability p and the others are divided by 1 - p."""
+
     def forward(self, input: Tensor) -> Tensor:
         """The input's shape."""
         return F.dropout(input, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}, inplace={self.inplace}"
+
+class Dropout1d(_Dropout):
+    """`Dropout` of whole channels of (N, C, L) or (C, L)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input's shape."""
+        return F.dropout1d(input, self.p, self.training, self.inplace)
+
+
+class Dropout2d(_Dropout):
+    """`Dropout` of whole channels of (N, C, H, W) or (C, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input's shape."""
+        return F.dropout2d(input, self.p, self.training, self.inplace)
+
+
+class Dropout3d(_Dropout):
+    """`Dropout` of whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input's shape."""
+        return F.dropout3d(input, self.p, self.training, self.inplace)
+
+
+class AlphaDropout(_Dropout):
+    """Dropout for SELU: lost elements become its saturation value, mean and variance are kept."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input's shape."""
+        return F.alpha_dropout(input, self.p, self.training)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """`AlphaDropout` of whole channels of (N, C, ...)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input's shape."""
+        return F.feature_alpha_dropout(input, self.p, self.training)

@@ -13,7 +13,8 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn import _attention
+from jitgrad.nn import _attention, _bags, _losses
+from jitgrad.nn._norms import p_norm as _p_norm
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library import convolution as _convolution
@@ -27,6 +28,12 @@ Number = bool | int | float
 
 scaled_dot_product_attention = _attention.scaled_dot_product_attention
 multi_head_attention_forward = _attention.multi_head_attention_forward
+embedding, embedding_bag = _bags.embedding, _bags.embedding_bag
+ctc_loss, multi_margin_loss, multilabel_margin_loss = (_losses.ctc_loss, _losses.multi_margin_loss,
+                                                       _losses.multilabel_margin_loss)
+multilabel_soft_margin_loss = _losses.multilabel_soft_margin_loss
+triplet_margin_with_distance_loss = _losses.triplet_margin_with_distance_loss
+_reduced = _losses.reduced
 
 # --- activations ---------------------------------------------------------------------------------------------------
 
@@ -90,6 +97,21 @@ def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = F
     if inplace:
         return _activation.threshold_(input, threshold, value)
     return _activation.threshold(input, threshold, value)
+
+
+def rrelu(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, training: bool = False,
+          inplace: bool = False) -> Tensor:
+    """input where it is positive, else times a slope: drawn from [lower, upper) while training, else their mean."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slopes = lower + (upper - lower) * jitgrad.rand_like(input)
+    result = jitgrad.where(input >= 0, input, input * slopes)
+    return input.copy_(result) if inplace else result
+
+
+def rrelu_(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, training: bool = False) -> Tensor:
+    """In-place version of `rrelu`."""
+    return rrelu(input, lower, upper, training, True)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -172,6 +194,31 @@ def dropout3d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bo
     return _dropout_channels(input, p, training, inplace, 3)
 
 
+def _alpha_dropout(input: Tensor, p: Number, mask_shape: Any, inplace: bool) -> Tensor:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    saturation = -1.7580993408473766
+    a = ((1 - p) * (1 + p * saturation * saturation)) ** -0.5 if p < 1.0 else 0.0
+    b = -a * saturation * p
+    lost = jitgrad.rand(mask_shape, dtype=input.dtype) < p
+    result = jitgrad.where(lost, saturation, input) * a + b
+    return input.copy_(result) if inplace else result
+
+
+def alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout for selu: lost elements become its saturation value; mean 0 and variance 1 are kept.
+
+    Raises ValueError for p outside [0, 1]. Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+    """
+    return _alpha_dropout(input, p, input.shape, inplace) if training else input
+
+
+def feature_alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels of (N, C, ...)."""
+    shape = tuple(input.shape)[:2] + (1,) * (input.dim() - 2)
+    return _alpha_dropout(input, p, shape, inplace) if training else input
+
+
 # --- linear maps, embedding, encodings -----------------------------------------------------------------------------
 
 
@@ -185,22 +232,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
     y = jitgrad.einsum("...n,onm,...m->...o", input1, weight, input2)
     return y if bias is None else y + bias
-
-
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: Number | None = None,
-              norm_type: Number = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
-    """Rows of weight, (num, D), at integer indices of any shape: (..., D).
-
-    The row at padding_idx gets no gradient. Raises IndexError for an index out of range.
-    """
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise NotImplementedError("embedding() does not have max_norm, scale_grad_by_freq or sparse")
-    rows = _classes.lookup(input, weight)
-    if padding_idx is None:
-        return rows
-    if padding_idx < 0:
-        padding_idx = weight.shape[0] + padding_idx
-    return jitgrad.where((input == padding_idx).unsqueeze(-1), rows.detach(), rows)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -293,7 +324,7 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
 def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12) -> Tensor:
     """input divided by its p-norm along dim, which is at least eps."""
-    return input / _reduce.vector_norm(input, p, dim, True).clamp_min(eps)
+    return input / _p_norm(input, p, dim, True).clamp_min(eps)
 
 
 # --- distances -----------------------------------------------------------------------------------------------------
@@ -308,21 +339,16 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last axis."""
-    return _reduce.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+    return _p_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
+    """The p-norms of the differences of all pairs of rows, (N, D) -> (N (N - 1) / 2,), in the order of i < j."""
+    pairs = jitgrad.triu_indices(input.shape[0], input.shape[0], 1)
+    return _p_norm(input[pairs[0]] - input[pairs[1]], p, -1)
 
 
 # --- losses --------------------------------------------------------------------------------------------------------
-
-
-def _reduced(loss: Tensor, reduction: str) -> Tensor:
-    """A loss per element as "none", "mean" or "sum" says."""
-    if reduction == "mean":
-        return loss.mean()
-    if reduction == "sum":
-        return loss.sum()
-    if reduction != "none":
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return loss
 
 
 def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",

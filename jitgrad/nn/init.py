@@ -141,3 +141,38 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
         for column in range(columns):
             tensor[jitgrad.randperm(rows)[:zeros], column] = 0
     return tensor
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Rows (or columns, where there are fewer) that are orthogonal to each other, of norm gain."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = tensor.shape[0]
+    columns = tensor.numel() // rows
+    with jitgrad.no_grad():
+        flat = jitgrad.randn(max(rows, columns), min(rows, columns), dtype=tensor.dtype)
+        kept: list[Tensor] = []
+        for column in flat.t():
+            for _ in range(2):  # the second pass takes out what rounding left
+                for other in kept:
+                    column = column - other * (other * column).sum()
+            kept.append(column / column.norm())
+        q = jitgrad.stack(kept, 1)
+        return tensor.copy_((q.t() if rows < columns else q).reshape(tensor.shape) * gain)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution weight that gives its input back, in each of `groups` groups of output channels."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups != 0:
+        raise ValueError("dim 0 must be divisible by groups")
+    each = tensor.shape[0] // groups
+    with jitgrad.no_grad():
+        tensor.zero_()
+        for g in range(groups):
+            for d in range(min(each, tensor.shape[1])):
+                tensor[(g * each + d, d, *[n // 2 for n in tensor.shape[2:]])] = 1
+    return tensor

@@ -14,6 +14,7 @@ from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import (
     Number,
+    SymNumber,
     apply,
     as_operand,
     axes,
@@ -324,14 +325,18 @@ def log_softmax(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> T
 @library
 def vector_norm(x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
-    """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (the count of nonzeros). `ord` is static."""
+    """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (the count of nonzeros); a run-time ord is positive."""
     x = cast(x, dtype) if dtype is not None else x
     if not x.dtype.is_floating_point:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            + word(x.dtype))
     over, keep = axes(dim, x.ndim), bool(keepdim)
-    p = float(ord)  # type: ignore[arg-type]
     size = apply("abs", x)
+    if isinstance(ord, SymNumber):
+        order = as_operand(ord, x.dtype)
+        return _safe_root("pow", apply("sum", apply("pow", size, order), axes=over, keepdim=keep),
+                          apply("reciprocal", order))
+    p = float(ord)
     if p in (math.inf, -math.inf):
         return apply("amax" if p > 0 else "amin", size, axes=over, keepdim=keep)
     if p == 0:
@@ -341,14 +346,14 @@ def vector_norm(x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = Fa
     if p == 2:
         return _safe_root("sqrt", apply("sum", apply("square", x), axes=over, keepdim=keep))
     total = apply("sum", apply("pow", size, as_operand(p, x.dtype)), axes=over, keepdim=keep)
-    return apply("pow", total, as_operand(1.0 / p, x.dtype))
+    return _safe_root("pow", total, as_operand(1.0 / p, x.dtype))
 
 
-def _safe_root(name: str, x: Any) -> Any:
-    """sqrt with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
+def _safe_root(name: str, x: Any, *exponent: Any) -> Any:
+    """A root with slope 0 at 0: the norm of a zero vector has gradient 0, as in torch, not NaN."""
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
     flat = apply("eq", x, zero)
-    return apply("where", flat, zero, apply(name, apply("where", flat, one, x)))
+    return apply("where", flat, zero, apply(name, apply("where", flat, one, x), *exponent))
 
 
 @library
