@@ -25,7 +25,7 @@ from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.node import Node
 from jitgrad.errors import ScriptError
 from jitgrad.ops.types import OptionalType
-from jitgrad.script import callback, diskcache, persist
+from jitgrad.script import callback, diskcache, persist, show
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Graph
@@ -46,6 +46,15 @@ from jitgrad.script.stores import commit_writer, store_writer
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
+
+
+def _compiled_form(graph: Graph) -> Any:
+    from jitgrad.script.explain.kernels import compiled_form
+
+    return compiled_form(graph)
+
+
+show.compiled_form.append(_compiled_form)
 
 #: told of each call that was compiled for, before it runs: the function, the values of its parameters
 observers: list[Callable[[ScriptFunction, tuple[Any, ...]], None]] = []

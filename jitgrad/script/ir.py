@@ -7,6 +7,7 @@ and effect ops of `jitgrad.script.irops`. docs/internals.md, "The graph", lists 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,6 +87,23 @@ class Graph:
         from jitgrad.script.text import to_text
 
         return to_text(self)
+
+    def show(self, path: str | os.PathLike[str] | None = None, *, browser: bool | None = None) -> str:
+        """Write one HTML file with a picture of the graph beside its source; the file's path.
+
+        Args:
+            path: where; None: a new temporary file.
+            browser: whether to open it; None: only if no path is given and Python is interactive.
+        """
+        from jitgrad.script.show.page import show
+
+        return show(self, path, browser=browser)
+
+    def _repr_svg_(self) -> str:
+        """The picture in notebooks."""
+        from jitgrad.script.show.page import svg
+
+        return svg(self)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------

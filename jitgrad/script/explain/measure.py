@@ -19,10 +19,10 @@ import numpy as np
 from jitgrad import config
 from jitgrad.codegen.probes import Cost, Probe, Probed
 from jitgrad.codegen.sequences import SeqHandle
-from jitgrad.script.explain.lines import Line, line_of, lines_of
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.irops import STRUCTURAL
+from jitgrad.script.lines import Line, line_of, lines_of
 
 #: runs after the first: until this many seconds have passed, at most so many
 SECONDS, RUNS = 0.1, 30

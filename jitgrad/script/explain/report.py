@@ -8,8 +8,8 @@ from typing import Any
 
 from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.explain import decisions
-from jitgrad.script.explain.lines import Function, Line, functions_of
 from jitgrad.script.explain.measure import PROGRAMS, Measured, Run, Step, measure
+from jitgrad.script.lines import Function, Line, functions_of
 from jitgrad.script.sources import resolve
 
 #: how long a stretch of lines without a cost is shown whole

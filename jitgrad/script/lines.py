@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from jitgrad.errors import Span
 from jitgrad.script.ir import Node
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 @dataclass(frozen=True, slots=True, order=True)
