@@ -113,6 +113,7 @@ class Specialisation:
         "grad_mode",
         "leave",
         "may_share",
+        "options",
         "owner",
         "script",
         "spent",
@@ -143,6 +144,7 @@ class Specialisation:
         if self.spent is not None:
             self.spent.release()
         self.timing = 0.0
+        self.options = True, False  # `optimistic` and `any_grads` of the frontend
         #: tangent programs, by the inputs that have directions (see `pushforward`)
         self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
 
@@ -518,22 +520,10 @@ class ScriptFunction:
         specialisation = self._stored(key, params, values)
         from_disk = specialisation is not None
         if specialisation is None:
-            from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
-
-            args, kwargs = self.call_arguments(values)
-            try:
-                script = build(self.eager, args, kwargs, optimistic=optimistic, any_grads=any_grads)
-            except ScriptError as error:
-                if config.current().debug:
-                    raise
-                raise error.with_traceback(None) from None  # the message has the place; our own frames hide it
-            script.parameters = self._params
-            if self.remat and is_grad_enabled():
-                from jitgrad.script.autodiff.segments import split_loops
-
-                script.graph = split_loops(script.graph, self.remat)
+            script = self.build(values, optimistic, any_grads)
             specialisation = Specialisation(script, self._params, values, self.__name__)
             diskcache.save(key, self.eager, values, script, specialisation.function)
+        specialisation.options = optimistic, any_grads
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         specialisation.owner = self._specialisations
         self._specialisations.insert(0, specialisation)
@@ -547,6 +537,29 @@ class ScriptFunction:
                       + (f" (recompiled: {reason})" if reason else ""))
         return specialisation
 
+    def call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Bound parameters as positional and keyword arguments again."""
+        bound = inspect.BoundArguments(self._signature, OrderedDict(values))
+        return bound.args, bound.kwargs
+
+    def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool) -> sig.ScriptGraph:
+        """The graph for parameters with these values, from source; see `frontend.build`. Raises ScriptError."""
+        from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
+
+        args, kwargs = self.call_arguments(values)
+        try:
+            script = build(self.eager, args, kwargs, optimistic=optimistic, any_grads=any_grads)
+        except ScriptError as error:
+            if config.current().debug:
+                raise
+            raise error.with_traceback(None) from None  # the message has the place; our own frames hide it
+        script.parameters = self._params
+        if self.remat and is_grad_enabled():
+            from jitgrad.script.autodiff.segments import split_loops
+
+            script.graph = split_loops(script.graph, self.remat)
+        return script
+
     def _stored(self, key: str | None, params: tuple[Any, ...], values: dict[str, Any]) -> Specialisation | None:
         """The specialisation on disk, if it takes this call: the key does not tell sizes and memory apart."""
         stored = diskcache.load(key, self.eager, values)
@@ -559,11 +572,6 @@ class ScriptFunction:
         except Unreadable:  # stored for other objects: these do not have all that it reads
             return None
         return specialisation if specialisation.enter(params) is not None else None
-
-    def call_arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Bound parameters as positional and keyword arguments again."""
-        bound = inspect.BoundArguments(self._signature, OrderedDict(values))
-        return bound.args, bound.kwargs
 
     @property
     def compile_ms(self) -> float:

@@ -19,12 +19,9 @@ _SOURCE = 64  # columns of source text
 
 def explain(function: ScriptFunction, params: tuple[Any, ...], backward: bool = True) -> Explanation:
     """Measure a call with these parameters; see `ScriptFunction.explain`."""
-    from jitgrad.script.frontend.build import build
-
     values = dict(zip(function.parameters, params, strict=True))
     chosen = function.specialisation_of(params)
-    args, kwargs = function.call_arguments(values)
-    script = build(function.eager, args, kwargs, optimistic=bool(chosen.script.size_guards))
+    script = function.build(values, *chosen.options)
     if script.calls_back:
         raise RuntimeError(f"`{function.__qualname__}` calls ignored Python functions: running it for a measurement "
                            "would repeat their effects")
