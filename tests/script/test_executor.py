@@ -338,7 +338,6 @@ def test_what_there_is_to_see():
     assert str(graph) == repr(f.graph)
     assert "def scale(x, n):\n" in f.code
     assert "    return x * n\n" in f.code
-    assert f.code.startswith("def scale(x, n):\n    return x * n")
     assert f.kernels() == f.kernels(x, 2.0)
     assert "mul(" in f.kernels()[0]
     assert ".text" in f.asm()
