@@ -19,6 +19,7 @@ from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library import convolution as _convolution
 from jitgrad.ops.library import pointwise as _pointwise
+from jitgrad.ops.library import pooling as _pooling
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import library
 from jitgrad.ops.library.join import pad_constant
@@ -158,6 +159,17 @@ def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: N
 conv1d, conv2d, conv3d = _convolution.conv1d, _convolution.conv2d, _convolution.conv3d
 conv_transpose1d, conv_transpose2d, conv_transpose3d = (
     _convolution.conv_transpose1d, _convolution.conv_transpose2d, _convolution.conv_transpose3d)
+
+# --- pooling, columns ----------------------------------------------------------------------------------------------
+
+max_pool1d, max_pool2d, max_pool3d = _pooling.max_pool1d, _pooling.max_pool2d, _pooling.max_pool3d
+avg_pool1d, avg_pool2d, avg_pool3d = _pooling.avg_pool1d, _pooling.avg_pool2d, _pooling.avg_pool3d
+lp_pool1d, lp_pool2d = _pooling.lp_pool1d, _pooling.lp_pool2d
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
+    _pooling.adaptive_avg_pool1d, _pooling.adaptive_avg_pool2d, _pooling.adaptive_avg_pool3d)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
+    _pooling.adaptive_max_pool1d, _pooling.adaptive_max_pool2d, _pooling.adaptive_max_pool3d)
+unfold, fold = _pooling.unfold, _pooling.fold
 
 # --- dropout -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,448 @@
+"""Pooling in torch's signatures: maxima, means and norms over windows of the last axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad import dtypes
+from jitgrad.dtypes import int64
+from jitgrad.ops.library.core import (
+    apply,
+    as_operand,
+    cast,
+    ceil_div,
+    library,
+    minimum,
+    product,
+    require,
+    require_tensor,
+    same_size,
+    static_int,
+    text,
+    word,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+Sizes = int | Sequence[int]
+_WORDS = {1: "one", 2: "two", 3: "three"}
+
+
+class _Pool:
+    """The arguments of a pooling function over `rank` axes, checked, and the input as (N, C, *spatial)."""
+
+    def __init__(self, fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+                 ceil_mode: bool):
+        require_tensor(fn, input)
+        self.fn, self.rank, self.ceil = fn, rank, bool(ceil_mode)
+        self.kernel = self._sizes("kernel_size", kernel_size)
+        no_stride = stride is None or (isinstance(stride, (tuple, list)) and not stride)
+        self.stride = self.kernel if no_stride else self._sizes("stride", stride)
+        self.padding, self.dilation = self._sizes("padding", padding), self._sizes("dilation", dilation)
+        if any(s <= 0 for s in self.stride):
+            raise RuntimeError("stride should not be zero")
+        if any(k <= 0 for k in self.kernel):
+            raise RuntimeError(f"{fn}: kernel_size must be greater than zero, but got {text(self.kernel)}")
+        if any(d <= 0 for d in self.dilation):
+            told = " ".join([f"dilation{letter}: {d}" for letter, d in zip("DHW"[3 - rank:], self.dilation,
+                                                                           strict=True)])
+            raise RuntimeError(f"dilation should be greater than zero, but got {told}")
+        if input.ndim not in (rank + 1, rank + 2):
+            raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
+        for k, p, d in zip(self.kernel, self.padding, self.dilation, strict=True):
+            if p < 0:
+                raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+            if p > ((k - 1) * d + 1) // 2:
+                raise RuntimeError("pad should be at most half of effective kernel size, but got "
+                                   f"pad={p}, kernel_size={k} and dilation={d}")
+        self.batched = input.ndim == rank + 2
+        self.x = input if self.batched else apply("unsqueeze", input, axis=0)
+        self.spatial = tuple(self.x.shape)[2:]
+        self.shape = tuple([self._count(*each) for each in zip(
+            self.spatial, self.kernel, self.stride, self.padding, self.dilation, strict=True)])
+        for m in self.shape:
+            require(m >= 1, RuntimeError, *self._too_small())
+
+    def _sizes(self, name: str, value: Any) -> tuple[int, ...]:
+        if not isinstance(value, (tuple, list)):
+            return (static_int(value),) * self.rank
+        found = tuple([static_int(v) for v in value])
+        if len(found) == 1:
+            return found * self.rank
+        if len(found) != self.rank:
+            a = f"a tuple of {_WORDS[self.rank]} ints"
+            raise RuntimeError(f"{self.fn}: {name} must either be a single int, or {a}")
+        return found
+
+    def _count(self, n: Any, k: int, s: int, p: int, d: int) -> Any:
+        """How many windows an axis has; with ceil_mode also one that only begins inside."""
+        room = n + (2 * p - d * (k - 1) - 1)
+        if not self.ceil:
+            return room // s + 1
+        return minimum((room + (s - 1)) // s + 1, ceil_div(n + p, s))
+
+    def _too_small(self) -> list[Any]:
+        parts: list[Any] = ["Given input size: ("]
+        before = [1] * (2 - self.rank)
+        for sizes, words in ((self.spatial, "). Calculated output size: ("), (self.shape, "). Output size is too small")):
+            parts.append(self.x.shape[1])
+            for s in (*before, *sizes):
+                parts += ["x", s]
+            parts.append(words)
+        return parts
+
+    def finish(self, y: Any) -> Any:
+        return y if self.batched else apply("squeeze", y, axis=0)
+
+
+# --- maxima --------------------------------------------------------------------------------------------------------
+
+
+def _max(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+         return_indices: bool) -> Any:
+    p = _Pool(fn, rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+    if input.dtype is dtypes.bool_:
+        raise RuntimeError(f"\"{fn}\" not implemented for 'Bool'")
+    values, indices = apply("max_pool", p.x, kernel=p.kernel, stride=p.stride, padding=p.padding, dilation=p.dilation,
+                            shape=p.shape)
+    return (p.finish(values), p.finish(indices)) if return_indices else p.finish(values)
+
+
+@library
+def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """The largest element of each window of (N, C, L) or (C, L); with return_indices also where each was.
+
+    Raises RuntimeError in torch's words for sizes that do not fit.
+    """
+    return _max("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@library
+def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """`max_pool1d` over two axes; an index counts through the plane, row by row."""
+    return _max("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@library
+def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
+               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """`max_pool1d` over three axes."""
+    return _max("max_pool3d", 3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+# --- sums and means ------------------------------------------------------------------------------------------------
+
+
+def _windows(p: _Pool, x: Any) -> Any:
+    """x, padded with zeros, as (N, C, *windows, *kernel)."""
+    ends = [(0, 0), (0, 0)]
+    for n, m, k, s, before in zip(p.spatial, p.shape, p.kernel, p.stride, p.padding, strict=True):
+        after: Any = before
+        if p.ceil and s > 1:
+            after = before + _beyond((m - 1) * s + k, n + 2 * before)
+        ends.append((before, after))
+    if any(not (isinstance(e, int) and e == 0) for pair in ends for e in pair):
+        x = apply("pad", x, pads=tuple(ends), value=0)
+    for axis, (k, s, m) in enumerate(zip(p.kernel, p.stride, p.shape, strict=True), 2):
+        x = apply("windows", x, axis=axis, size=k, step=s, dilation=1)
+        if p.ceil:
+            x = apply("slice", x, axis=axis, start=0, length=m, step=1)
+    return x
+
+
+def _beyond(reach: Any, room: Any) -> Any:
+    """By how much the last window passes the end."""
+    from jitgrad.ops.library.core import maximum
+
+    return maximum(reach - room, 0)
+
+
+def _sum(p: _Pool, x: Any) -> Any:
+    axes = tuple(range(2 + p.rank, 2 + 2 * p.rank))
+    return apply("sum", _windows(p, x), axes=axes, keepdim=False)
+
+
+def _counts(p: _Pool, include_pad: bool, d: Any) -> Any:
+    """How many elements each window holds, as a tensor that broadcasts over (N, C, *windows)."""
+    total = None
+    for axis, (n, m, k, s, before) in enumerate(zip(p.spatial, p.shape, p.kernel, p.stride, p.padding, strict=True)):
+        start = apply("arange", length=m, dtype=int64)
+        start = apply("sub", apply("mul", start, as_operand(s, int64)), as_operand(before, int64))
+        end = apply("add", start, as_operand(k, int64))
+        if include_pad:
+            last = as_operand(n + before, int64)
+        else:
+            last, start = as_operand(n, int64), apply("maximum", start, as_operand(0, int64))
+        length = apply("sub", apply("minimum", end, last), start)
+        length = apply("reshape", length, shape=(m, *(1,) * (p.rank - 1 - axis)))
+        total = length if total is None else apply("mul", total, length)
+    return cast(total, d)
+
+
+def _average(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
+             count_include_pad: bool, divisor_override: Any) -> Any:
+    p = _Pool(fn, rank, input, kernel_size, stride, padding, 1, ceil_mode)
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(f"\"{fn}_out_frame\" not implemented for '{word(input.dtype)}'")
+    if divisor_override is not None:
+        require(divisor_override != 0, RuntimeError, "divisor must be not zero")
+        divisor = as_operand(divisor_override, input.dtype)
+    elif p.ceil or (any(p.padding) and not count_include_pad):
+        divisor = _counts(p, bool(count_include_pad), input.dtype)
+    else:
+        divisor = as_operand(product(p.kernel), input.dtype)
+    return p.finish(apply("div", _sum(p, p.x), divisor))
+
+
+@library
+def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
+    """The mean of each window of (N, C, L) or (C, L); padding counts as zeros, or not at all."""
+    return _average("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@library
+def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+    """`avg_pool1d` over two axes; sums are divided by `divisor_override` if it is given."""
+    return _average("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                    divisor_override)
+
+
+@library
+def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+    """`avg_pool1d` over three axes; sums are divided by `divisor_override` if it is given."""
+    return _average("avg_pool3d", 3, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                    divisor_override)
+
+
+def _lp(fn: str, rank: int, input: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+    p = _Pool(fn, rank, input, kernel_size, stride, 0, 1, ceil_mode)
+    power = as_operand(norm_type, input.dtype)
+    total = _sum(p, apply("pow", p.x, power))
+    sign, size = apply("sign", total), apply("relu", apply("abs", total))
+    return p.finish(apply("pow", apply("mul", sign, size), as_operand(1.0 / norm_type, input.dtype)))
+
+
+@library
+def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+              ceil_mode: bool = False) -> Tensor:
+    """The p-norm of each window: the root of the sum of powers."""
+    return _lp("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@library
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+              ceil_mode: bool = False) -> Tensor:
+    """`lp_pool1d` over two axes."""
+    return _lp("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+# --- a given number of windows -------------------------------------------------------------------------------------
+
+
+def _adaptive_sizes(fn: str, rank: int, input: Any, output_size: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+    """The input as (N, C, *spatial), whether it was, and one size per axis; None keeps the axis's own."""
+    require_tensor(fn, input)
+    sizes = output_size if isinstance(output_size, (tuple, list)) else (output_size,) * rank
+    if len(sizes) == 1:
+        sizes = tuple(sizes) * rank
+    if len(sizes) != rank:
+        raise RuntimeError(f"{fn}: output_size must be {rank}")
+    if input.ndim not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{fn}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {text(input.shape)}")
+    batched = input.ndim == rank + 2
+    x = input if batched else apply("unsqueeze", input, axis=0)
+    own = tuple(x.shape)[2:]
+    shape = tuple([n if m is None else m for n, m in zip(own, sizes, strict=True)])
+    for n in own:
+        require(n >= 1, RuntimeError, f"{fn}(): Expected input to have non-zero size for non-batch dimensions, but input "
+                "has sizes ", text(input.shape), " with a dimension being empty")
+    return x, batched, shape
+
+
+def _spread(x: Any, axis: int, m: Any) -> tuple[Any, Any, Any]:
+    """The m windows of an axis, element i of the result's from floor(i n / m) up to ceil((i + 1) n / m).
+
+    Gives x with (m, length) in place of the axis, where length is that of the longest window; which of these elements
+    count, bool (m, length); and their index, int64 (m, length).
+    """
+    n = x.shape[axis]
+    size, count = as_operand(n, int64), as_operand(m, int64)
+    i = apply("arange", length=m, dtype=int64)
+    start = apply("floor_divide", apply("mul", i, size), count)
+    one = as_operand(1, int64)
+    reach = apply("sub", apply("add", apply("mul", apply("add", i, one), size), count), one)
+    end = apply("floor_divide", reach, count)
+    length = (n + m - 2) // m + 1  # ceil(n / m), and one where windows begin inside elements
+    steps = apply("arange", length=length, dtype=int64)
+    place = apply("add", apply("unsqueeze", start, axis=1), steps)
+    counts = apply("lt", place, apply("unsqueeze", end, axis=1))
+    place = apply("minimum", place, apply("sub", size, one))
+    return apply("index", x, place, axes=(axis,)), counts, place
+
+
+def _beside(mask: Any, axis: int, ndim: int) -> Any:
+    """(m, length) shaped to broadcast along axes `axis` and the next of `ndim`."""
+    shape = [1] * ndim
+    shape[axis:axis + 2] = list(mask.shape)
+    return apply("reshape", mask, shape=tuple(shape))
+
+
+def _adaptive_average(fn: str, rank: int, input: Any, output_size: Any) -> Any:
+    x, batched, shape = _adaptive_sizes(fn, rank, input, output_size)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(f"\"{fn}\" not implemented for '{word(x.dtype)}'")
+    ones = tuple([a for a, m in enumerate(shape, 2) if isinstance(m, int) and m == 1])
+    if ones:
+        x = apply("mean", x, axes=ones, keepdim=True)
+    for axis, m in enumerate(shape, 2):
+        if axis in ones or same_size(m, x.shape[axis]):
+            continue
+        windows, counts, _ = _spread(x, axis, m)
+        counts = _beside(counts, axis, windows.ndim)
+        total = apply("sum", apply("where", counts, windows, as_operand(0, x.dtype)), axes=(axis + 1,), keepdim=False)
+        length = apply("sum", cast(counts, x.dtype), axes=(axis + 1,), keepdim=False)
+        x = apply("div", total, length)
+    return x if batched else apply("squeeze", x, axis=0)
+
+
+@library
+def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+    """The means of output_size windows, as even as possible, of (N, C, L) or (C, L)."""
+    return _adaptive_average("adaptive_avg_pool1d", 1, input, output_size)
+
+
+@library
+def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+    """`adaptive_avg_pool1d` over two axes; None keeps an axis as it is."""
+    return _adaptive_average("adaptive_avg_pool2d", 2, input, output_size)
+
+
+@library
+def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+    """`adaptive_avg_pool1d` over three axes."""
+    return _adaptive_average("adaptive_avg_pool3d", 3, input, output_size)
+
+
+def _adaptive_max(fn: str, rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
+    """Axis by axis from the last: the first maximum of a row, then the first row that has it."""
+    x, batched, shape = _adaptive_sizes(fn, rank, input, output_size)
+    low = as_operand(float("-inf") if x.dtype.is_floating_point else 0, x.dtype)
+    spatial = tuple(x.shape)[2:]
+    flat: Any = None
+    for axis in range(rank + 1, 1, -1):
+        windows, counts, place = _spread(x, axis, shape[axis - 2])
+        counts, place = (_beside(v, axis, windows.ndim) for v in (counts, place))
+        windows = apply("where", counts, windows, low)
+        best = apply("argmax", windows, axes=(axis + 1,), keepdim=True)
+        before = flat
+        stride = product(spatial[axis - 1:])
+        here = apply("mul", place, as_operand(stride, int64))
+        if before is not None:
+            here = apply("add", _spread(before, axis, shape[axis - 2])[0], here)
+        here = apply("expand", here, shape=tuple(windows.shape))
+        flat = apply("squeeze", apply("gather", here, best, axis=axis + 1), axis=axis + 1)
+        x = apply("squeeze", apply("gather", windows, best, axis=axis + 1), axis=axis + 1)
+    if not batched:
+        x, flat = (apply("squeeze", v, axis=0) for v in (x, flat))
+    return (x, flat) if return_indices else x
+
+
+@library
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """The maxima of output_size windows, as even as possible; with return_indices also where they were."""
+    return _adaptive_max("adaptive_max_pool1d", 1, input, output_size, return_indices)
+
+
+@library
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool1d` over two axes."""
+    return _adaptive_max("adaptive_max_pool2d", 2, input, output_size, return_indices)
+
+
+@library
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool1d` over three axes."""
+    return _adaptive_max("adaptive_max_pool3d", 3, input, output_size, return_indices)
+
+
+# --- columns -------------------------------------------------------------------------------------------------------
+
+
+def _pair(name: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, (tuple, list)):
+        return (static_int(value),) * 2
+    found = tuple([static_int(v) for v in value])
+    found = found * 2 if len(found) == 1 else found
+    if len(found) != 2:
+        raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(found)}")
+    return found
+
+
+@library
+def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
+    """The windows of (N, C, H, W) as columns: (N, C * kH * kW, windows); without N where the input has none."""
+    kernel, dilations, pads, strides = (_pair(*a) for a in (
+        ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride)))
+    require_tensor("unfold", input)
+    if input.ndim not in (3, 4):
+        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
+                           f"dimensions for input, but got: {text(input.shape)}")
+    x = input if input.ndim == 4 else apply("unsqueeze", input, axis=0)
+    counts = [(n + (2 * p - d * (k - 1) - 1)) // s + 1 for n, k, d, p, s in zip(
+        tuple(x.shape)[2:], kernel, dilations, pads, strides, strict=True)]
+    for m in counts:
+        require(m >= 1, RuntimeError, "Given input with spatial size (", x.shape[2], ", ", x.shape[3],
+                f"), kernel_size={kernel}, dilation={dilations}, padding={pads}, calculated shape of the array of "
+                "sliding blocks as (", counts[0], ", ", counts[1], "), but its components must be at least one.")
+    if any(pads):
+        x = apply("pad", x, pads=((0, 0), (0, 0), *((p, p) for p in pads)), value=0)
+    for axis, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True), 2):
+        x = apply("windows", x, axis=axis, size=k, step=s, dilation=d)
+    n, c = x.shape[0], x.shape[1]
+    x = apply("permute", x, axes=(0, 1, 4, 5, 2, 3))
+    y = apply("reshape", x, shape=(n, c * (kernel[0] * kernel[1]), counts[0] * counts[1]))
+    return y if input.ndim == 4 else apply("squeeze", y, axis=0)
+
+
+@library
+def fold(input: Tensor, output_size: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
+         stride: Sizes = 1) -> Tensor:
+    """The adjoint of `unfold`: columns added where they came from in (N, C, *output_size)."""
+    kernel, dilations, pads, strides = (_pair(*a) for a in (
+        ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride)))
+    require_tensor("fold", input)
+    if input.ndim not in (2, 3):
+        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+                           f"dimensions for input, but got: {text(input.shape)}")
+    sizes = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * 2
+    x = input if input.ndim == 3 else apply("unsqueeze", input, axis=0)
+    area = kernel[0] * kernel[1]
+    require(x.shape[1] % area == 0, RuntimeError, "Expected size of input's dimension 1 to be divisible by the product "
+            "of kernel_size, but got input.size(1)=", x.shape[1], f" and kernel_size={kernel}.")
+    counts = [(n + (2 * p - d * (k - 1) - 1)) // s + 1 for n, k, d, p, s in zip(
+        sizes, kernel, dilations, pads, strides, strict=True)]
+    blocks = counts[0] * counts[1]
+    require(x.shape[2] == blocks, RuntimeError, "Given output_size=(", sizes[0], ", ", sizes[1],
+            f"), kernel_size={kernel}, dilation={dilations}, padding={pads}, stride={strides}, expected size of input's "
+            "dimension 2 to match the calculated number of sliding blocks ", counts[0], " * ", counts[1], " = ", blocks,
+            ", but got input.size(2)=", x.shape[2], ".")
+    n, c = x.shape[0], x.shape[1] // area
+    x = apply("reshape", x, shape=(n, c, *kernel, *counts))
+    x = apply("permute", x, axes=(0, 1, 4, 5, 2, 3))  # (N, C, rows, columns, kH, kW)
+    high, wide = (m + 2 * p for m, p in zip(sizes, pads, strict=True))
+    rows = apply("full", value=0, shape=(n, c, counts[0], wide, kernel[0]), dtype=x.dtype)
+    rows = apply("windows_add", rows, x, axis=3, size=kernel[1],
+                 step=strides[1], dilation=dilations[1])
+    y = apply("full", value=0, shape=(n, c, high, wide), dtype=x.dtype)
+    y = apply("windows_add", y, rows, axis=2, size=kernel[0], step=strides[0], dilation=dilations[0])
+    for axis, (m, p) in enumerate(zip(sizes, pads, strict=True), 2):
+        if p:
+            y = apply("slice", y, axis=axis, start=p, length=m, step=1)
+    return y if input.ndim == 3 else apply("squeeze", y, axis=0)
