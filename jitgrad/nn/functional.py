@@ -13,7 +13,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn import _attention, _bags, _losses
+from jitgrad.nn import _attention, _bags, _losses, _spatial
 from jitgrad.nn._norms import p_norm as _p_norm
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
@@ -21,6 +21,7 @@ from jitgrad.ops.library import convolution as _convolution
 from jitgrad.ops.library import pointwise as _pointwise
 from jitgrad.ops.library import pooling as _pooling
 from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.library import resampling as _resampling
 from jitgrad.ops.library.core import library
 from jitgrad.ops.library.join import pad_constant
 from jitgrad.ops.library.random import dropout as _dropout
@@ -171,6 +172,13 @@ adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
     _pooling.adaptive_max_pool1d, _pooling.adaptive_max_pool2d, _pooling.adaptive_max_pool3d)
 unfold, fold = _pooling.unfold, _pooling.fold
 
+# --- images --------------------------------------------------------------------------------------------------------
+
+interpolate, upsample = _spatial.interpolate, _spatial.upsample
+pixel_shuffle, pixel_unshuffle = _resampling.pixel_shuffle, _resampling.pixel_unshuffle
+channel_shuffle = _resampling.channel_shuffle
+instance_norm, local_response_norm = _spatial.instance_norm, _spatial.local_response_norm
+
 # --- dropout -------------------------------------------------------------------------------------------------------
 
 
@@ -256,12 +264,24 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 @library
 def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: Number | None = None) -> Tensor:
-    """Constant padding: (before, after) of the last axis, then of the one before it, ... Negative pads cut.
+    """Padding: (before, after) of the last axis, then of the one before it, ... Negative pads cut.
 
-    Raises RuntimeError for an odd or too long list; NotImplementedError for another mode.
+    Args:
+        input: any tensor; for the modes other than "constant" (C, *spatial) or (N, C, *spatial).
+        pad: two sizes per axis, last axis first.
+        mode: "constant" (with `value`), "reflect", "replicate" or "circular".
+        value: the constant, 0 if None.
+
+    Raises:
+        RuntimeError: an odd or too long list, or more than there is to reflect.
+        NotImplementedError: another mode, or one that does not go with the input's rank.
     """
+    if mode in ("reflect", "replicate", "circular"):
+        if value is not None and value != 0:
+            raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        return _resampling.pad_by_index(input, pad, mode)  # type: ignore[no-any-return]
     if mode != "constant":
-        raise NotImplementedError(f"pad() has only mode='constant', not '{mode}'")
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     return pad_constant(input, pad, value)  # type: ignore[no-any-return]
 
 
@@ -298,6 +318,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-05) -> Tensor:
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
+    _classes.require_groups(input, num_groups)
     groups = input.reshape(input.shape[0], num_groups, -1)
     centred = groups - groups.mean(-1, keepdim=True)
     variance = (centred * centred).mean(-1, keepdim=True)
@@ -314,7 +335,13 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
 
     Source: Ioffe and Szegedy, "Batch Normalization", 2015.
     """
+    for name, vector in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight),
+                         ("bias", bias)):
+        if vector is not None:
+            _classes.require_channels(input, vector, name)
     dims = (0, *range(2, input.dim()))
+    if training:
+        _classes.require_several(input, spatial=False)
     if training or running_mean is None or running_var is None:
         mean = input.mean(dims, keepdim=True)
         centred = input - mean

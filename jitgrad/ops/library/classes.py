@@ -71,6 +71,38 @@ def along(vector: Tensor, ndim: int, axis: int) -> Tensor:
 
 
 @library
+def require_several(input: Tensor, spatial: bool) -> None:
+    """ValueError where moments would be of one element: per channel (axis 1), or with `spatial` per channel and image."""
+    sizes = tuple(input.shape)
+    count = product(sizes[2:] if spatial else (sizes[0], *sizes[2:]))
+    what = "spatial element" if spatial else "value per channel"
+    require(count != 1, ValueError, f"Expected more than 1 {what} when training, got input size torch.Size(",
+            *_separated(sizes), ")")
+
+
+def _separated(sizes: Sequence[Any]) -> list[Any]:
+    """[2, 3] as parts of a message."""
+    parts: list[Any] = []
+    for s in sizes:
+        parts += [", ", s] if parts else ["[", s]
+    return [*parts, "]"]
+
+
+@library
+def require_channels(input: Tensor, vector: Tensor, name: str) -> None:
+    """RuntimeError unless a vector has one element per channel (axis 1)."""
+    n, m = input.shape[1], vector.shape[0]
+    require_equal(m, n, lambda: f"{name} should contain {n} elements not {m}")
+
+
+@library
+def require_groups(input: Tensor, groups: Any) -> None:
+    """RuntimeError unless the channels (axis 1) can be split into so many groups."""
+    require(input.shape[1] % groups == 0, RuntimeError, "Expected number of channels in input to be divisible by "
+            "num_groups, but got input of shape ", *_separated(tuple(input.shape)), " and num_groups=", groups)
+
+
+@library
 def require_trailing(input: Tensor, sizes: Sequence[Any]) -> None:
     """RuntimeError unless input's last sizes are `sizes`."""
     def message() -> str:

@@ -174,6 +174,7 @@ def _count(x: Any) -> Any:
     return product(x.shape)
 
 
+@library
 def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
     """torch's pad list (last axis first: before, after, ...) with a constant; negative pads cut."""
     from jitgrad.ops.library.shape import take_slice

@@ -1,0 +1,221 @@
+"""Images of other sizes: padding by what is there, nearest and interpolated elements, pixels into channels and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import dtype, float16, float32, int64
+from jitgrad.ops.library.core import apply, as_operand, cast, library, require, require_tensor, size_of, static_int, text
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+# --- padding -------------------------------------------------------------------------------------------------------
+
+_COMBINATIONS = """Supported combinations for non-constant padding:
+  - 2D or 3D input: padding size = 2 (pads last dimension)
+  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)
+  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"""
+
+
+def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
+    """torch's pad list (last axis first) with elements of the input: "reflect", "replicate" or "circular"."""
+    require_tensor("pad", input)
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    axes = len(pad) // 2
+    if axes not in (1, 2, 3) or input.ndim not in (axes + 1, axes + 2):
+        raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
+                                  f"{_COMBINATIONS}")
+    shape = tuple(input.shape)
+    for number in range(axes):
+        axis = input.ndim - 1 - number
+        before, after = size_of(pad[2 * number]), size_of(pad[2 * number + 1])
+        if not (isinstance(before, int) and before == 0 and isinstance(after, int) and after == 0):
+            input = _padded(input, axis, before, after, mode, number, shape)
+    return input
+
+
+def _padded(x: Any, axis: int, before: Any, after: Any, mode: str, number: int, shape: tuple[Any, ...]) -> Any:
+    n = x.shape[axis]
+    if mode == "reflect":
+        for p in (before, after):
+            require(p < n, RuntimeError, f"Argument #{4 + 2 * number}: Padding size should be less than the corresponding "
+                    "input dimension, but got: padding (", before, ", ", after, f") at dimension {axis} of input ",
+                    text(shape))
+    elif mode == "circular":
+        for p in (before, after):
+            require(p <= n, RuntimeError, "Padding value causes wrapping around more than once.")
+    else:
+        require(n >= 1, RuntimeError, f"Expected {x.ndim - 1}D or {x.ndim}D (batch mode) tensor with possibly 0 batch "
+                "size and other non-zero dimensions for input, but got: ", text(shape))
+    length = before + n + after
+    require(length >= 1, RuntimeError, "input (", n, ") is too small. Calculated output size: ", length)
+    last = as_operand(n - 1, int64)
+    i = apply("sub", apply("arange", length=length, dtype=int64), as_operand(before, int64))
+    if mode == "reflect":
+        i = apply("sub", last, apply("abs", apply("sub", last, apply("abs", i))))
+    elif mode == "replicate":
+        i = apply("minimum", apply("maximum", i, as_operand(0, int64)), last)
+    else:
+        i = apply("remainder", i, as_operand(n, int64))
+    return apply("index", x, i, axes=(axis,))
+
+
+# --- other sizes ---------------------------------------------------------------------------------------------------
+
+
+def _ratio(n: Any, out: Any, ratio: Any, d: dtype) -> Any:
+    """Elements of the input per element of the result, 0-dim."""
+    if ratio is not None:
+        return as_operand(ratio, d)
+    return apply("div", as_operand(n, d), as_operand(out, d))
+
+
+def _places(out: Any, d: dtype, shift: float) -> Any:
+    i = apply("arange", length=out, dtype=d)
+    return apply("add", i, as_operand(shift, d)) if shift else i
+
+
+def _clipped(i: Any, n: Any) -> Any:
+    return apply("minimum", apply("maximum", i, as_operand(0, int64)), as_operand(n - 1, int64))
+
+
+def _nearest(x: Any, axis: int, out: Any, ratio: Any, shift: float) -> Any:
+    n = x.shape[axis]
+    at = apply("mul", _places(out, float32, shift), _ratio(n, out, ratio, float32))
+    return apply("index", x, _clipped(cast(apply("floor", at), int64), n), axes=(axis,))
+
+
+def _source(n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> Any:
+    """Where the result's elements lie among the input's."""
+    if align:
+        spaces = apply("maximum", as_operand(out - 1, d), as_operand(1, d))
+        return apply("mul", _places(out, d, 0.0), apply("div", as_operand(n - 1, d), spaces))
+    at = apply("mul", _places(out, d, 0.5), _ratio(n, out, ratio, d))
+    return apply("sub", at, as_operand(0.5, d))
+
+
+def _along(weights: Any, axis: int, ndim: int) -> Any:
+    return apply("reshape", weights, shape=tuple([weights.shape[0] if a == axis else 1 for a in range(ndim)]))
+
+
+def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
+    n, d = x.shape[axis], x.dtype
+    at = apply("maximum", _source(n, out, ratio, align, d), as_operand(0, d))
+    first = _clipped(cast(apply("floor", at), int64), n)
+    second = _clipped(apply("add", first, as_operand(1, int64)), n)
+    part = apply("minimum", apply("sub", at, cast(first, d)), as_operand(1, d))
+    part = _along(part, axis, x.ndim)
+    a, b = (apply("index", x, i, axes=(axis,)) for i in (first, second))
+    return apply("add", apply("mul", a, apply("sub", as_operand(1, d), part)), apply("mul", b, part))
+
+
+def _cubic(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
+    """Keys' convolution with a = -3/4. Source: Keys, "Cubic convolution interpolation", 1981."""
+    n, d = x.shape[axis], x.dtype
+    at = _source(n, out, ratio, align, d)
+    below = apply("floor", at)
+    t = apply("sub", at, below)
+    start = cast(below, int64)
+    total = None
+    for k in range(-1, 3):
+        distance = apply("abs", apply("sub", t, as_operand(k, d)))
+        weight = _along(_keys(distance, d, near=k in (0, 1)), axis, x.ndim)
+        term = apply("mul", apply("index", x, _clipped(apply("add", start, as_operand(k, int64)), n), axes=(axis,)),
+                     weight)
+        total = term if total is None else apply("add", total, term)
+    return total
+
+
+def _keys(s: Any, d: dtype, near: bool) -> Any:
+    """The kernel at distance s: at most 1, or between 1 and 2."""
+    a = -0.75
+
+    def polynomial(*coefficients: float) -> Any:
+        value = as_operand(coefficients[0], d)
+        for c in coefficients[1:]:
+            value = apply("add", apply("mul", value, s), as_operand(c, d))
+        return value
+
+    return polynomial(a + 2, -(a + 3), 0.0, 1.0) if near else polynomial(a, -5 * a, 8 * a, -4 * a)
+
+
+@library
+def resize(input: Tensor, sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str, align_corners: bool) -> Tensor:
+    """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
+    x = input
+    wide = cast(x, float32) if x.dtype is float16 else x
+    for n, out in zip(tuple(x.shape)[2:], sizes, strict=True):
+        require(n >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n, ") and output (",
+                out, ")")
+        require(out >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
+                ") and output (", out, ")")
+    for number, out in enumerate(sizes):
+        axis, ratio = number + 2, None if ratios is None else ratios[number]
+        if mode in ("nearest", "nearest-exact"):
+            wide = _nearest(wide, axis, out, ratio, 0.5 if mode == "nearest-exact" else 0.0)
+        elif mode == "bicubic":
+            wide = _cubic(wide, axis, out, ratio, align_corners)
+        else:
+            wide = _linear(wide, axis, out, ratio, align_corners)
+    result: Tensor = cast(wide, x.dtype)
+    return result
+
+
+# --- pixels and channels -------------------------------------------------------------------------------------------
+
+
+@library
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(..., C r^2, H, W) -> (..., C, H r, W r). Source: Shi et al., 2016."""
+    require_tensor("pixel_shuffle", input)
+    r = static_int(upscale_factor)
+    if input.ndim < 3:
+        raise RuntimeError("pixel_shuffle expects input to have at least 3 dimensions, but got input with "
+                           f"{input.ndim} dimension(s)")
+    if r <= 0:
+        raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
+    *lead, c, h, w = input.shape
+    require(c % (r * r) == 0, RuntimeError, "pixel_shuffle expects its input's 'channel' dimension to be divisible by the "
+            "square of upscale_factor, but input.size(-3)=", c, f" is not divisible by {r * r}")
+    m = len(lead)
+    x = apply("reshape", input, shape=(*lead, c // (r * r), r, r, h, w))
+    x = apply("permute", x, axes=(*range(m), m, m + 3, m + 1, m + 4, m + 2))
+    y: Tensor = apply("reshape", x, shape=(*lead, c // (r * r), h * r, w * r))
+    return y
+
+
+@library
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """The inverse of `pixel_shuffle`: (..., C, H r, W r) -> (..., C r^2, H, W)."""
+    require_tensor("pixel_unshuffle", input)
+    r = static_int(downscale_factor)
+    if input.ndim < 3:
+        raise RuntimeError("pixel_unshuffle expects input to have at least 3 dimensions, but got input with "
+                           f"{input.ndim} dimension(s)")
+    if r <= 0:
+        raise RuntimeError(f"pixel_unshuffle expects a positive downscale_factor, but got {r}")
+    *lead, c, h, w = input.shape
+    for size, name, axis in ((h, "height", -2), (w, "width", -1)):
+        require(size % r == 0, RuntimeError, f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but "
+                f"input.size({axis})=", size, f" is not divisible by {r}")
+    m = len(lead)
+    x = apply("reshape", input, shape=(*lead, c, h // r, r, w // r, r))
+    x = apply("permute", x, axes=(*range(m), m, m + 2, m + 4, m + 1, m + 3))
+    y: Tensor = apply("reshape", x, shape=(*lead, c * (r * r), h // r, w // r))
+    return y
+
+
+@library
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Channels (axis 1) of `groups` groups, interleaved."""
+    g = static_int(groups)
+    n, c, *rest = input.shape
+    require(c % g == 0, RuntimeError, "Number of channels must be divisible by groups. Got ", c, f" channels and {g} "
+            "groups.")
+    x = apply("reshape", input, shape=(n, g, c // g, *rest))
+    x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
+    y: Tensor = apply("reshape", x, shape=(n, c, *rest))
+    return y
