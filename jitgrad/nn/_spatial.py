@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import jitgrad
@@ -59,15 +58,16 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         if isinstance(size, (tuple, list)) and len(size) != axes:
             raise ValueError("Input and output must have the same number of spatial dimensions, but got input with "
-                             f"spatial dimensions of {list(input.shape[2:])} and output size of {size}. Please provide "
-                             "input tensor in (N, C, d1, d2, ...,dK) format and output size in (o1, o2, ...,oK) format.")
+                             f"spatial dimensions of {list(input.shape[2:])} and output size of {size}. Please "
+                             "provide input tensor in (N, C, d1, d2, ...,dK) format and output size in "
+                             "(o1, o2, ...,oK) format.")
         sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,) * axes
         ratios = None
     else:
         if isinstance(scale_factor, (tuple, list)) and len(scale_factor) != axes:
-            raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input with "
-                             f"spatial dimensions of {list(input.shape[2:])} and scale_factor of shape {scale_factor}. "
-                             "Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in "
+            raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input "
+                             f"with spatial dimensions of {list(input.shape[2:])} and scale_factor of shape "
+                             f"{scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in "
                              "(s1, s2, ...,sK) format.")
         factors = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * axes
         sizes = tuple([math.floor(input.shape[i + 2] * factors[i]) for i in range(axes)])
@@ -131,8 +131,3 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
     padded = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2), 0.0)
     means = _pooling.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
     return input / (means * alpha + k) ** beta
-
-
-def reversed_pairs(padding: Sequence[int]) -> list[int]:
-    """A padding per axis as torch's pad list: last axis first, before and after."""
-    return [p for axis in reversed(padding) for p in (axis, axis)]

@@ -72,7 +72,7 @@ def along(vector: Tensor, ndim: int, axis: int) -> Tensor:
 
 @library
 def require_several(input: Tensor, spatial: bool) -> None:
-    """ValueError where moments would be of one element: per channel (axis 1), or with `spatial` per channel and image."""
+    """ValueError where moments, per channel (axis 1) or with `spatial` per image and channel, are of one element."""
     sizes = tuple(input.shape)
     count = product(sizes[2:] if spatial else (sizes[0], *sizes[2:]))
     what = "spatial element" if spatial else "value per channel"

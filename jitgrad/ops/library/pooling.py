@@ -86,7 +86,8 @@ class _Pool:
     def _too_small(self) -> list[Any]:
         parts: list[Any] = ["Given input size: ("]
         before = [1] * (2 - self.rank)
-        for sizes, words in ((self.spatial, "). Calculated output size: ("), (self.shape, "). Output size is too small")):
+        for sizes, words in ((self.spatial, "). Calculated output size: ("),
+                             (self.shape, "). Output size is too small")):
             parts.append(self.x.shape[1])
             for s in (*before, *sizes):
                 parts += ["x", s]
@@ -261,8 +262,8 @@ def _adaptive_sizes(fn: str, rank: int, input: Any, output_size: Any) -> tuple[A
     own = tuple(x.shape)[2:]
     shape = tuple([n if m is None else m for n, m in zip(own, sizes, strict=True)])
     for n in own:
-        require(n >= 1, RuntimeError, f"{fn}(): Expected input to have non-zero size for non-batch dimensions, but input "
-                "has sizes ", text(input.shape), " with a dimension being empty")
+        require(n >= 1, RuntimeError, f"{fn}(): Expected input to have non-zero size for non-batch dimensions, but "
+                "input has sizes ", text(input.shape), " with a dimension being empty")
     return x, batched, shape
 
 
@@ -430,9 +431,9 @@ def fold(input: Tensor, output_size: Any, kernel_size: Sizes, dilation: Sizes = 
         sizes, kernel, dilations, pads, strides, strict=True)]
     blocks = counts[0] * counts[1]
     require(x.shape[2] == blocks, RuntimeError, "Given output_size=(", sizes[0], ", ", sizes[1],
-            f"), kernel_size={kernel}, dilation={dilations}, padding={pads}, stride={strides}, expected size of input's "
-            "dimension 2 to match the calculated number of sliding blocks ", counts[0], " * ", counts[1], " = ", blocks,
-            ", but got input.size(2)=", x.shape[2], ".")
+            f"), kernel_size={kernel}, dilation={dilations}, padding={pads}, stride={strides}, expected size of "
+            "input's dimension 2 to match the calculated number of sliding blocks ", counts[0], " * ", counts[1], " = ",
+            blocks, ", but got input.size(2)=", x.shape[2], ".")
     n, c = x.shape[0], x.shape[1] // area
     x = apply("reshape", x, shape=(n, c, *kernel, *counts))
     x = apply("permute", x, axes=(0, 1, 4, 5, 2, 3))  # (N, C, rows, columns, kH, kW)

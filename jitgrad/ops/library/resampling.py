@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import dtype, float16, float32, int64
-from jitgrad.ops.library.core import apply, as_operand, cast, library, require, require_tensor, size_of, static_int, text
+from jitgrad.ops.library.core import (
+    apply,
+    as_operand,
+    cast,
+    library,
+    require,
+    require_tensor,
+    size_of,
+    static_int,
+    text,
+)
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
@@ -41,9 +51,9 @@ def _padded(x: Any, axis: int, before: Any, after: Any, mode: str, number: int, 
     n = x.shape[axis]
     if mode == "reflect":
         for p in (before, after):
-            require(p < n, RuntimeError, f"Argument #{4 + 2 * number}: Padding size should be less than the corresponding "
-                    "input dimension, but got: padding (", before, ", ", after, f") at dimension {axis} of input ",
-                    text(shape))
+            require(p < n, RuntimeError, f"Argument #{4 + 2 * number}: Padding size should be less than the "
+                    "corresponding input dimension, but got: padding (", before, ", ", after,
+                    f") at dimension {axis} of input ", text(shape))
     elif mode == "circular":
         for p in (before, after):
             require(p <= n, RuntimeError, "Padding value causes wrapping around more than once.")
@@ -148,8 +158,8 @@ def resize(input: Tensor, sizes: Sequence[Any], ratios: Sequence[Any] | None, mo
     x = input
     wide = cast(x, float32) if x.dtype is float16 else x
     for n, out in zip(tuple(x.shape)[2:], sizes, strict=True):
-        require(n >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n, ") and output (",
-                out, ")")
+        require(n >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
+                ") and output (", out, ")")
         require(out >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
                 ") and output (", out, ")")
     for number, out in enumerate(sizes):
@@ -178,8 +188,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     if r <= 0:
         raise RuntimeError(f"pixel_shuffle expects a positive upscale_factor, but got {r}")
     *lead, c, h, w = input.shape
-    require(c % (r * r) == 0, RuntimeError, "pixel_shuffle expects its input's 'channel' dimension to be divisible by the "
-            "square of upscale_factor, but input.size(-3)=", c, f" is not divisible by {r * r}")
+    require(c % (r * r) == 0, RuntimeError, "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
+            "the square of upscale_factor, but input.size(-3)=", c, f" is not divisible by {r * r}")
     m = len(lead)
     x = apply("reshape", input, shape=(*lead, c // (r * r), r, r, h, w))
     x = apply("permute", x, axes=(*range(m), m, m + 3, m + 1, m + 4, m + 2))
