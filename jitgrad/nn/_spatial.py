@@ -67,8 +67,8 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         if isinstance(scale_factor, (tuple, list)) and len(scale_factor) != axes:
             raise ValueError("Input and scale_factor must have the same number of spatial dimensions, but got input "
                              f"with spatial dimensions of {list(input.shape[2:])} and scale_factor of shape "
-                             f"{scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and scale_factor in "
-                             "(s1, s2, ...,sK) format.")
+                             f"{scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+                             "scale_factor in (s1, s2, ...,sK) format.")
         factors = tuple(scale_factor) if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * axes
         sizes = tuple([math.floor(input.shape[i + 2] * factors[i]) for i in range(axes)])
         ratios = None if recompute_scale_factor or mode == "area" else tuple([1.0 / f for f in factors])
