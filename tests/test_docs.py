@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import importlib
+import importlib.util
 import io
 import linecache
 import pkgutil
@@ -30,6 +31,8 @@ PAGES = ["README.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.
 @pytest.mark.parametrize("page", PAGES)  # the blocks of docs/internals.md are signatures, not programs
 def test_python_blocks_of_a_page_run(page):
     for number, block in enumerate(python_blocks(ROOT / page)):
+        if "onnx" in block and not all(map(importlib.util.find_spec, ("onnx", "onnxruntime"))):
+            continue
         filename = f"<{page} block {number}>"
         linecache.cache[filename] = (len(block), None, block.splitlines(keepends=True), filename)
         printed = io.StringIO()

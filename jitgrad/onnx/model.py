@@ -71,7 +71,9 @@ class ModelWriter:
         self.writer.block(graph.block)
         e.node = None
         self._results(list(output_names) if output_names is not None else None)
-        made = helper.make_graph(e.nodes, graph.name, self.inputs, self.outputs, list(e.initializers.values()))
+        used = _names_read(e.nodes)
+        constants = [constant for name, constant in e.initializers.items() if name in used]
+        made = helper.make_graph(e.nodes, graph.name, self.inputs, self.outputs, constants)
         opsets = [helper.make_opsetid("", e.opset)]
         return helper.make_model(made, opset_imports=opsets, producer_name="jitgrad",
                                  producer_version=jitgrad.__version__,
@@ -224,6 +226,18 @@ def _root(source: sig.Source) -> sig.Source:
     while isinstance(source, (sig.Attr, sig.Item)):
         source = source.base
     return source
+
+
+def _names_read(nodes: Sequence[Any]) -> set[str]:
+    """Every name that nodes, or the nodes of their subgraphs, read."""
+    found: set[str] = set()
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        found.update(node.input)
+        for attribute in node.attribute:
+            todo.extend(attribute.g.node)
+    return found
 
 
 def _identifier(path: str) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import runpy
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -311,3 +314,10 @@ def test_what_has_no_equivalent_is_refused_with_its_line():
         nothing.export_onnx(None, x)
     with pytest.raises(TypeError, match="script it first"):
         jitgrad.onnx.export_function(nn.Linear(2, 2), None, x)
+
+
+def test_the_example_runs(tmp_path, monkeypatch, capsys):
+    example = Path(__file__).parents[2] / "examples" / "export.py"
+    monkeypatch.setattr(sys, "argv", [str(example), "--out", str(tmp_path)])
+    runpy.run_path(str(example), run_name="__main__")
+    assert "in onnxruntime:   differs by at most" in capsys.readouterr().out

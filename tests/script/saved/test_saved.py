@@ -513,3 +513,16 @@ def test_whole_training_steps_go_on_where_they_were(kind):
         same(p, q)
     with jitgrad.no_grad(), pytest.raises(NoProgram, match="the grad mode was True"):
         loaded(x, y)
+
+
+def test_loaded_programs_run_interpreted():
+    @jitgrad.script
+    def f(x, i):
+        return x[i] * 2
+
+    f(jitgrad.ones(4), jitgrad.tensor([1, 2]))
+    loaded = round_trip(f)
+    with jitgrad.config.override(interpret=True):
+        assert loaded(jitgrad.arange(4.0), jitgrad.tensor([3, 1])).tolist() == [6, 2]
+        with pytest.raises(IndexError):
+            loaded(jitgrad.ones(4), jitgrad.tensor([7, 1]))
