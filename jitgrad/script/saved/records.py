@@ -31,6 +31,8 @@ def program_of(specialisation: Specialisation) -> Program:
     """The record of a compiled specialisation."""
     function = specialisation.function
     script = replace(specialisation.script, graph=function.graph)
+    if script.differentiable is None:  # one that came from the disk cache, where the function knows
+        script.differentiable = function.differentiable
     count = len(specialisation.assumptions) - len(script.guards)
     return Program(function.name, script, specialisation.assumptions[:count], specialisation.grad_mode,
                    specialisation.default_dtype)

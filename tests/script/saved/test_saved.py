@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -353,7 +354,8 @@ def test_objects_as_arguments_are_refused():
     def f(x, module):
         return module(x)
 
-    f(jitgrad.ones(1, 2), nn.Linear(2, 2))
+    layer = nn.Linear(2, 2)
+    f(jitgrad.ones(1, 2), layer)
     with pytest.raises(NotSavable, match="the argument `module` is an object of class `Linear`"):
         save(f, io.BytesIO())
 
@@ -526,3 +528,24 @@ def test_loaded_programs_run_interpreted():
         assert loaded(jitgrad.arange(4.0), jitgrad.tensor([3, 1])).tolist() == [6, 2]
         with pytest.raises(IndexError):
             loaded(jitgrad.ones(4), jitgrad.tensor([7, 1]))
+
+
+def test_programs_from_the_disk_cache_are_saved_alike(tmp_path):
+    (tmp_path / "half.py").write_text(textwrap.dedent("""
+        import io, jitgrad
+        w = jitgrad.ones(3, requires_grad=True)
+
+        @jitgrad.script
+        def f(x):
+            return x * w, x * 2
+
+        f(jitgrad.ones(3))
+        f.save(io.BytesIO())
+        f.save("f.jg")
+        print(f.cache_info().disk_hits, [t.requires_grad for t in jitgrad.jit.load("f.jg")(jitgrad.ones(3))])
+    """))
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    for hits in (0, 1):
+        out = subprocess.run([sys.executable, "half.py"], cwd=tmp_path, env=environment, check=True,
+                             capture_output=True, text=True).stdout
+        assert out == f"{hits} [True, False]\n"
