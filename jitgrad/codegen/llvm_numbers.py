@@ -196,7 +196,8 @@ class Numbers:
             is_float = this if is_float is None else is_float | this
         assert is_float is not None
         f, good_f = self.floats(op, [self.as_float(p, t) for p, t in zip(parts, types, strict=True)])
-        i, good_i = self.ints(op, [self.as_int(p, t) for p, t in zip(parts, types, strict=True)])
+        i, good_i = self.ints(op, [self.as_int(p, t) if t != FLOAT else self.printer.const(0)
+                                   for p, t in zip(parts, types, strict=True)])
         good: V | None = None
         if good_f is not None or good_i is not None:
             yes = self.printer.code.const(True, "i1", 1)

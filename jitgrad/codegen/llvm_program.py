@@ -46,11 +46,13 @@ from jitgrad.codegen.program import (
     Program,
     Ref,
     ScalarStep,
+    SeqCopy,
     SeqGet,
     SeqGrow,
     SeqLength,
     SeqPlace,
     SeqPut,
+    SeqReach,
     SeqStart,
     StoreScalar,
 )
@@ -681,5 +683,6 @@ PRINT: dict[type, Any] = {
     SeqStart: lambda p, s: p.sequences.start(s), SeqGrow: lambda p, s: p.sequences.grow(s),
     SeqPlace: lambda p, s: p.sequences.place(s), SeqPut: lambda p, s: p.sequences.put(s),
     SeqGet: lambda p, s: p.sequences.get(s), SeqLength: lambda p, s: p.sequences.length(s),
+    SeqReach: lambda p, s: p.sequences.reach(s), SeqCopy: lambda p, s: p.sequences.copy(s),
     ArenaAllocate: lambda p, s: p.sequences.arena(s),
 }

@@ -20,11 +20,13 @@ from jitgrad.codegen.program import (
     Buffer,
     Column,
     Ref,
+    SeqCopy,
     SeqGet,
     SeqGrow,
     SeqLength,
     SeqPlace,
     SeqPut,
+    SeqReach,
     SeqStart,
 )
 from jitgrad.dims import product
@@ -41,6 +43,7 @@ def arena_text(word: int) -> str:
     """The arena's functions; `word` is where the block has its address."""
     return f"""
 declare ptr @memcpy(ptr, ptr, i64)
+declare ptr @memset(ptr, i32, i64)
 define internal ptr @jg_arena(ptr %block, i64 %bytes) nounwind noinline {{
 entry:
   %place = getelementptr i64, ptr %block, i64 {word}
@@ -207,7 +210,8 @@ class Sequences:
             self.store(header, at, V(p.code, data, "ptr", 1))
         p.define(step.seq, p.code.emit(f"ptrtoint ptr {header} to i64", "i64", 1))
 
-    def grow(self, step: SeqGrow) -> None:
+    def grow(self, step: SeqGrow | SeqReach) -> None:
+        """Twice the room where there is none for element `k`, or as much as that takes."""
         p = self.printer
         header, k = self.header(step.seq), p.one(step.k)
         room = self.load(header, ROOM)
@@ -215,17 +219,56 @@ class Sequences:
         more, fine = p.label("grow"), p.label("go")
         p.line(f"br i1 {full.name}, label %{more}, label %{fine}")
         p.start(more)
-        self.store(header, ROOM, room.shl(1))
+        wanted = room.shl(1).intrinsic("smax", k + 1)
+        self.store(header, ROOM, wanted)
         for number in range(len(step.columns)):
             entry = self.entry(header, step.columns, number)
             used = entry * room
-            data = self.allocate(used.shl(1))
+            data = self.allocate(entry * p.here(wanted))
             at = _offset(step.columns, number)
             old = self.load(header, at, "ptr")
             p.line(f"call ptr @memcpy(ptr {data}, ptr {old.name}, i64 {used.name})")
             self.store(header, at, V(p.code, data, "ptr", 1))
         p.line(f"br label %{fine}")
         p.start(fine)
+
+    def reach(self, step: SeqReach) -> None:
+        p = self.printer
+        self.grow(SeqGrow(step.seq, step.columns, step.k))
+        header, k = self.header(step.seq), p.one(step.k)
+        length = self.load(header, LENGTH)
+        beyond = k >= length
+        more, fine = p.label("reach"), p.label("go")
+        p.line(f"br i1 {beyond.name}, label %{more}, label %{fine}")
+        p.start(more)
+        end = k + 1
+        if step.flags:
+            start = self.element(header, step.columns, 0, length)
+            bytes_ = (p.here(end) - length) * 8
+            p.line(f"call ptr @memset(ptr {start}, i32 0, i64 {bytes_.name})")
+        self.store(header, LENGTH, end)
+        p.line(f"br label %{fine}")
+        p.start(fine)
+
+    def copy(self, step: SeqCopy) -> None:
+        """A header and columns with as much room as the source has elements, and some more."""
+        p = self.printer
+        source, columns = self.header(step.source), step.columns
+        length = self.load(source, LENGTH)
+        room = length + FIRST_ROOM
+        words = 8 * _offset(columns, len(columns))
+        header = self.allocate(p.const(words))
+        p.line(f"call ptr @memcpy(ptr {header}, ptr {source}, i64 {words})")
+        self.store(header, ROOM, p.here(room))
+        for number in range(len(columns)):
+            entry = self.entry(source, columns, number)
+            data = self.allocate(entry * p.here(room))
+            at = _offset(columns, number)
+            old = self.load(source, at, "ptr")
+            used = p.here(entry) * p.here(length)
+            p.line(f"call ptr @memcpy(ptr {data}, ptr {old.name}, i64 {used.name})")
+            self.store(header, at, V(p.code, data, "ptr", 1))
+        p.define(step.out, p.code.emit(f"ptrtoint ptr {header} to i64", "i64", 1))
 
     def element(self, header: str, columns: Sequence[Column], column: int, k: V) -> str:
         """The address of an element in its column."""

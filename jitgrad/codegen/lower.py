@@ -14,6 +14,7 @@ from jitgrad import dims, dtypes
 from jitgrad.codegen import access, lower_effects, lower_joins
 from jitgrad.codegen.access import IndexMap, contiguous_strides, through
 from jitgrad.codegen.kernel import Stmt
+from jitgrad.codegen.linear import linearize
 from jitgrad.codegen.lower_block import BlockLowering
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import KernelBuilder, read
@@ -37,7 +38,7 @@ from jitgrad.script.irops import Effect, effect
 
 def lower(name: str, graph: Graph) -> Program:
     """The program of a graph whose composites are decomposed. Raises NotImplementedError for a row nobody can run."""
-    return Lowering(name, graph).program()
+    return Lowering(name, linearize(graph)).program()
 
 
 class Lowering:

@@ -6,7 +6,16 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.codegen import access, lower_conv, lower_effects, lower_ops, lower_products, lower_sequences, lower_windows
+from jitgrad.codegen import (
+    access,
+    lower_conv,
+    lower_effects,
+    lower_lists,
+    lower_ops,
+    lower_products,
+    lower_sequences,
+    lower_windows,
+)
 from jitgrad.codegen.access import AFFINE, Entry, IndexMap, through
 from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
@@ -15,7 +24,7 @@ from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
 from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.codegen.program import NumberStep, ScalarStep
 from jitgrad.dims import Size, Symbol
-from jitgrad.ops.types import OptionalType, SeqType, TensorType
+from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.ir import Block, Node, Value, attr_symbols, type_symbols
 from jitgrad.script.irops import Effect, effect
 
@@ -80,6 +89,7 @@ class BlockLowering:
         binders: dict[Symbol, object] = {}
         last_effect: object | None = None
         last_check: object | None = None
+        last_list: tuple[object, ...] = ()
         for index, node in enumerate(self.nodes):
             if node.op in AFFINE and self.is_view(node):
                 state.views[node.outputs[0]] = node
@@ -101,6 +111,9 @@ class BlockLowering:
                 self.depends[unit].add(last_check)
             if state.may_check(node):
                 last_check = unit
+            if self.touches_list(node):  # one may be changed in place: who reads it before stays before
+                self.depends[unit].update(last_list)
+                last_list = (unit,)
             if state.has_effect(node):
                 if last_effect is not None:
                     self.depends[unit].add(last_effect)
@@ -111,6 +124,13 @@ class BlockLowering:
             if isinstance(result.type, TensorType):
                 self.stored.add(state.base(result))
         lower_effects.order_commits(self)
+
+    def touches_list(self, node: Node) -> bool:
+        """Whether a node, or a block in it, reads or makes a list."""
+        values: Iterable[Value] = (*node.inputs, *node.outputs)
+        if node.blocks:
+            values = (*values, *self.state.captures(node))
+        return any(isinstance(v.type, ListType) for v in values)
 
     def is_view(self, node: Node) -> bool:
         if node.op != "reshape":
@@ -367,7 +387,7 @@ def rules() -> dict[str, Any]:
     from jitgrad.codegen import lower_control  # which lowers the blocks of structural nodes with this module
 
     if not _RULES:
-        for part in (lower_ops, lower_products, lower_conv, lower_windows, lower_effects, lower_sequences,
+        for part in (lower_ops, lower_products, lower_conv, lower_windows, lower_effects, lower_sequences, lower_lists,
                      lower_control):
             _RULES.update(part.RULES)
     return _RULES

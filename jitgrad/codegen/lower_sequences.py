@@ -77,19 +77,24 @@ def write_element(state: Lowering, seq: Value, columns: tuple[Column, ...], colu
     return column + 1
 
 
-def read_element(state: Lowering, seq: Value, k: Value, target: Value, binds: set[Symbol]) -> None:
-    """Let `target` be element k."""
+def read_element(state: Lowering, seq: Value, k: Value, target: Value, binds: set[Symbol],
+                 inside: Value | None = None) -> None:
+    """Let `target` be element k. `inside`: whether there is one; the target is absent where there is none."""
     assert isinstance(seq.type, SeqType)
     columns = tuple(columns_of(seq.type.elem, lambda t: False))
-    _read(state, seq, columns, 0, k, target, binds)
+    _read(state, seq, columns, 0, k, target, binds, inside)
 
 
 def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, target: Value,
-          binds: set[Symbol]) -> None:
+          binds: set[Symbol], inside: Value | None = None) -> None:
     if isinstance(target.type, OptionalType):
         flag, payload = Value(BOOL), Value(target.type.elem)
         state.records.optional[target] = (flag, payload)
-        state.emit(SeqGet(seq, columns, column, k, flag))
+        read: Any = SeqGet(seq, columns, column, k, flag)
+        if inside is not None:
+            state.emit(Assign(((flag, constant(state, False)),)))
+            read = IfStep(inside, [read], [])
+        state.emit(read)
         outer, state.steps = state.steps, []
         _read(state, seq, columns, column + 1, k, payload, _payload_symbols(state, payload, binds))
         steps, state.steps = state.steps, outer

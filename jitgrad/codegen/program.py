@@ -201,6 +201,25 @@ class SeqGrow:
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class SeqReach:
+    """Let a list have an element `k`: make room, and where it is shorter clear the flags of what is new."""
+
+    seq: Value
+    columns: tuple[Column, ...]
+    k: Value
+    flags: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SeqCopy:
+    """A list with the same elements in columns of its own."""
+
+    source: Value
+    columns: tuple[Column, ...]
+    out: Value
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class SeqPlace:
     """Point `target` at the storage of element `k` in a column of equal tensors."""
 

@@ -70,6 +70,17 @@ class SeqType:
 
 
 @dataclass(frozen=True, slots=True)
+class ListType(SeqType):
+    """A Python list of values of one type, as a value: an op that changes it makes a new one.
+
+    Sizes of elements that are not in scope may differ per element. Code generation updates in place what dies.
+    """
+
+    def __str__(self) -> str:
+        return f"list<{self.elem}>"
+
+
+@dataclass(frozen=True, slots=True)
 class OptionalType:
     """A bool and a payload that exists only where the bool is true."""
 
@@ -102,7 +113,7 @@ def map_dims(type_: Type, fn: object) -> Type:
     if isinstance(type_, TensorType):
         return TensorType(type_.dtype, tuple(fn(d) for d in type_.dims))  # type: ignore[operator]
     if isinstance(type_, SeqType):
-        return SeqType(map_dims(type_.elem, fn))
+        return type(type_)(map_dims(type_.elem, fn))
     if isinstance(type_, OptionalType):
         return OptionalType(map_dims(type_.elem, fn))
     return type_

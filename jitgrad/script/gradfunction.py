@@ -19,7 +19,7 @@ import numpy as np
 from jitgrad import config
 from jitgrad.eager.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
 from jitgrad.eager.tensor import wrap
-from jitgrad.ops.types import OptionalType, TensorType
+from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script import callback
 from jitgrad.script.ir import Block, Graph, walk
 
@@ -42,16 +42,20 @@ class Backward(NamedTuple):
 class CallNode(Node):
     """A call on the tape: owns the residuals, and the versions of the arguments that its backward reads again."""
 
-    __slots__ = ("function", "objects", "residuals", "seen", "tapes", "unreached")
+    __slots__ = ("function", "lists", "objects", "residuals", "seen", "tapes", "unreached")
 
     def __init__(self, function: GraphFunction, objects: Sequence[Any], residuals: list[Any],
                  unreached: Collection[int]):
         inputs = [objects[i] for i in function.wrt]
+        if function.list_inputs:
+            inputs = [x for given in inputs for x in (given if type(given) is list else (given,))]
         self.number = next_number()
-        self.edges = [edge_of(x) if x._base is not None or (x._node is None and not x._needs)
+        self.edges = [None if x is None else edge_of(x) if x._base is not None or (x._node is None and not x._needs)
                       else (x, 0) if x._node is None else (x._node, x._slot) for x in inputs]
         self.needs = tuple([e is not None for e in self.edges])
-        self.metas = [x._data for x in inputs]
+        self.metas = [None if x is None else x._data for x in inputs]
+        #: results that are lists: (number among the differentiable outputs, slot of the first item, items)
+        self.lists: list[tuple[int, int, int]] = []
         self.n_outputs = len(function.differentiable)
         self.hooks = self.retained = None
         self.title = function.title
@@ -63,16 +67,37 @@ class CallNode(Node):
         if self.metas is None:
             raise RuntimeError(SECOND_BACKWARD)
         self.check_versions()
+        if self.lists:
+            cotangents = self.gather(cotangents)
         if self.tapes is not None:
             with callback.running(self.tapes):
-                return self.function.backward(self.residuals, self.unreached, cotangents)
-        return self.function.backward(self.residuals, self.unreached, cotangents)
+                return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
+        return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         if self.metas is None:
             raise RuntimeError(SECOND_BACKWARD)
         self.check_versions()
+        if self.lists:
+            cotangents = self.gather(cotangents)
         return self.function.backward_on_tape(self.objects, self.seen, self.unreached, cotangents)
+
+    def attach_list(self, number: int, items: Sequence[Any]) -> None:
+        """Make the tensors of a list outputs of this node."""
+        start = self.n_outputs
+        for slot, item in enumerate(items, start):
+            if item is not None:
+                self.attach(item, slot)
+        self.lists.append((number, start, len(items)))
+        self.n_outputs = start + len(items)
+
+    def gather(self, cotangents: list[Any]) -> list[Any]:
+        """Cotangents per slot as one per differentiable output: for a list a list, or None."""
+        given = cotangents[:len(self.function.differentiable)]
+        for number, start, count in self.lists:
+            items = list(cotangents[start:start + count])
+            given[number] = items if any(c is not None for c in items) else None
+        return given
 
     def release(self) -> None:
         self.metas = None
@@ -98,16 +123,20 @@ class GraphFunction:
         name: for messages and the tape.
         tensors: outputs that are tensors (or absent).
         arguments: inputs that are tensors.
+        lists: outputs that are lists.
+        list_inputs: inputs that are lists of tensors or None.
         n_outputs: number of graph outputs; what the forward program returns after them are residuals.
         writes: inputs that are tensors and written in place.
     """
 
     def __init__(self, graph: Graph | str, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str,
-                 tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int, writes: tuple[int, ...] = ()):
+                 tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int, writes: tuple[int, ...] = (),
+                 lists: tuple[int, ...] = (), list_inputs: tuple[int, ...] = ()):
         self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
         self.n_outputs, self.writes = n_outputs, writes
         self._tensors, self.arguments = tensors, arguments
+        self._lists, self.list_inputs = lists, list_inputs
         self.calls_back = not isinstance(graph, str) and any(n.op == "callback" for n in walk(graph.block))
         self.title = name + "Backward"
         #: inputs whose memory the first-order backward reads again
@@ -208,7 +237,7 @@ class GraphFunction:
 
         wrt: tuple[int, ...] = ()
         if is_grad_enabled():
-            wrt = tuple(i for i, o in enumerate(objects) if getattr(o, "requires_grad", False))
+            wrt = tuple(i for i, o in enumerate(objects) if _requires_grad(o))
         if differentiable is None:
             differentiable = [i for i, v in enumerate(graph.outputs) if _is_floating(v.type)]
         optimised = pipeline.prepare(graph)
@@ -216,7 +245,9 @@ class GraphFunction:
         function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
                        tuple(i for i, t in enumerate(types) if _is_tensor(t)),
                        tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types),
-                       tuple(i for i in _committed(optimised) if _is_tensor(graph.inputs[i].type)))
+                       tuple(i for i in _committed(optimised) if _is_tensor(graph.inputs[i].type)),
+                       tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
+                       tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)))
         function._compile()
         return function
 
@@ -230,7 +261,7 @@ class GraphFunction:
         header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
                   "arguments": self.arguments, "n_outputs": self.n_outputs,
-                  "writes": self.writes}
+                  "writes": self.writes, "lists": self._lists, "list_inputs": self.list_inputs}
         return pack([json.dumps(header).encode(), to_text(self.graph, "chain").encode(), self._compiled[0].to_bytes()])
 
     @classmethod
@@ -242,7 +273,7 @@ class GraphFunction:
         header = json.loads(header_bytes)
         function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
                        tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"],
-                       tuple(header["writes"]))
+                       tuple(header["writes"]), tuple(header["lists"]), tuple(header["list_inputs"]))
         function._residuals = tuple(header["residuals"])
         function.saved = frozenset(~i for i in function._residuals if i < 0)
         compiled = Compiled.from_bytes(program)
@@ -275,7 +306,7 @@ class GraphFunction:
         compiled = self._compiled
         if any(not c.llvm for c in compiled):
             again = GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
-                                  self.n_outputs, self.writes)
+                                  self.n_outputs, self.writes, self._lists, self.list_inputs)
             again._compile()
             compiled = again._compiled
         return "\n".join(engine.assembly(c.llvm) for c in compiled)
@@ -291,6 +322,8 @@ class GraphFunction:
             for i in self._tensors:
                 if outputs[i] is not None:
                     outputs[i] = wrap(outputs[i])
+            for i in self._lists:
+                outputs[i] = _items(outputs[i])
             return outputs
         residuals = [outputs[i] if i >= 0 else arrays[~i] for i in self._residuals]
         del outputs[self.n_outputs:]
@@ -309,16 +342,21 @@ class GraphFunction:
         for i in self._tensors:
             if outputs[i] is not None:
                 outputs[i] = wrap(outputs[i])
+        for i in self._lists:
+            outputs[i] = _items(outputs[i])
         for slot, i in enumerate(self.differentiable):
-            if outputs[i] is not None:
+            if i in self._lists:
+                node.attach_list(slot, outputs[i])
+            elif outputs[i] is not None:
                 node.attach(outputs[i], slot)
         return outputs
 
-    def backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any]) -> list[Any]:
+    def backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any],
+                 objects: Sequence[Any] = ()) -> list[Any]:
         """First order: arrays in, arrays (or None where an input was not reached) out."""
         present = tuple([c is not None for c in cotangents])
         backward = self._backwards.get(present) or self._compile_backward(present)
-        given = [c if type(c) is np.ndarray else np.asarray(c) for c in cotangents if c is not None]
+        given = [c if type(c) in (np.ndarray, list) else np.asarray(c) for c in cotangents if c is not None]
         values = backward.program([*residuals, *given])
         for value, flag in backward.flags:
             if not values[flag]:
@@ -326,7 +364,18 @@ class GraphFunction:
         del values[len(self.wrt):]
         if unreached:
             values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
-        return values
+        return self._per_item(objects, values) if self.list_inputs else values
+
+    def _per_item(self, objects: Sequence[Any], values: list[Any]) -> list[Any]:
+        """Gradients of the inputs `wrt` with those of a list's items in place of the list's."""
+        result: list[Any] = []
+        for i, v in zip(self.wrt, values, strict=True):
+            if i in self.list_inputs:
+                items = [] if v is None else v if type(v) is list else v.to_list()
+                result += [*items, *[None] * (len(objects[i]) - len(items))][:len(objects[i])]
+            else:
+                result.append(v)
+        return result
 
     def _compile_backward(self, present: tuple[bool, ...]) -> Backward:
         from jitgrad.script.passes import pipeline
@@ -342,7 +391,7 @@ class GraphFunction:
         """With `create_graph`: the gradient function, recorded as one node; it reads the inputs again."""
         present = tuple(c is not None for c in cotangents)
         given = [*objects, *(c for c in cotangents if c is not None)]
-        key = (present, tuple([bool(getattr(o, "requires_grad", False)) for o in given]))
+        key = (present, tuple([_requires_grad(o) for o in given]))
         gradient = self._gradients.get(key)
         if gradient is None:
             from jitgrad.script.autodiff import gradient_function
@@ -358,10 +407,29 @@ class GraphFunction:
                     "instead. Hint: create_graph=True computes a scripted function's gradient from its arguments.")
         # What was not reached now is not reached by derivatives of this gradient either.
         dead = set(unreached)
-        flat = gradient(given, [getattr(o, "_data", o) for o in given], None, dead)
+        flat = gradient(given, [_data(o) for o in given], None, dead)
         dead.update(i for i, reached in zip(self.wrt, flat[1::2], strict=True) if not reached)
         values = [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
-        return [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
+        values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
+        return self._per_item(objects, values) if self.list_inputs else values
+
+
+def _requires_grad(value: Any) -> bool:
+    """Whether an input, or an item of one, asks for a gradient."""
+    if type(value) is list:
+        return any(_requires_grad(v) for v in value)
+    return bool(getattr(value, "requires_grad", False))
+
+
+def _data(value: Any) -> Any:
+    """An input as the program takes it."""
+    return [_data(v) for v in value] if type(value) is list else getattr(value, "_data", value)
+
+
+def _items(value: Any) -> list[Any]:
+    """A list that a program returned, its arrays as tensors."""
+    found = value if type(value) is list else value.to_list()
+    return [wrap(v) if isinstance(v, np.ndarray) else v for v in found]
 
 
 def _split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
@@ -418,5 +486,5 @@ def _is_tensor(type_: Any) -> bool:
 
 
 def _is_floating(type_: Any) -> bool:
-    payload = _payload(type_)
+    payload = _payload(type_.elem if isinstance(type_, ListType) else type_)
     return isinstance(payload, TensorType) and payload.dtype.is_floating_point

@@ -18,7 +18,7 @@ from jitgrad import dims
 from jitgrad.dims import Dim, Symbol
 from jitgrad.errors import JitgradError
 from jitgrad.ops.namespaces import ArrayNamespace
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import number_ops
 from jitgrad.script.ir import Block, Graph, Node, Value, map_attr, walk
 from jitgrad.script.text import describe
@@ -42,7 +42,8 @@ def interpret(graph: Graph, inputs: Sequence[Any], on_commit: OnCommit | None = 
 
     Args:
         graph: a graph that `verify` accepts; composites are allowed.
-        inputs: an ndarray per tensor, a Python number per number, None or the value per Optional, a list per Seq.
+        inputs: an ndarray per tensor, a Python number per number, None or the value per Optional, a list per Seq (of
+            payloads or None for a List of Optionals).
         on_commit: called with (input number, number or payload) for commits to inputs that are not tensors; commits to
             a tensor write its memory, and nothing else does.
 
@@ -129,6 +130,8 @@ class _Run:
             wanted = set(binds)
             for target, value in zip(targets, values, strict=True):
                 self.bind_sizes(target.type, value, wanted)
+            for symbol in binds:
+                self.sizes.setdefault(symbol, 0)  # only something absent has it as a size
         for target, value in zip(targets, values, strict=True):
             self.check(target, value)
             self.values[target] = value
@@ -244,6 +247,32 @@ class _Run:
         if not 0 <= k < len(sequence):
             raise InterpretError(f"`seq.get` at {k} of `{node.inputs[0]!r}`, which has {len(sequence)} elements")
         return (sequence[k],)
+
+    def list_new(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return ([],)
+
+    def list_put(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        """An element set or appended. A list of Optionals grows as far as it must, by absent ones."""
+        elements, k, value = inputs
+        type_ = node.output.type
+        if k > len(elements) and isinstance(type_, ListType) and isinstance(type_.elem, OptionalType):
+            elements = [*elements, *[None] * (k - len(elements))]
+        if not 0 <= k <= len(elements):
+            raise InterpretError(f"`list.put` at {k} of `{node.inputs[0]!r}`, which has {len(elements)} elements")
+        return ([*elements[:k], value, *elements[k + 1:]],)
+
+    def list_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        """An element; beyond the end of a list of Optionals an absent one."""
+        elements, k = inputs
+        if isinstance(node.output.type, OptionalType) and k >= len(elements):
+            return (None,)
+        return self.seq_get(node, inputs)
+
+    def list_take(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0][:max(inputs[1], 0)],)
+
+    def list_copy(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0],)
 
     def seq_len(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         return (len(inputs[0]),)
@@ -395,6 +424,8 @@ _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
     "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
     "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
+    "list.new": _Run.list_new, "list.put": _Run.list_put, "list.get": _Run.list_get, "list.take": _Run.list_take,
+    "list.len": _Run.seq_len, "list.copy": _Run.list_copy,
     "region.begin": _Run.mark, "region.end": _Run.mark,
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
     "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
@@ -432,12 +463,17 @@ def _wrap(value: Any, type_: Type) -> Any:
     """An input as the interpreter holds it. The element type of a Seq is already in that form."""
     if isinstance(type_, OptionalType):
         return None if value is None else Some(_wrap(value, type_.elem))
+    if isinstance(type_, ListType) and isinstance(type_.elem, OptionalType):
+        return [v if v is None or isinstance(v, Some) else Some(v) for v in value]
     return value
 
 
 def _unwrap(value: Any, type_: Type) -> Any:
     if isinstance(type_, OptionalType):
         return None if value is None else _unwrap(value.value, type_.elem)
+    if isinstance(type_, ListType) and not isinstance(type_.elem, SeqType):
+        elements = [_unwrap(v, type_.elem) for v in value]
+        return [v.copy() if isinstance(v, np.ndarray) else v for v in elements]
     return value
 
 

@@ -37,6 +37,9 @@ STRUCTURAL = frozenset({"if", "while", "scan"})
 #: ops whose results have the types that whoever made the node gave them
 TYPED = frozenset({"callback", "callback.vjp"})
 
+#: reads that are valid only where a check, a condition or a loop's counter says so
+GUARDED = frozenset({"opt.get", "seq.get", "list.get"})
+
 EFFECTS: Mapping[str, Effect] = {
     "check": Effect.RAISES,
     "print": Effect.CALLS,
@@ -100,10 +103,13 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(ARITHMETIC, _arithmetic),
     **dict.fromkeys((*COMPARISONS, "num.not", "opt.has"), lambda types, attrs: BOOL),
     **dict.fromkeys(("num.and", "num.or", "num.xor"), _bitwise),
-    **dict.fromkeys(("num.lshift", "num.rshift", "dim.value", "dim.bind", "seq.len"), lambda types, attrs: INT),
+    **dict.fromkeys(("num.lshift", "num.rshift", "dim.value", "dim.bind", "seq.len", "list.len"),
+                    lambda types, attrs: INT),
     **dict.fromkeys(UNARY, lambda types, attrs: INT if types[0] == BOOL else types[0]),
     **dict.fromkeys(("fill", "full"), _filled),
-    **dict.fromkeys(("opt.get", "seq.get"), _elem),
+    **dict.fromkeys(("opt.get", "seq.get", "list.get"), _elem),
+    **dict.fromkeys(("list.put", "list.take", "list.copy"), lambda types, attrs: types[0]),
+    "list.new": lambda types, attrs: attrs["type"],
     "num.truediv": lambda types, attrs: FLOAT,
     "num.math": _math,
     "num.const": _const,
@@ -136,6 +142,7 @@ __all__ = [
     "BITWISE",
     "COMPARISONS",
     "EFFECTS",
+    "GUARDED",
     "MATH_TO_BOOL",
     "MATH_TO_INT",
     "STRUCTURAL",

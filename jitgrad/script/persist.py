@@ -18,7 +18,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dims import Call, Dim, Size, Symbol
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
 
 Json = Any
@@ -114,7 +114,8 @@ class Writer:
         if isinstance(type_, TensorType):
             return ["tensor", type_.dtype.name, [self.size(d) for d in type_.dims]]
         if isinstance(type_, (SeqType, OptionalType)):
-            return ["seq" if isinstance(type_, SeqType) else "optional", self.type(type_.elem)]
+            word = "list" if isinstance(type_, ListType) else "seq" if isinstance(type_, SeqType) else "optional"
+            return [word, self.type(type_.elem)]
         return [str(type_)]
 
     def attr(self, value: Any) -> Json:
@@ -193,6 +194,8 @@ class Writer:
                 return ["view", index, steps, [[self.symbol(s), i] for s, i in dict(sizes).items()]]
             case sig.Select(condition, if_true, if_false):
                 return ["select", condition, self.result(if_true), self.result(if_false)]
+            case sig.Repeated(leaves, item, identity):
+                return ["repeated", list(leaves), self.result(item), identity]
             case sig.Container(type_, keys, items, identity):
                 named = [type_.__module__, type_.__qualname__]
                 if import_by_name(*named) is not type_:
@@ -232,6 +235,8 @@ class Reader:
                 return TensorType(dtypes.by_name(name), tuple(self.size(d) for d in dims))
             case ["seq", elem]:
                 return SeqType(self.type(elem))
+            case ["list", elem]:
+                return ListType(self.type(elem))
             case ["optional", elem]:
                 return OptionalType(self.type(elem))
         return _NUMBERS[stored[0]]
@@ -324,6 +329,8 @@ class Reader:
                 return sig.ViewOf(index, path, {self.symbols[s]: i for s, i in sizes})
             case ["select", condition, if_true, if_false]:
                 return sig.Select(condition, self.result(if_true), self.result(if_false))
+            case ["repeated", leaves, item, identity]:
+                return sig.Repeated(tuple(leaves), self.result(item), identity)
             case ["container", named, keys, items, identity]:
                 made = None if keys is None else tuple(self.value(k) for k in keys)
                 return sig.Container(import_by_name(*named), made, tuple(self.result(i) for i in items), identity)

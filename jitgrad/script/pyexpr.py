@@ -15,7 +15,7 @@ from jitgrad.dims import Dim
 from jitgrad.dtypes import dtype, int64
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import POINTWISE
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.ir import Node, Value
 from jitgrad.script.irops import TYPED
 
@@ -223,6 +223,13 @@ def _cat(p: Printer, node: Node) -> Expression:
     return f"jitgrad.cat(({', '.join(p.strong(v)[0] for v in node.inputs)},), {node.attrs['axis']})", ATOM
 
 
+def _element(p: Printer, node: Node) -> Expression | None:
+    if isinstance(node.inputs[0].type, ListType) and isinstance(node.output.type, OptionalType):
+        return None  # there may be none
+    sequence, k = p.take(node.inputs[0]), p.take(node.inputs[1])
+    return f"{wrap(sequence, ATOM)}[{k[0]}]", ATOM
+
+
 def _passed(p: Printer, node: Node) -> Expression:
     return p.strong(node.inputs[0])
 
@@ -245,8 +252,9 @@ _RULES: dict[str, Callable[[Printer, Node], Expression | None]] = {
     "item": lambda p, n: _method(p, n, "item"),
     "opt.has": lambda p, n: (f"{wrap(p.take(n.inputs[0]), 5)} is not None", COMPARE),
     "opt.some": _passed, "opt.get": _passed,
-    "seq.get": lambda p, n: (f"{wrap(p.take(n.inputs[0]), ATOM)}[{p.take(n.inputs[1])[0]}]", ATOM),
-    "seq.len": lambda p, n: (f"len({p.take(n.inputs[0])[0]})", ATOM),
+    **dict.fromkeys(("seq.get", "list.get"), _element),
+    "list.new": lambda p, n: ("[]", ATOM),
+    **dict.fromkeys(("seq.len", "list.len"), lambda p, n: (f"len({p.take(n.inputs[0])[0]})", ATOM)),
 }
 
 

@@ -18,7 +18,25 @@ from jitgrad.script import number_ops
 
 
 class _Rows:
-    """Every row as a function. A number among tensors is taken as a 0-dim tensor of their dtype."""
+    """Every row as a function. A number among tensors is taken as a 0-dim tensor of their dtype.
+
+    Also ops on lists, which are values here: what changes one makes a new one.
+    """
+
+    @staticmethod
+    def list_put(items: list[Any], k: int, value: Any) -> list[Any]:
+        """With element k set, or appended; a list of what may be absent grows as far as it must."""
+        return [*items[:k], *[None] * (k - len(items)), value, *items[k + 1:]]
+
+    @staticmethod
+    def list_get(items: list[Any], k: int) -> Any:
+        """An element; None beyond the end."""
+        return items[k] if k < len(items) else None
+
+    @staticmethod
+    def list_take(items: list[Any], k: int) -> list[Any]:
+        """The first k elements."""
+        return items[:max(k, 0)]
 
     def __getattr__(self, name: str) -> Any:
         row = OPS.get(name) or OPS.get(name.replace("_", ".", 1))

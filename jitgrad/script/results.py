@@ -52,6 +52,8 @@ class _Writer:
                 return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
             case sig.Container():
                 return self._container(result)
+            case sig.Repeated(leaves, item, identity):
+                return self._repeated(leaves, item, identity)
         raise AssertionError(result)
 
     def _container(self, result: sig.Container) -> str:
@@ -64,6 +66,17 @@ class _Writer:
             return text
         name = self._shared[result.identity] = f"r{len(self._shared)}"
         self.lines.append(f"{name} = {text}")
+        return name
+
+    def _repeated(self, leaves: tuple[int, ...], item: sig.Result, identity: int) -> str:
+        name = self._shared.get(identity)
+        if name is None:
+            name = self._shared[identity] = f"r{len(self._shared)}"
+            text = f"list(o[{leaves[0]}])"
+            if item != sig.Output(0):
+                columns = ", ".join(f"o[{k}]" for k in leaves)
+                text = f"[{self.constant(result_writer(item))}(i, e) for e in zip({columns})]"
+            self.lines.append(f"{name} = {text}")
         return name
 
     def _make(self, result: sig.Container, items: list[str]) -> str:

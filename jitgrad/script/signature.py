@@ -163,7 +163,19 @@ class Select:
     if_false: Result
 
 
-Result = Output | Same | ViewOf | Static | Container | Select
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A list with an item per element of the lists that the graph outputs `leaves` are, which are equally long.
+
+    In `item`, the output k is the element of `leaves[k]`; equal `identity` means one shared object.
+    """
+
+    leaves: tuple[int, ...]
+    item: Result
+    identity: int
+
+
+Result = Output | Same | ViewOf | Static | Container | Select | Repeated
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn
 
 from jitgrad import dtypes
@@ -37,6 +37,7 @@ from jitgrad.ops.types import (
     FLOAT,
     INT,
     NUMBER,
+    ListType,
     OptionalType,
     SeqType,
     TensorType,
@@ -48,7 +49,8 @@ from jitgrad.script.ir import Block, Graph, Node, Value
 
 _SCALARS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
 _DTYPES = {short_name(d): d for d in dtypes.ALL}
-_RESERVED = frozenset({*_SCALARS, *_DTYPES, *FUNCTIONS, "seq", "optional", "None", "True", "False", "inf", "nan"})
+_HOLDERS: dict[str, Callable[[Type], Type]] = {"seq": SeqType, "list": ListType, "optional": OptionalType}
+_RESERVED = frozenset({*_SCALARS, *_DTYPES, *FUNCTIONS, *_HOLDERS, "None", "True", "False", "inf", "nan"})
 _LABELS: dict[str, tuple[str, ...]] = {"if": ("then", "else")}
 _COMMENT_COLUMN = 60
 
@@ -154,13 +156,14 @@ class _Printer:
 
     def node(self, node: Node, pad: str) -> str:
         """One line, without its blocks."""
+        # from left to right: a symbol's first occurrence is marked
+        left = ", ".join([f"{self.define(v)}: {self.type(v.type)}" for v in node.outputs])
         text = f"{node.op}({', '.join([self.value(v) for v in node.inputs])})"
-        binds = f" binds {', '.join([self.symbol(s) for s in node.binds])}" if node.binds else ""
         if node.attrs:
             text += "{" + ", ".join([f"{k}={self.attr(a)}" for k, a in node.attrs.items()]) + "}"
         if node.outputs:
-            left = ", ".join([f"{self.define(v)}: {self.type(v.type)}" for v in node.outputs])
             text = f"{left} = {text}"
+        binds = f" binds {', '.join([self.symbol(s) for s in node.binds])}" if node.binds else ""
         text = f"{pad}{text}{binds}{':' if node.blocks else ''}"
         if self.spans and node.span is not None:
             text = f"{text.ljust(_COMMENT_COLUMN)}  # {_chain(node.span) if self.spans == 'chain' else node.span}"
@@ -231,7 +234,7 @@ class _Printer:
         if isinstance(type_, TensorType):
             return f"{short_name(type_.dtype)}[{', '.join([self.size(d) for d in type_.dims])}]"
         if isinstance(type_, SeqType):
-            return f"seq<{self.type(type_.elem)}>"
+            return f"{'list' if isinstance(type_, ListType) else 'seq'}<{self.type(type_.elem)}>"
         if isinstance(type_, OptionalType):
             return f"optional<{self.type(type_.elem)}>"
         return str(type_)
@@ -496,7 +499,7 @@ class _Parser:
         if text in _DTYPES and self.tokens[self.at + 1][1] != "[":
             self.take()
             return _DTYPES[text]
-        if text in _DTYPES or text in _SCALARS or text in ("seq", "optional"):
+        if text in _DTYPES or text in _SCALARS or text in _HOLDERS:
             return self.type()
         return self.size()
 
@@ -504,11 +507,11 @@ class _Parser:
         text = self.take("name")[1]
         if text in _SCALARS:
             return _SCALARS[text]
-        if text in ("seq", "optional"):
+        if text in _HOLDERS:
             self.expect("<")
             elem = self.type()
             self.expect(">")
-            return SeqType(elem) if text == "seq" else OptionalType(elem)
+            return _HOLDERS[text](elem)
         if text not in _DTYPES:
             self.fail(f"`{text}` is not a type")
         self.expect("[")

@@ -14,7 +14,7 @@ from jitgrad import dims, dtypes
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.errors import JitgradError
 from jitgrad.ops import OPS, Kind
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import irops
 from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
 from jitgrad.script.text import describe
@@ -442,6 +442,32 @@ class _Verifier:
         self.count(node, 1)
         self.operand(node, 0, SeqType)
 
+    def list_new(self, node: Node) -> None:
+        self.count(node, 0)
+        if not isinstance(self.attr(node, "type"), ListType):
+            self.fail("`type` is not a list's")
+
+    def list_put(self, node: Node) -> None:
+        self.count(node, 3)
+        self.list_operand(node)
+        holder = node.inputs[0].type
+        assert isinstance(holder, ListType)
+        if not compatible(node.inputs[2].type, holder.elem, tuple(type_symbols(holder.elem) - self.symbols)):
+            self.fail(f"{{}} is a `{node.inputs[2].type}`, an element of the list a `{holder.elem}`", node.inputs[2])
+
+    def list_at(self, node: Node) -> None:
+        self.count(node, 2)
+        self.list_operand(node)
+
+    def list_alone(self, node: Node) -> None:
+        self.count(node, 1)
+        self.list_operand(node)
+
+    def list_operand(self, node: Node) -> None:
+        self.operand(node, 0, ListType)
+        if len(node.inputs) > 1:
+            self.operand(node, 1, INT)
+
     def check(self, node: Node) -> None:
         self.operand(node, 0, BOOL)
         error, template = self.attr(node, "error"), self.attr(node, "template")
@@ -493,6 +519,8 @@ _CONVENTIONS: Mapping[str, Callable[[_Verifier, Node], None]] = {
     "leaf": _Verifier.leaf,
     "opt.some": _Verifier.opt_some, "opt.none": _Verifier.opt_none, "opt.has": _Verifier.opt_has,
     "opt.get": _Verifier.opt_get, "seq.get": _Verifier.seq_get, "seq.len": _Verifier.seq_len,
+    "list.new": _Verifier.list_new, "list.put": _Verifier.list_put, "list.get": _Verifier.list_at,
+    "list.take": _Verifier.list_at, "list.len": _Verifier.list_alone, "list.copy": _Verifier.list_alone,
     "region.begin": _Verifier.mark, "region.end": _Verifier.mark,
     "check": _Verifier.check, "print": _Verifier.print_node, "commit": _Verifier.commit,
     "callback": _Verifier.callback, "callback.vjp": _Verifier.callback_vjp,
@@ -513,7 +541,7 @@ def compatible(source: Type, target: Type, binds: Sequence[Symbol] = ()) -> bool
     if isinstance(source, TensorType) and isinstance(target, TensorType):
         return (source.dtype is target.dtype and len(source.dims) == len(target.dims)
                 and all(_may_equal(s, t, binds) for s, t in zip(source.dims, target.dims, strict=True)))
-    if isinstance(source, SeqType) and isinstance(target, SeqType):
+    if isinstance(source, SeqType) and type(source) is type(target):
         return compatible(source.elem, target.elem, (*binds, *type_symbols(target.elem)))
     if isinstance(source, OptionalType) and isinstance(target, OptionalType):
         return compatible(source.elem, target.elem, binds)

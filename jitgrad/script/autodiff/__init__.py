@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.script.autodiff.amend import abstract
-from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, masked, zero
+from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, cotangent_type, masked, zero
 from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.mirrors import FunctionFrame
@@ -69,7 +69,7 @@ class Derivative:
         flow = Flow(graph, wrt, outputs)
         context = Context(flow, frozen=residuals is not None, thorough=residuals is None)
         frame = FunctionFrame(context, graph.block, residuals)
-        frame.cotangents = [Value(v.type, f"g_{v.name}" if v.name else "g") for v in outputs]
+        frame.cotangents = [Value(cotangent_type(v.type), f"g_{v.name}" if v.name else "g") for v in outputs]
         results = _differentiate(context, frame, wrt, outputs, frame.cotangents)
         frame.finish(results)
         return context, frame, flatten(Graph(frame.out, f"{graph.name}_backward"))
@@ -99,9 +99,9 @@ def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], 
     binds = list(graph.block.binds)
     cotangents: list[Value] = []
     for v in targets:  # sizes that the graph computes are not known where its inputs are
-        image = Value(v.type, f"g_{v.name}" if v.name else "g")
+        image = Value(cotangent_type(v.type), f"g_{v.name}" if v.name else "g")
         inner = set(flow.bound[graph.block]) - set(graph.block.binds)
-        type_, fresh = abstract(v.type, inner)
+        type_, fresh = abstract(image.type, inner)
         params.append(Value(type_, image.name) if fresh else image)
         cotangents.append(image)
         binds.extend(fresh)

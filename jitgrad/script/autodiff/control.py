@@ -14,16 +14,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jitgrad.dims import Symbol
-from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, INT, ListType, SeqType, TensorType, Type
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
     Reached,
     as_reached,
+    cotangent_type,
     either,
     masked,
     reach_type,
     restate,
+    tells,
     zero,
 )
 from jitgrad.script.autodiff.flow import Loop
@@ -199,7 +201,7 @@ class _Adjoint:
         result, final = parts.carry_results[i], self.finals[i]
         param = Value(self.carried_type(i), f"g{i}")
         reached: Value | None = None
-        if not isinstance(param.type, OptionalType) and (
+        if not tells(param.type) and (
                 final is None or final.reached is not True or i in self.sometimes):
             reached = Value(reach_type(param.type), f"r{i}")
         value = restate(self.context, param, mirror.type(result.type))
@@ -210,6 +212,8 @@ class _Adjoint:
         """The type of a carry's cotangent in the mirror; sizes that change from iteration to iteration are fresh."""
         parts, mirror = self.parts, self.mirror
         param, out = parts.carry_params[i].type, parts.carry_outputs[i].type
+        if isinstance(param, ListType):
+            return cotangent_type(param)
         if param == out:
             return self.frame.type(out)
         type_, fresh = abstract(mirror.type(param), mirror.local)
@@ -220,6 +224,8 @@ class _Adjoint:
         """The cotangent of one element of a sequence that the loop made."""
         mirror = self.mirror
         type_, fresh = abstract(mirror.type(y.type), mirror.local)
+        if isinstance(type_, ListType):
+            type_, fresh = cotangent_type(type_), ()
         param = Value(type_)
         reached: Reached = True
         self.binds.extend(fresh)
@@ -234,11 +240,11 @@ class _Adjoint:
 
     def seed_sum(self, w: Value) -> tuple[Value, Value | None]:
         """The sum so far for a value read from outside."""
-        type_ = self.frame.type(w.type)
+        type_ = cotangent_type(self.frame.type(w.type))
         param, reached = Value(type_, w.name), None
-        if isinstance(type_, SeqType):
+        if isinstance(type_, SeqType) and not tells(type_):
             reached = Value(reach_type(type_))
-        r: Reached = reached if reached is not None else isinstance(type_, OptionalType)
+        r: Reached = reached if reached is not None else tells(type_)
         self.local[w] = Cotangent(param, r)
         return param, reached
 
@@ -250,7 +256,7 @@ class _Adjoint:
         carry, init = parts.carry_params[i], parts.carries[i]
         c = self.local.pop(carry, None)
         type_ = mirror.type(carry.type)
-        if reached is None and not isinstance(type_, OptionalType) and (c is None or c.reached is not True):
+        if reached is None and not tells(type_) and (c is None or c.reached is not True):
             self.sometimes.add(i)
             return None
         with self.builder.into(mirror.out):
@@ -260,7 +266,7 @@ class _Adjoint:
             r = as_reached(context, c.reached, type_, lambda: mirror.fetch(carry)) if reached is not None else None
         out = parts.carry_outputs[i]
         final = self.finals[i] or zero(context, self.frame.type(out.type), lambda: self.frame.fetch(out))
-        out_type = param.type if carry.type == out.type else type_
+        out_type = param.type if carry.type == out.type or isinstance(type_, ListType) else type_
         tracked = _Tracked(_Carry(masked(context, final), param, value, out_type), None, init)
         if reached is not None and r is not None:
             start = as_reached(context, final.reached, self.frame.type(out.type), lambda: self.frame.fetch(out))
@@ -274,7 +280,7 @@ class _Adjoint:
             value = masked(context, c)
         before = self.cotangents.get(w) or zero(context, type_, lambda: self.frame.fetch(w))
         tracked = _Tracked(_Carry(masked(context, before), param, value, type_), None, w)
-        if isinstance(type_, OptionalType):
+        if tells(type_):
             return tracked
         if reached is not None:
             with self.builder.into(self.mirror.out):

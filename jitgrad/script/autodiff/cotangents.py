@@ -1,19 +1,21 @@
 """Cotangents: what they are, their zeros, their sums.
 
-A cotangent of a tensor is a tensor of its type; of an Optional an Optional, absent where nothing was reached; of a Seq
-a Seq. `reached` says whether any path led to the value, as eager's engine would know: a parameter that no path
-reached keeps its `.grad`. Where that depends on the run, `reached` is a bool of the graph, and the cotangent's value is
-garbage (it may be NaN) while the bool is false, unless it is `clean`: then it is zero. Sums mask garbage.
+A cotangent of a tensor is a tensor of its type; of an Optional an Optional, absent where nothing was reached; of a
+Seq a Seq; of a List a List of Optionals, absent where an element was not reached, as are those beyond its end.
+`reached` says whether any path led to the value, as eager's engine would know: a parameter that no path reached keeps
+its `.grad`. Where that depends on the run, `reached` is a bool of the graph, and the cotangent's value is garbage (it
+may be NaN) while the bool is false, unless it is `clean`: then it is zero. Sums mask garbage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from jitgrad import dtypes
-from jitgrad.dims import Symbol
-from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
+from jitgrad.dims import Symbol, dim
+from jitgrad.ops.types import BOOL, INT, ListType, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.frame import Context
 from jitgrad.script.ir import Block, Value, type_symbols
@@ -45,9 +47,37 @@ def restate(context: Context, g: Value, type_: Type) -> Value:
     return g
 
 
+def cotangent_type(type_: Type) -> Type:
+    """The type of a cotangent of values of `type_`. It says nothing of the sizes of a list's elements."""
+    if isinstance(type_, ListType):
+        elem = cotangent_type(type_.elem)
+        return ListType(_sizeless(elem if isinstance(elem, OptionalType) else OptionalType(elem)))
+    if isinstance(type_, (SeqType, OptionalType)):
+        return type(type_)(cotangent_type(type_.elem))
+    return type_
+
+
+def _sizeless(type_: Type) -> Type:
+    """`type_` with a symbol that nobody binds for every size; the same symbols each time."""
+    places = iter(_ANY)
+    return map_dims(type_, lambda size: next(places))
+
+
+_ANY = tuple(dim(Symbol(f"any{i}")) for i in range(64))
+
+
+def tells(type_: Type) -> bool:
+    """Whether a cotangent of a value of `type_` says itself what was reached, by what is absent from it."""
+    return isinstance(type_, (OptionalType, ListType))
+
+
 def reach_type(type_: Type) -> Type:
     """The type of `reached` for values of `type_`."""
-    return SeqType(reach_type(type_.elem)) if isinstance(type_, SeqType) else BOOL
+    return SeqType(reach_type(type_.elem)) if _is_seq(type_) else BOOL
+
+
+def _is_seq(type_: Type) -> TypeGuard[SeqType]:
+    return isinstance(type_, SeqType) and not isinstance(type_, ListType)
 
 
 def as_bool(context: Context, reached: Reached) -> Value:
@@ -81,6 +111,8 @@ def add(context: Context, a: Cotangent, b: Cotangent) -> Cotangent:
     type_ = a.value.type
     if isinstance(type_, OptionalType):
         return Cotangent(add_optional(context, a.value, b.value))
+    if isinstance(type_, ListType):
+        return Cotangent(_add_list(context, a.value, b.value))
     if isinstance(type_, SeqType):
         return _add_seq(context, a, b, type_)
     value = context.builder.one("add", masked(context, a), masked(context, b))
@@ -103,6 +135,27 @@ def add_optional(context: Context, a: Value, b: Value) -> Value:
         first.results = (v,)
     (v,) = context.structural("if", [builder.one("opt.has", a)], [first, Block(results=(b,))], [a.type])
     return v
+
+
+def _add_list(context: Context, a: Value, b: Value) -> Value:
+    """What is in either."""
+    type_ = a.type
+    assert isinstance(type_, ListType)
+    builder = context.builder
+    k, total = Value(INT, "k"), Value(a.type)
+    block = Block((k, total))
+    with builder.into(block):
+        elem, fresh = abstract(type_.elem, sorted(type_symbols(type_.elem), key=lambda s: s.number))
+        (g,) = builder.emit("list.get", (b, k), types=(elem,), binds=fresh)
+        block.results = (add_element(context, total, k, g),)
+    (v,) = context.structural("scan", [builder.one("list.len", b), a], [block], [a.type], n_carries=1, reverse=False)
+    return v
+
+
+def add_element(context: Context, g: Value, k: Value, more: Value) -> Value:
+    """The cotangent of a list with the Optional `more` added to element k."""
+    (old,) = context.builder.emit("list.get", (g, k), types=(more.type,))
+    return context.builder.one("list.put", g, k, add_optional(context, old, more))
 
 
 def _elements(context: Context, xs: list[Value],
@@ -145,14 +198,16 @@ def zero(context: Context, type_: Type, like: Callable[[], Value]) -> Cotangent:
     if isinstance(type_, TensorType):
         return Cotangent(context.F.constant(0, type_.dims, type_.dtype).value, False)
     if isinstance(type_, OptionalType):
-        return Cotangent(context.builder.one("opt.none", type=type_.elem))
+        return Cotangent(context.builder.one("opt.none", type=cotangent_type(type_.elem)))
+    if isinstance(type_, ListType):
+        return Cotangent(context.builder.one("list.new", type=cotangent_type(type_)))
     assert isinstance(type_, SeqType)
 
     def body(k: Value, elements: list[Value]) -> list[Value]:
         (x,) = elements
         c = zero(context, x.type, lambda: x)
         reached = as_reached(context, c.reached, x.type, lambda: x)
-        return [c.value] if isinstance(x.type, OptionalType) else [c.value, reached]
+        return [c.value] if tells(x.type) else [c.value, reached]
 
     value, *bools = _elements(context, [like()], body)
     return Cotangent(value, bools[0] if bools else True)
@@ -162,7 +217,7 @@ def as_reached(context: Context, reached: Reached, type_: Type, like: Callable[[
     """`reached` of a value of `type_` as a value of the graph."""
     if isinstance(reached, Value):
         return reached
-    if not isinstance(type_, SeqType):
+    if not _is_seq(type_):
         return as_bool(context, reached)
 
     def body(k: Value, elements: list[Value]) -> list[Value]:
@@ -195,13 +250,18 @@ def spread(context: Context, at: Value, c: Cotangent, seq: Value) -> Cotangent:
     def body(k: Value, elements: list[Value]) -> list[Value]:
         (x,) = elements
         here = builder.one("num.eq", k, at)
+        whole = _is_seq(x.type)  # an element that is a sequence has a flag for each of its own
         with builder.into(Block()) as then:
-            then.results = (restate(context, c.value, x.type),)
+            flags = (as_reached(context, c.reached, x.type, lambda: x),) if whole else ()
+            then.results = (restate(context, c.value, x.type), *flags)
         with builder.into(Block()) as otherwise:
-            otherwise.results = (zero(context, x.type, lambda: x).value,)
-        (value,) = context.structural("if", [here], [then, otherwise], [x.type])
-        if isinstance(x.type, OptionalType):
-            return [value]
+            nothing = zero(context, x.type, lambda: x)
+            flags = (as_reached(context, nothing.reached, x.type, lambda: x),) if whole else ()
+            otherwise.results = (nothing.value, *flags)
+        types = [cotangent_type(x.type), *([reach_type(x.type)] if whole else [])]
+        value, *flags_out = context.structural("if", [here], [then, otherwise], types)
+        if tells(x.type) or whole:
+            return [value, *flags_out]
         return [value, builder.one("num.and", here, c.reached) if isinstance(c.reached, Value) else here]
 
     value, *bools = _elements(context, [seq], body)

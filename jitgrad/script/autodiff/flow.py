@@ -13,8 +13,8 @@ from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.ir import Block, Graph, Node, Value
 
-#: ops outside the table through which a gradient flows from the first operand
-_PASSING = frozenset({"opt.some", "opt.get", "seq.get"})
+#: ops outside the table through which a gradient flows
+_PASSING = frozenset({"opt.some", "opt.get", "seq.get", "list.put", "list.get", "list.take"})
 
 
 def is_differentiable(type_: Type) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
-from jitgrad.ops.types import OptionalType, SeqType, TensorType
+from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
 from jitgrad.script.ir import Block, Node, Value
@@ -48,7 +48,8 @@ class FunctionFrame(Mirror):
         arrivals = [(image, *self.arrival(v, image)) for v, image in self.saved.items()]
         for image in self.cotangents:
             # Sizes come from what is saved, so that every set of cotangents finds them.
-            unbound = [s for s in dict.fromkeys(self.context.type_symbols(image.type)) if s not in self.bound]
+            unbound = [s for s in dict.fromkeys(self.context.type_symbols(image.type))
+                       if s not in self.bound and not isinstance(image.type, ListType)]
             type_, fresh = abstract(image.type, unbound)
             arrivals.append((image, Value(type_, image.name) if fresh else image, fresh))
         for image, raw, bound in arrivals:

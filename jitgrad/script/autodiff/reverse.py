@@ -12,19 +12,22 @@ from typing import Any
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.rules import partial_vjp
-from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType
+from jitgrad.ops.types import BOOL, ListType, OptionalType, SeqType, TensorType, map_dims
 from jitgrad.script.autodiff import control, regions
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
     Reached,
     add,
+    add_element,
     as_reached,
     conform,
+    cotangent_type,
     either,
     masked,
     present,
     reach_type,
     spread,
+    tells,
     zero,
 )
 from jitgrad.script.autodiff.frame import Context, Frame
@@ -175,21 +178,23 @@ class Reverse:
         (x,) = node.inputs
         if x not in self.flow.wanted:
             return
-        if isinstance(x.type, OptionalType):
-            raise NonDifferentiable(f"the gradient of an optional `{x.type}`", node.span)
+        self.payload(frame, x, c.value, cotangents)
+
+    def payload(self, frame: Frame, x: Value, optional: Value, cotangents: Cotangents) -> None:
+        """What an Optional cotangent holds, if anything, is for `x`."""
         context, builder, type_ = self.context, self.builder, frame.type(x.type)
-        has = builder.one("opt.has", c.value)
-        is_seq = isinstance(type_, SeqType)
+        has = builder.one("opt.has", optional)
+        is_seq = isinstance(type_, SeqType) and not isinstance(type_, ListType)
         with builder.into(Block()) as there:
-            value = builder.one("opt.get", c.value, known=True)
+            value = builder.one("opt.get", optional, known=True)
             there.results = (value, as_reached(context, True, type_, lambda: value)) if is_seq else (value,)
         with builder.into(Block()) as absent:
             nothing = zero(context, type_, lambda: frame.fetch(x))
             flags = (as_reached(context, nothing.reached, type_, lambda: frame.fetch(x)),) if is_seq else ()
             absent.results = (nothing.value, *flags)
-        types = [type_, reach_type(type_)] if is_seq else [type_]
+        types = [cotangent_type(type_), *([reach_type(type_)] if is_seq else [])]
         value, *rest = context.structural("if", [has], [there, absent], types)
-        self.accumulate(frame, cotangents, x, Cotangent(value, rest[0] if rest else has))
+        self.accumulate(frame, cotangents, x, Cotangent(value, rest[0] if rest else tells(type_) or has))
 
     def opt_get(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
         """The Optional's cotangent is there where the payload's is reached."""
@@ -198,11 +203,43 @@ class Reverse:
     def seq_get(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
         """A sequence of zeros but for one element."""
         seq, k = node.inputs
-        if isinstance(node.output.type, SeqType):
-            raise NonDifferentiable("the gradient of an element of a sequence of sequences", node.span)
         self.accumulate(frame, cotangents, seq, spread(self.context, frame.fetch(k), c, frame.fetch(seq)))
+
+    # --- lists ---
+
+    def list_put(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """What reached element k is the item's; nothing of it is the list's that held another, or none, there."""
+        elements, k, item = node.inputs
+        builder, wanted, at = self.builder, self.flow.wanted, frame.fetch(k)
+        if item in wanted:
+            type_ = cotangent_type(frame.type(item.type))
+            optional = type_ if isinstance(type_, OptionalType) else OptionalType(type_)
+            (g,) = builder.emit("list.get", (c.value, at), types=(optional,))
+            if isinstance(type_, OptionalType):
+                self.accumulate(frame, cotangents, item, Cotangent(g))
+            else:
+                self.payload(frame, item, g, cotangents)
+        if elements in wanted:
+            assert isinstance(c.value.type, ListType)
+            assert isinstance(c.value.type.elem, OptionalType)
+            nothing = builder.one("opt.none", type=map_dims(c.value.type.elem.elem, lambda size: 0))  # has no sizes
+            self.accumulate(frame, cotangents, elements, Cotangent(builder.one("list.put", c.value, at, nothing)))
+
+    def list_get(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """Added to element k of the list's cotangent."""
+        elements, k = node.inputs
+        if elements not in self.flow.wanted:
+            return
+        more = c.value if isinstance(c.value.type, OptionalType) else present(self.context, c)
+        before = cotangents.get(elements) or zero(self.context, elements.type, lambda: elements)
+        cotangents[elements] = Cotangent(add_element(self.context, before.value, frame.fetch(k), more))
+
+    def list_take(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+        """Nothing reached the elements that were dropped."""
+        self.accumulate(frame, cotangents, node.inputs[0], c)
 
 
 _SPECIAL: Mapping[str, Callable[[Reverse, Frame, Node, Cotangent, Cotangents], None]] = {
     "leaf": Reverse.leaf, "opt.some": Reverse.opt_some, "opt.get": Reverse.opt_get, "seq.get": Reverse.seq_get,
+    "list.put": Reverse.list_put, "list.get": Reverse.list_get, "list.take": Reverse.list_take,
 }

@@ -99,6 +99,13 @@ class ProbedFunction(GraphFunction):
         return {name: probed[name] for name in graphs}
 
 
+def _ones(output: Any) -> Any:
+    """A cotangent for an output: an array, the items of a list, or None."""
+    if isinstance(output, SeqHandle):
+        return [_ones(v) for v in output.to_list()]
+    return None if output is None else np.ones_like(output)
+
+
 def measure(graph: Graph, objects: Sequence[Any], name: str, differentiable: Sequence[int] | None,
             plain: GraphFunction | None, backward: bool) -> Measured:
     """Compile `graph` (before passes) with timers for inputs like `objects`, run it, and collect.
@@ -148,7 +155,7 @@ class _Session:
 
     def backward(self, result: Measured, outputs: list[Any]) -> None:
         timed, plain = self.timed, self.plain
-        cotangents = [None if outputs[i] is None else np.ones_like(outputs[i]) for i in timed.differentiable]
+        cotangents = [_ones(outputs[i]) for i in timed.differentiable]
         kept = [outputs[i] if i >= 0 else self.arrays[~i] for i in timed.residuals]
         plain_outputs = plain.forward(*self.forward_inputs())
         plain_kept = [plain_outputs[i] if i >= 0 else self.arrays[~i] for i in plain.residuals]

@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend import calls, listlib, lists, merge, numbers
 from jitgrad.script.frontend import iteration as it
 from jitgrad.script.frontend.attributes import getattribute, has_attribute, setattribute
 from jitgrad.script.frontend.context import Context
@@ -266,6 +266,8 @@ def _extreme(largest: bool) -> Handler:
             raise UnsupportedCall(f"`{name}` with `key`", context.span(), hint="write a loop")
         if len(args) == 1 and isinstance(args[0], SymTensor) and not isinstance(args[0].shape[0], int):
             raise UnsupportedCall(f"`{name}` of a tensor of run-time length", context.span(), hint=f"use `.{name}()`")
+        if len(args) == 1 and isinstance(args[0], SymList) and lists.run_items(context, args[0]) is not None:
+            return calls.call(context, listlib.largest if largest else listlib.smallest, args, kwargs)
         items = calls.items_of(context, args[0]) if len(args) == 1 else list(args)
         if not items:
             if "default" in kwargs:
@@ -302,6 +304,11 @@ def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
     items = calls.static_items(context, args[0])
+    if items is None and isinstance(args[0], SymList):
+        held = lists.run_items(context, args[0])
+        assert held is not None
+        function = listlib.total_of_tensors if lists.holds_tensors(held) else listlib.total
+        return calls.call(context, function, (args[0], result), {})
     if items is None:
         raise UnsupportedCall("`sum` over a length that is known only at run time", context.span(),
                               hint="use `torch.sum` or a `for` loop")
@@ -314,6 +321,8 @@ def _quantifier(all_: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         from jitgrad.script.frontend.expressions import truth
 
+        if isinstance(args[0], SymList) and lists.run_items(context, args[0]) is not None:
+            return calls.call(context, listlib.every if all_ else listlib.some, args, {})
         result: Any = all_
         for x in calls.items_of(context, args[0]):
             test = truth(context, x)
@@ -336,6 +345,8 @@ def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @_handles(list)
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(args[0], SymList):
+        return lists.new(context, lists.content(context, args[0]))
     return calls.new_list(context, calls.items_of(context, args[0]) if args else [])
 
 

@@ -158,6 +158,14 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function of the library, on symbolic tensors and numbers."""
+    if any(isinstance(a, SymList) for a in (*args, *kwargs.values())):
+        from jitgrad.script.frontend import listlib, lists
+
+        if any(lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
+            special = listlib.FUNCTIONS.get(fn)
+            if special is None:
+                raise lists.not_static(context)
+            return call(context, special, args, kwargs)
     given = tuple([argument(context, a) for a in args])
     named = {k: argument(context, v) for k, v in kwargs.items()}
     return guarded(context, lambda: fn(*given, **named))
@@ -338,7 +346,11 @@ def new_list(context: Context, items: list[Any]) -> SymList:
 
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
-    items: tuple[Any, ...] = merge.fetch(context, context.state, value)
+    items = merge.fetch(context, context.state, value)
+    if not isinstance(items, tuple):
+        from jitgrad.script.frontend import lists
+
+        raise lists.not_static(context)
     return items
 
 
@@ -368,7 +380,8 @@ def static_items(context: Context, value: Any) -> list[Any] | None:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, SymList):
-        return list(context_items(context, value))
+        held = merge.fetch(context, context.state, value)
+        return list(held) if isinstance(held, tuple) else None
     if isinstance(value, SymDict):
         return list(dict_of(context, value))
     if isinstance(value, Union):
@@ -389,7 +402,10 @@ def length(context: Context, value: Any) -> Any:
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
     if isinstance(value, SymList):
-        return len(context_items(context, value))
+        from jitgrad.script.frontend import lists
+
+        held = lists.run_items(context, value)
+        return lists.length(context, held) if held is not None else len(context_items(context, value))
     if isinstance(value, SymDict):
         return len(dict_of(context, value))
     if isinstance(value, TensorMap):
@@ -458,7 +474,13 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
         mappings.setitem(context, obj, index, value)
         return
     if isinstance(obj, SymList):
+        from jitgrad.script.frontend import lists
+
         _own_list(context, obj)
+        held = lists.run_items(context, obj)
+        if held is not None:
+            lists.change(context, obj, lists.set_item(context, held, index, value))
+            return
         items_ = list(context_items(context, obj))
         place = static(context, index, "a list index")
         guarded(context, lambda: operator.setitem(items_, place, value))

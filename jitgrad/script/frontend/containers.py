@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend import calls, mappings, merge
+from jitgrad.script.frontend import calls, listlib, lists, mappings, merge
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import UNBOUND, SymDict, SymList, TensorMap
+from jitgrad.script.frontend.values import UNBOUND, Number, RunItems, SymDict, SymList, TensorMap
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:
@@ -20,21 +20,47 @@ def _change(context: Context, target: SymList, items: list[Any]) -> None:
 
 def append(context: Context, target: SymList, value: Any) -> None:
     """`list.append`."""
+    held = lists.run_items(context, target)
+    if held is not None:
+        lists.change(context, target, lists.append(context, held, value))
+        return
     _change(context, target, [*calls.items_of(context, target), value])
 
 
 def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
+    held, more = lists.content(context, target), lists.run_items(context, values)
+    if isinstance(held, RunItems) or more is not None:
+        given = more if more is not None else tuple(calls.items_of(context, values))
+        lists.change(context, target, lists.extend(context, held, given))
+        return
     _change(context, target, [*calls.items_of(context, target), *calls.items_of(context, values)])
 
 
 def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
+    held = _run(context, target, index)
+    if held is not None:
+        lists.change(context, target, lists.insert(context, held, index, value))
+        return
     items = calls.items_of(context, target)
     items.insert(calls.static(context, index, "a list index"), value)
     _change(context, target, items)
 
 
+def _run(context: Context, target: SymList, index: Any) -> RunItems | None:
+    """What a list holds if only the run knows how much, or where it is about to be changed."""
+    held = lists.content(context, target)
+    if isinstance(held, tuple) and held and isinstance(index, Number):
+        return lists.as_run(context, held)
+    return held if isinstance(held, RunItems) else None
+
+
 def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
+    held = _run(context, target, index)
+    if held is not None:
+        item, rest = lists.pop(context, held, index)
+        lists.change(context, target, rest)
+        return item
     items = calls.items_of(context, target)
     place = calls.static(context, index, "a list index")
     value = calls.guarded(context, lambda: items.pop(place))
@@ -43,15 +69,35 @@ def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
 
 
 def _reverse(context: Context, target: SymList) -> None:
+    held = lists.run_items(context, target)
+    if held is not None:
+        lists.change(context, target, lists.reversed_items(context, held))
+        return
     _change(context, target, calls.items_of(context, target)[::-1])
 
 
 def _clear(context: Context, target: SymList) -> None:
+    held = lists.run_items(context, target)
+    if held is not None:
+        lists.change(context, target, lists.cleared(context, held))
+        return
     _change(context, target, [])
 
 
 def _copy_list(context: Context, target: SymList) -> SymList:
-    return calls.new_list(context, calls.items_of(context, target))
+    return lists.new(context, lists.content(context, target))
+
+
+def _index(context: Context, target: SymList, value: Any) -> Any:
+    return calls.call(context, listlib.index, (target, value), {})
+
+
+def _count(context: Context, target: SymList, value: Any) -> Any:
+    return calls.call(context, listlib.count, (target, value), {})
+
+
+def _remove(context: Context, target: SymList, value: Any) -> Any:
+    calls.call(context, listlib.remove, (target, value), {})
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
@@ -109,6 +155,7 @@ def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = N
 METHODS: dict[tuple[type, str], Callable[..., Any]] = {
     (SymList, "append"): append, (SymList, "extend"): extend, (SymList, "insert"): _insert, (SymList, "pop"): _pop,
     (SymList, "reverse"): _reverse, (SymList, "clear"): _clear, (SymList, "copy"): _copy_list,
+    (SymList, "index"): _index, (SymList, "count"): _count, (SymList, "remove"): _remove,
     (SymDict, "get"): _get, (SymDict, "keys"): _keys, (SymDict, "values"): _values, (SymDict, "items"): _items,
     (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict, (SymDict, "setdefault"): _setdefault,
     (TensorMap, "get"): _find, (TensorMap, "setdefault"): _find_or_set,

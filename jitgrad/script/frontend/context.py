@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jitgrad.dims import Size, Symbol
 from jitgrad.errors import Span
 from jitgrad.ops.opdef import NONDIFF
-from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, TensorType, Type
+from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.ir import Block, Builder, Node, Value
 from jitgrad.script.irops import infer
@@ -92,7 +92,7 @@ class GraphBuilder(Builder):
 
 
 def _differentiable(op: str) -> bool:
-    if op.startswith("opt.") or op == "leaf":
+    if op.startswith(("opt.", "list.")) or op == "leaf":
         return True
     from jitgrad.ops import OPS
 
@@ -101,7 +101,7 @@ def _differentiable(op: str) -> bool:
 
 
 def _floating(type_: Type) -> bool:
-    if isinstance(type_, OptionalType):
+    if isinstance(type_, (OptionalType, SeqType)):
         return _floating(type_.elem)
     return isinstance(type_, TensorType) and type_.dtype.is_floating_point
 
@@ -147,6 +147,8 @@ class Context:
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
         self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
         self.called_back = False  # an ignored function was called
+        self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
+        self.listed: dict[Any, None] = {}  # storages of tensors that are in a list of run-time length
 
     # --- places ----------------------------------------------------------------------------------------------------
 

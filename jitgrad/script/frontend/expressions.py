@@ -8,10 +8,22 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall, UnsupportedSyntax
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, frames, heap, mappings, merge, numbers
+from jitgrad.script.frontend import (
+    calls,
+    containers,
+    frames,
+    heap,
+    listlib,
+    lists,
+    loops,
+    mappings,
+    merge,
+    numbers,
+)
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.attributes import getattribute
 from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.values import (
     Function,
     Number,
@@ -143,6 +155,10 @@ def _forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
+    if op == "add" and isinstance(b, SymList):
+        held, more = lists.content(context, a), lists.content(context, b)
+        if not isinstance(held, tuple) or not isinstance(more, tuple):
+            return lists.new(context, lists.extend(context, held, more))
     items = calls.items_of(context, a)
     if op == "add" and isinstance(b, SymList):
         return calls.new_list(context, items + calls.items_of(context, b))
@@ -255,6 +271,8 @@ def _in(context: Context, item: Any, container: Any) -> Any:
                 return calls.call(context, type(container).__contains__, (container, item), {})
             return calls.guarded(context, lambda: item in container)
         raise UnsupportedCall(f"`in` with {type_word(container)}", context.span())
+    if isinstance(container, SymList) and lists.run_items(context, container) is not None:
+        return calls.call(context, listlib.contains, (container, item), {})
     result: Any = False
     for x in calls.items_of(context, container):
         result = numbers.either(context, result, truth(context, compare(context, ast.Eq(), item, x)))
@@ -270,7 +288,7 @@ def truth(context: Context, value: Any) -> Any:
     if isinstance(value, Union):
         return merge.switch(context, value, lambda v: truth(context, v))
     if isinstance(value, SymList):
-        return bool(calls.items_of(context, value))
+        return truth(context, calls.length(context, value))
     if isinstance(value, SymDict):
         return bool(calls.dict_of(context, value))
     if isinstance(value, TensorMap):
@@ -449,9 +467,14 @@ def template_of(context: Context, node: ast.JoinedStr) -> calls.Text:
 
 
 def _comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
-    items: list[Any] = []
-    _generate(context, node.generators, lambda: items.append(evaluate(context, node.elt)))
-    return calls.new_list(context, items)
+    made = calls.new_list(context, [])
+
+    def add() -> None:
+        containers.append(context, made, evaluate(context, node.elt))
+
+    _generate(context, node.generators, add, frozenset(
+        n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
+    return made
 
 
 def _dict_comprehension(context: Context, node: ast.DictComp) -> Any:
@@ -461,20 +484,27 @@ def _dict_comprehension(context: Context, node: ast.DictComp) -> Any:
         key = calls.static(context, evaluate(context, node.key), "a dict key")
         items[key] = evaluate(context, node.value)
 
-    _generate(context, node.generators, add)
+    _generate(context, node.generators, add, None)
     result = SymDict()
     context.state.values[result] = items
     return result
 
 
-def _generate(context: Context, generators: list[ast.comprehension], yield_: Callable[[], Any]) -> None:
+def _generate(context: Context, generators: list[ast.comprehension], yield_: Callable[[], Any],
+              bound: frozenset[str] | None) -> None:
+    """Evaluate a comprehension: `yield_` for each item.
+
+    `bound`: the names that `:=` binds in it; None where its length must be known.
+    """
     from jitgrad.script.frontend.statements import assign
 
     frame = context.frame
     generator = generators[0]
     source = evaluate(context, generator.iter)
-    items = calls.static_items(context, source)
-    if items is None:
+    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    assert iterable is not None
+    length = iterable.length
+    if bound is None and not isinstance(length, int):
         raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
                               hint="write a `for` loop, or use tensor operations")
     before = dict(frame.names)
@@ -482,21 +512,41 @@ def _generate(context: Context, generators: list[ast.comprehension], yield_: Cal
     for n in ast.walk(generator.target):
         if isinstance(n, ast.Name):
             frame.names[n.id] = f"{n.id}.{scope}"
-    try:
-        for item in items:
-            assign(context, generator.target, item)
-            for test in generator.ifs:
-                value = condition(context, test)
-                if isinstance(value, Number):
-                    raise NotStatic("the length of this list is known only at run time", context.span(test),
-                                    hint="use `torch.where` or a mask")
-                if not value:
-                    break
+
+    def item(k: Any) -> None:
+        assign(context, generator.target, iterable.item(context, k))
+        tested(generator.ifs)
+
+    def tested(tests: list[ast.expr]) -> None:
+        if not tests:
+            if len(generators) > 1:
+                _generate(context, generators[1:], yield_, bound)
             else:
-                if len(generators) > 1:
-                    _generate(context, generators[1:], yield_)
-                else:
-                    yield_()
+                yield_()
+            return
+        value = condition(context, tests[0])
+        if not isinstance(value, Number):
+            if value:
+                tested(tests[1:])
+            return
+        if bound is None:
+            raise NotStatic("the length of this list is known only at run time", context.span(tests[0]),
+                            hint="use `torch.where` or a mask")
+
+        def taken() -> None:
+            narrow(context, tests[0], value, True)
+            tested(tests[1:])
+
+        merge.branch(context, value, taken, lambda: None)
+
+    try:
+        if isinstance(length, int) and (iterable.unrolled or bound is None or length <= UNROLL_LIMIT):
+            for k in range(length):
+                item(k)
+        else:
+            assert bound is not None
+            loops.run(context, key=(context.span(generator.iter), "comprehension"), names=bound, assigned=bound,
+                      rebound=bound, body=item, trips=length, first=None)
     finally:
         frame.names = before
 

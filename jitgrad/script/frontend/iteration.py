@@ -38,6 +38,12 @@ class Iterable:
             if not value.ndim:
                 raise TypeMismatch("iteration over a 0-d tensor", context.span())
             return Iterable(value.shape[0], lambda cx, k: calls.getitem(cx, value, k), False)
+        if isinstance(value, SymList):
+            from jitgrad.script.frontend import lists
+
+            held = lists.run_items(context, value)
+            if held is not None:
+                return lists.iterable(context, value, held)
         if isinstance(value, (tuple, SymList, SymDict, str, bytes, dict)):
             return sequence(calls.items_of(context, value))
         if isinstance(value, (Number, Union)) or value is None:
@@ -163,6 +169,12 @@ def reversed_(context: Context, inner: Iterable) -> Iterable:
 
 def pick(context: Context, obj: Any, index: Any) -> Any:
     """An item of a tuple, list, range or module list; a run-time index switches over the items."""
+    if isinstance(obj, SymList):
+        from jitgrad.script.frontend import lists
+
+        held = lists.run_items(context, obj)
+        if held is not None:
+            return lists.get(context, held, index)
     if isinstance(obj, Range):
         iterable = Iterable.of(context, obj)
         assert iterable is not None

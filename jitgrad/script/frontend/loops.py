@@ -14,10 +14,10 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, call, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
-from jitgrad.script.frontend import heap, merge, numbers
+from jitgrad.script.frontend import heap, lists, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
-from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymList, SymTensor, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, type_word
 from jitgrad.script.ir import Block, Value
 
 PASSES = 8
@@ -67,8 +67,9 @@ class Head:
                 self.templates[(frame, name)] = merge.template(context, (frame, name), value, general=True)
         for key, remembered in context.heads.get(self.key, {}).items():
             place = (frame, key) if isinstance(key, str) else key
-            if isinstance(place, Storage) and place not in self.entry.values and place.input < 0:
-                continue
+            if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
+                    place.input < 0 if isinstance(place, Storage) else place.source is None):
+                continue  # made in an earlier evaluation of a loop around this one
             mine = self.templates.get(place)
             if mine is None:
                 mine = merge.template(context, place, merge.fetch(context, self.entry, place), general=True)
@@ -86,6 +87,8 @@ class Head:
                              mine.ordered and remembered.ordered)
         if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
             return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
+        if isinstance(remembered, tp.ListOf) or isinstance(mine, tp.ListOf):
+            return mine
         if isinstance(remembered, (tp.Num, tp.Either)):
             return remembered
         return mine
@@ -121,6 +124,8 @@ class Head:
             values = [Value(x, name if i == 0 else "") for i, x in enumerate(tp.types(t))]
             merge.mark_history(context, values, tp.histories(t))
             params += values
+            if isinstance(t, tp.ListOf):  # what it holds at the entry is in a list of run-time length from now on
+                lists.settle(context, t, merge.fetch(context, self.entry, key))
             if key in self.exits:
                 state.values.pop(key, None)
             else:
@@ -133,7 +138,7 @@ class Head:
         context = self.context
         changed = False
         frame = context.frame.id
-        for key, value in list(end.values.items()):
+        for key, value in list(end.values.items()):  # looking at a tensor may note an input's value
             if head.values.get(key, UNBOUND) is value or key in self.templates:
                 continue
             if isinstance(key, tuple) and key[0] == "clean":
@@ -202,7 +207,7 @@ class Head:
                 isinstance(new, tp.Num) or type(new.value) in (int, float, bool)) and not t.dims:
             return t
         try:
-            joined = tp.join(context, t, new, self.widen)
+            joined = lists.settle(context, tp.join(context, t, new, self.widen), before, value)
         except tp.Clash as clash:
             raise self._clash(key, before, value, end, str(clash)) from None
         if isinstance(joined, tp.Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
@@ -215,8 +220,8 @@ class Head:
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
         if isinstance(key, SymList):
-            return TypeMismatch("a list grows in a loop that is not unrolled", self.context.span(),
-                                hint="make a tensor of the final size before the loop and write `out[i] = ...`")
+            return TypeMismatch(f"a list that changes in this loop cannot hold its items: {why}", self.context.span(),
+                                hint="let it hold tensors of one dtype and rank, or numbers, or tuples of these")
         name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
         notes = []
         for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
@@ -252,13 +257,7 @@ class Head:
 
 def _rename(t: tp.Template, fresh: dict[Symbol, Symbol]) -> tp.Template:
     """A template with the block's symbols replaced by those that the loop's node binds."""
-    if isinstance(t, tp.Tensor):
-        return tp.Tensor(t.dtype, tuple(_renamed(d, fresh) for d in t.dims), t.history, t.alias, t.ordered)
-    if isinstance(t, tp.Items):
-        return tp.Items(t.type, tuple(_rename(i, fresh) for i in t.items))
-    if isinstance(t, tp.Either) and t.inner is not None:
-        return tp.Either(t.statics, _rename(t.inner, fresh))
-    return t
+    return tp.renamed(t, lambda d: _renamed(d, fresh))
 
 
 def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
@@ -299,6 +298,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         for k in [k for k in state.values if isinstance(k, tuple) and k[0] == "clean"]:
             del state.values[k]
         context.state = state
+        listed = len(context.listed)
         with context.block(block, loop=True):
             params = head.enter(state)
             begin = State(state.values.copy())
@@ -318,7 +318,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
                 context.frame, context.node, context.grad = frame, node, grad
             end = begin if dead else context.state
             try:
-                changed = not dead and head.grow(begin, end, names)
+                changed = not dead and (head.grow(begin, end, names) or _newly_listed(context, entry, listed))
             except Peel:
                 context.state = entry
                 raise
@@ -340,6 +340,12 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         require_trip(context, trips)
     carries = head.lower(entry)
     _emit(context, head, block, carries, trips, first)
+
+
+def _newly_listed(context: Context, entry: State, before: int) -> bool:
+    """Whether the body put a tensor that was there before the loop into a list: writes to it are refused from then on,
+    also those that the body does earlier."""
+    return any(s in entry.values or s.input >= 0 for s in list(context.listed)[before:])
 
 
 def _emit(context: Context, head: Head, block: Block, carries: list[Value], trips: Any, first: Any) -> None:

@@ -13,7 +13,7 @@ from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
 from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Union
 from jitgrad.script.ir import Block, Node, Value, sizes_of
-from jitgrad.script.irops import Effect, effect
+from jitgrad.script.irops import GUARDED, Effect, effect
 
 RESULT = "result of the expression"
 
@@ -87,7 +87,7 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
     *before, last = dead.block.nodes
     if last.op != "check" or not isinstance(last.inputs[0], Value):
         return False
-    if any(effect(n.op, n.attrs) is not Effect.NONE or n.blocks or n.op in ("opt.get", "seq.get") for n in before):
+    if any(effect(n.op, n.attrs) is not Effect.NONE or n.blocks or n.op in GUARDED for n in before):
         return False
     context.builder.block.nodes.extend(before)
     wanted = numbers.negate(context, condition) if when else condition
@@ -261,6 +261,10 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first
         context.state = before
         joined = tp.join(context, one, other, widen)
         nested = not (isinstance(a, SymTensor) and isinstance(b, SymTensor))
+        if isinstance(joined, tp.ListOf):
+            from jitgrad.script.frontend import lists
+
+            return lists.settle(context, joined, a, b)
         return _refine(joined, a, b, first, second, nested)
     except tp.Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
@@ -274,8 +278,8 @@ def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested:
     if isinstance(t, tp.Tensor) and nested and any(_older(x, first, second) for x in (a, b)):
         return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several", t.ordered)
     if isinstance(t, tp.Items):
-        one = first.values[a] if isinstance(a, SymList) else a
-        other = second.values[b] if isinstance(b, SymList) else b
+        one = first.values.get(a) if isinstance(a, SymList) else a
+        other = second.values.get(b) if isinstance(b, SymList) else b
         if isinstance(one, tuple) and isinstance(other, tuple):
             return tp.Items(t.type, tuple(_refine(i, x, y, first, second, True)
                                           for i, x, y in zip(t.items, one, other, strict=True)))
@@ -311,6 +315,8 @@ def template(context: Context, key: Any, value: Any, general: bool = False) -> t
         assert isinstance(value.type, TensorType)
         history = context.has_history(value) and not key.requires_grad  # a leaf's content has none
         return tp.Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims), history)
+    if isinstance(key, SymList):
+        return tp.content_template(context, value, general)
     if isinstance(key, SymDict):
         return tp.Items(tuple, tuple(tp.template_of(context, v, general) for v in value.values()))
     return tp.template_of(context, value, general)
@@ -330,6 +336,8 @@ def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, li
     if isinstance(key, Storage):
         return heap.as_leaf(context, key, next(leaves))
     value = tp.rebuild(context, t, leaves)
+    if isinstance(key, SymList):
+        return context.state.values.pop(value)
     if isinstance(key, SymDict):
         return dict(zip(like, value, strict=True))
     return value

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, heap
+from jitgrad.script.frontend import calls, heap, lists
+from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     Function,
     Method,
     Number,
+    RunItems,
     SymDict,
     SymList,
     SymTensor,
@@ -54,6 +57,9 @@ class Results:
         if isinstance(value, SymList):
             if value.source is not None:
                 return sig.Static(self.context.inputs.original(value))
+            held = lists.run_items(self.context, value)
+            if held is not None:
+                return self._list(value, held)
             items = tuple(self.tree(v) for v in calls.items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
         if isinstance(value, SymDict):
@@ -68,6 +74,24 @@ class Results:
             raise UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
                                   hint="return tensors, numbers, and tuples, lists and dicts of them")
         return sig.Static(value)
+
+    def _list(self, value: SymList, held: RunItems) -> sig.Result:
+        """A list whose length only the run knows."""
+        if held.outer:
+            raise UnsupportedCall(f"a script cannot return this list: {held.outer}", self.context.span(),
+                                  hint="put `x.clone()` into the list")
+        item = self._item(held.elem, iter(range(len(held.leaves))))
+        return sig.Repeated(tuple(self.output(v) for v in held.leaves), item, self._identity(value))
+
+    def _item(self, t: tp.Template, number: Iterator[int]) -> sig.Result:
+        """The recipe for an element from its leaves."""
+        if isinstance(t, tp.Items):
+            return sig.Container(t.type, None, tuple([self._item(i, number) for i in t.items]))
+        optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not tp.tagged(t)
+        if isinstance(t, (tp.Tensor, tp.Num)) or optional:
+            return sig.Output(next(number))
+        raise UnsupportedCall(f"a script cannot return a list of items that are {t}, decided at run time",
+                              self.context.span(), hint="return tensors, numbers, and tuples of them")
 
     def _identity(self, value: Any) -> int:
         return self._identities.setdefault(value, len(self._identities))

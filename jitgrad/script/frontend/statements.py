@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend import calls, frames, loops, merge, numbers
+from jitgrad.script.frontend import calls, frames, lists, loops, merge, numbers
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.attributes import getattribute, setattribute
@@ -20,7 +20,7 @@ from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.frames import Frame
 from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.liveness import always_leaves, exits
-from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, RunItems, SymList, SymTensor, Union, type_word
 
 _RESULT = ("result",)
 
@@ -379,7 +379,10 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
 def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     wanted = len(target.elts)
     starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
-    if isinstance(value, SymTensor) and isinstance(calls.length(context, value), Number) and starred is None:
+    held = lists.run_items(context, value) if isinstance(value, SymList) else None
+    if held is not None and starred is None:
+        items = _unpacked_list(context, held, wanted)
+    elif isinstance(value, SymTensor) and isinstance(calls.length(context, value), Number) and starred is None:
         n = calls.length(context, value)
         from jitgrad.script.frontend.backend import emit_check
 
@@ -408,6 +411,17 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     assign(context, star.value, calls.new_list(context, items[starred:end]))
     for t, v in zip(target.elts[starred + 1:], items[end:], strict=True):
         assign(context, t, v)
+
+
+def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
+    from jitgrad.script.frontend.backend import emit_check
+
+    n = lists.length(context, held)
+    emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
+               ("not enough values to unpack (expected ", str(wanted), ", got ", n, ")"))
+    emit_check(context, numbers.compare(context, "le", n, wanted), ValueError,
+               (f"too many values to unpack (expected {wanted})",))
+    return list(lists.unpacked(context, held, wanted))
 
 
 def _assign(context: Context, s: ast.Assign) -> None:

@@ -8,22 +8,32 @@ block); `rebuild` makes the merged value from the block's outputs.
     Static     a plain Python object
     Tensor     dtype and sizes; a size that differs between sides becomes a fresh symbol
     Num        a number of one kind, or of a kind known at run time
-    Items      a tuple (or namedtuple) of templates
+    Items      a tuple (or namedtuple), or a list, of templates
+    ListOf     a list whose length only the run knows: the template of its elements
     Either     static alternatives and perhaps one run-time template: None-or-value, unbound-or-value, objects
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from jitgrad.dims import Dim, Size, Symbol, dim, is_not_one, symbols
 from jitgrad.dtypes import dtype
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type, map_dims
 from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import UNBOUND, Number, SymList, SymTensor, Union, tensor_word, type_word
+from jitgrad.script.frontend.values import (
+    UNBOUND,
+    Number,
+    RunItems,
+    SymList,
+    SymTensor,
+    Union,
+    tensor_word,
+    type_word,
+)
 from jitgrad.script.ir import Block, Value
 
 
@@ -88,6 +98,20 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
+class ListOf:
+    """A list whose length only the run knows. Sizes of elements are open (they may differ), or known before it.
+
+    `outer`: why an element may be memory that the caller knows, or empty.
+    """
+
+    elem: Template
+    outer: str = ""
+
+    def __str__(self) -> str:
+        return f"a list whose items are {self.elem}"
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """Static alternatives, in order, and perhaps a run-time one."""
 
@@ -99,7 +123,10 @@ class Either:
         return " or ".join(parts)
 
 
-Template = Same | Static | Tensor | Num | Items | Either
+Template = Same | Static | Tensor | Num | Items | ListOf | Either
+#: why nobody writes to a tensor that was read from a list, or put into one
+ELEMENT = "it is an element of a list"
+ARGUMENT = "it is the memory of an argument"
 _PYTHON_KINDS = (bool, int, float)
 _LEAF: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT, object: NUMBER}
 
@@ -108,7 +135,8 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
     """The template of one side's value; with `general`, a number is a run-time number (a loop assigns it)."""
     if isinstance(value, SymTensor):
         type_ = value.type_
-        return Tensor(type_.dtype, type_.dims, value.requires_grad, ordered=heap.keeps_order(value))
+        alias = value.storage.alias if value.storage in context.listed else ""
+        return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value))
     if isinstance(value, Number):
         return Num(value.number_type, value.low)
     if type(value) in _PYTHON_KINDS and general:
@@ -116,10 +144,24 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
     if isinstance(value, tuple):
         return Items(type(value), tuple(template_of(context, v, general) for v in value))
     if isinstance(value, SymList) and value.source is None:
-        return Items(SymList, tuple(template_of(context, v, general) for v in context.state.values[value]))
+        return content_template(context, context.state.values[value], general)
     if isinstance(value, Union):
         return Either(value.statics, value.inner)
     return Static(value)
+
+
+def content_template(context: Context, content: Any, general: bool = False) -> Items | ListOf:
+    """The template of what a list holds."""
+    if isinstance(content, RunItems):
+        return ListOf(content.elem, content.outer)
+    return Items(SymList, tuple(template_of(context, v, general) for v in content))
+
+
+class Sizer(Protocol):
+    """What says which size holds two."""
+
+    def join(self, a: Size, b: Size) -> Size:
+        """One size for both."""
 
 
 class Widener:
@@ -134,14 +176,14 @@ class Widener:
         """One size for both."""
         sizes = self.context.sizes
         a, b = sizes.canonical(a), sizes.canonical(b)
-        if a == b and self._visible(a):
+        if a == b and self.visible(a):
             return a
         for mine, other in ((a, b), (b, a)):
             if isinstance(mine, Dim) and mine.symbol in self.fresh:
                 if not is_not_one(other) and mine.symbol.not_one:
                     return self.new(False)
                 return mine
-        if self._visible(a) and self._visible(b) and sizes.assume_equal(a, b):
+        if self.visible(a) and self.visible(b) and sizes.assume_equal(a, b):
             return sizes.canonical(a)
         return self.new(is_not_one(a) and is_not_one(b))
 
@@ -150,17 +192,99 @@ class Widener:
         self.fresh.append(symbol)
         return dim(symbol)
 
-    def _visible(self, size: Size) -> bool:
+    def visible(self, size: Size) -> bool:
+        """Whether a size is known outside, or is one of the fresh ones."""
         hints = self.context.sizes.hints
         return all(s.number < self.mark or s in hints or s in self.fresh for s in symbols(size))
 
 
-def join(context: Context, a: Template, b: Template, widen: Widener) -> Template:
+class Elements:
+    """Sizes of a list's elements: those known where the list lives stay, others are open.
+
+    Args:
+        context: the evaluation.
+        mark: symbols with this number or a later one are not known where the list lives.
+    """
+
+    def __init__(self, context: Context, mark: int):
+        self.context, self.mark = context, mark
+
+    def join(self, a: Size, b: Size) -> Size:
+        """One size for both."""
+        sizes = self.context.sizes
+        a, b = sizes.canonical(a), sizes.canonical(b)
+        if self.known(a) and self.known(b) and (a == b or sizes.assume_equal(a, b)):
+            return sizes.canonical(a)
+        for mine, other in ((a, b), (b, a)):
+            if isinstance(mine, Dim) and mine.symbol in self.context.open and (
+                    is_not_one(other) or not is_not_one(mine)):
+                return mine
+        return self.new(is_not_one(a) and is_not_one(b))
+
+    def known(self, size: Size) -> bool:
+        """Whether a size is the same wherever the list is seen."""
+        context = self.context
+        return all((s.number < self.mark or s in context.sizes.hints) and s not in context.open for s in symbols(size))
+
+    def new(self, not_one: bool) -> Size:
+        symbol = Symbol(not_one=not_one)
+        self.context.open.add(symbol)
+        return dim(symbol)
+
+
+def list_of(context: Context, t: Template, mark: int) -> ListOf:
+    """A list's template as one of run-time length. Raises Clash."""
+    if isinstance(t, ListOf):
+        return t
+    assert isinstance(t, Items)
+    first, *rest = t.items
+    elements = Elements(context, mark)
+    elem = element(first, elements)
+    for item in rest:
+        elem = join(context, elem, element(item, elements), elements)
+    return ListOf(elem, next((why for i in t.items if (why := caller_memory(i))), ""))
+
+
+def element(t: Template, elements: Elements) -> Template:
+    """The template of one item as that of an element. Raises Clash."""
+    if isinstance(t, Same):
+        raise Clash("a list of run-time length that holds an object")
+    if isinstance(t, Static):
+        if type(t.value) in _PYTHON_KINDS:
+            return Num(type(t.value))
+        return Either((t.value,), None)
+    if isinstance(t, Tensor):
+        dims = tuple([elements.join(d, d) for d in t.dims])
+        return Tensor(t.dtype, dims, t.history, ELEMENT, t.ordered)
+    if isinstance(t, Num):
+        return Num(t.kind)
+    if isinstance(t, ListOf) or (isinstance(t, Items) and t.type is SymList):
+        raise Clash("a list of lists whose length only the run knows")
+    if isinstance(t, Items):
+        return Items(t.type, tuple([element(i, elements) for i in t.items]))
+    return Either(t.statics, None if t.inner is None else element(t.inner, elements))
+
+
+def caller_memory(t: Template) -> str:
+    """Why what a template describes may be memory of an argument, or empty."""
+    if isinstance(t, Tensor):
+        return t.alias if t.alias.startswith(ARGUMENT) else ""
+    parts: tuple[Template, ...] = ()
+    if isinstance(t, Items):
+        parts = t.items
+    elif isinstance(t, Either) and t.inner is not None:
+        parts = (t.inner,)
+    return next((why for p in parts if (why := caller_memory(p))), "")
+
+
+def join(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
     """The template that holds both. Raises Clash."""
     if isinstance(a, Static) and isinstance(b, Static):
         return _join_statics(a.value, b.value)
     if isinstance(a, Either) or isinstance(b, Either) or _alternative(a) != _alternative(b):
         return _join_either(context, a, b, widen)
+    if _is_list(a) and _is_list(b):
+        return _join_lists(context, a, b, widen)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         if a.dtype is not b.dtype:
             raise Clash(f"a tensor of dtype {a.dtype.name} and one of dtype {b.dtype.name}")
@@ -178,6 +302,48 @@ def join(context: Context, a: Template, b: Template, widen: Widener) -> Template
             raise Clash(f"{a} and {b}")
         return Items(a.type, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
     raise Clash(f"{a} and {b}")
+
+
+def _is_list(t: Template) -> bool:
+    return isinstance(t, ListOf) or (isinstance(t, Items) and t.type is SymList)
+
+
+def _join_lists(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
+    """Of equal known length: item by item; else a list of run-time length."""
+    if isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items):
+        return Items(SymList, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
+    if isinstance(widen, Elements):
+        raise Clash("a list of lists whose length only the run knows")
+    assert isinstance(widen, Widener)
+    if isinstance(a, Items) and not a.items:
+        a, b = b, a
+    one = list_of(context, a, widen.mark)
+    if isinstance(b, Items) and not b.items:
+        return ListOf(_opened(one.elem, Elements(context, widen.mark)), one.outer)
+    other = list_of(context, b, widen.mark)
+    return ListOf(join(context, one.elem, other.elem, Elements(context, widen.mark)), one.outer or other.outer)
+
+
+def _opened(t: Template, elements: Elements) -> Template:
+    """An element's template where only `elements` are known."""
+    if isinstance(t, Tensor):
+        return Tensor(t.dtype, tuple([elements.join(d, d) for d in t.dims]), t.history, t.alias, t.ordered)
+    if isinstance(t, Items):
+        return Items(t.type, tuple([_opened(i, elements) for i in t.items]))
+    if isinstance(t, Either) and t.inner is not None:
+        return Either(t.statics, _opened(t.inner, elements))
+    return t
+
+
+def renamed(t: Template, size: Callable[[Size], Size]) -> Template:
+    """A template with `size` applied to the sizes of its tensors, lists' elements apart."""
+    if isinstance(t, Tensor):
+        return Tensor(t.dtype, tuple([size(d) for d in t.dims]), t.history, t.alias, t.ordered)
+    if isinstance(t, Items):
+        return Items(t.type, tuple([renamed(i, size) for i in t.items]))
+    if isinstance(t, Either) and t.inner is not None:
+        return Either(t.statics, renamed(t.inner, size))
+    return t
 
 
 def _low(t: Template) -> int | None:
@@ -212,7 +378,7 @@ def _join_statics(a: Any, b: Any) -> Template:
     return Either((a, b), None)
 
 
-def _join_either(context: Context, a: Template, b: Template, widen: Widener) -> Template:
+def _join_either(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
     statics: list[Any] = []
     inners: list[Template] = []
     for t in (a, b):
@@ -233,6 +399,8 @@ def _join_either(context: Context, a: Template, b: Template, widen: Widener) -> 
     inner = inners[0] if inners else None
     if len(inners) == 2:
         inner = join(context, inners[0], inners[1], widen)
+    elif inner is not None and isinstance(widen, Widener):
+        inner = renamed(inner, lambda d: d if widen.visible(d) else widen.new(is_not_one(d)))
     if isinstance(inner, Static):
         inner = Num(type(inner.value))
     if len(statics) > 64:
@@ -264,6 +432,8 @@ def types(t: Template) -> list[Type]:
         return [_LEAF[t.kind]]
     if isinstance(t, Items):
         return [x for item in t.items for x in types(item)]
+    if isinstance(t, ListOf):
+        return [ListType(x) for x in types(t.elem)]
     if isinstance(t, Either):
         tag: list[Type] = [INT] if tagged(t) else []
         return tag + [_optional(x) for x in (types(t.inner) if t.inner is not None else [])]
@@ -288,6 +458,8 @@ def histories(t: Template) -> list[bool]:
         return [t.history]
     if isinstance(t, Items):
         return [x for item in t.items for x in histories(item)]
+    if isinstance(t, ListOf):
+        return histories(t.elem)
     if isinstance(t, Either):
         inner = histories(t.inner) if t.inner is not None else []
         return ([False] if tagged(t) else []) + inner
@@ -304,6 +476,10 @@ def lower(context: Context, t: Template, value: Any) -> list[Value]:
         return [context.one("fill", numbers.value_of(context, value), shape=(), dtype=t.dtype)]
     if isinstance(t, Num):
         return [numbers.convert(context, numbers.value_of(context, value), _LEAF[t.kind])]
+    if isinstance(t, ListOf):
+        from jitgrad.script.frontend import lists
+
+        return lists.lower(context, t, context.state.values[value] if isinstance(value, SymList) else value)
     if isinstance(t, Items):
         items = context.state.values[value] if isinstance(value, SymList) else value
         return [x for item, v in zip(t.items, items, strict=True) for x in lower(context, item, v)]
@@ -320,9 +496,14 @@ def _lower_either(context: Context, t: Either, value: Any) -> list[Value]:
     if t.inner is None:
         return tag
     if index < len(t.statics):
-        return tag + [context.one("opt.none", type=_elem(x)) for x in types(t.inner)]
+        return tag + [_absent(context, _elem(x)) for x in types(t.inner)]
     return tag + [v if isinstance(v.type, OptionalType) else context.one("opt.some", v)
                   for v in lower(context, t.inner, value)]
+
+
+def _absent(context: Context, elem: Type) -> Value:
+    """Nothing, where an `elem` might be. It has no sizes; those that the merge binds are not known here."""
+    return context.one("opt.none", type=map_dims(elem, lambda d: d if isinstance(d, int) else 0))
 
 
 def _elem(t: Type) -> Type:
@@ -343,7 +524,7 @@ def _retag(context: Context, t: Either, value: Union) -> list[Value]:
     if t.inner is None:
         return result
     if value.inner is None:
-        return result + [context.one("opt.none", type=_elem(x)) for x in types(t.inner)]
+        return result + [_absent(context, _elem(x)) for x in types(t.inner)]
     return result + [_fitted(context, v, _optional(w)) for v, w in zip(value.leaves, types(t.inner), strict=True)]
 
 
@@ -358,7 +539,7 @@ def _fitted(context: Context, v: Value, wanted: OptionalType) -> Value:
         number = numbers.convert(context, context.one("opt.get", v, known=True), elem)
         then.results = (context.one("opt.some", number),)
     with context.block(other):
-        other.results = (context.one("opt.none", type=elem),)
+        other.results = (_absent(context, elem),)
     (fitted,) = context.builder.emit("if", (context.one("opt.has", v),), blocks=(then, other), types=(wanted,))
     return fitted
 
@@ -390,6 +571,10 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
             context.state.values[made] = tuple(items)
             return made
         return t.type(*items) if hasattr(t.type, "_fields") else tuple(items)
+    if isinstance(t, ListOf):
+        made = SymList()
+        context.state.values[made] = RunItems(t.elem, tuple(next(leaves) for _ in types(t)), t.outer)
+        return made
     tag = next(leaves) if tagged(t) else None
     inner = tuple(next(leaves) for _ in types(t.inner)) if t.inner is not None else ()
     return Union(t.statics, t.inner, tag, inner)
@@ -446,6 +631,35 @@ def without(context: Context, value: Any, which: Any, known: bool = False) -> An
     return Union(rest, value.inner, tag, value.leaves)
 
 
-__all__ = ["UNBOUND", "Clash", "Either", "Items", "Num", "Same", "Static", "Template", "Tensor", "Widener", "histories",
-           "is_static", "join", "lower", "payload", "rebuild", "same_static", "tag_of", "tagged", "template_of",
-           "types", "without"]
+__all__ = [
+    "ARGUMENT",
+    "ELEMENT",
+    "UNBOUND",
+    "Clash",
+    "Either",
+    "Elements",
+    "Items",
+    "ListOf",
+    "Num",
+    "Same",
+    "Static",
+    "Template",
+    "Tensor",
+    "Widener",
+    "content_template",
+    "element",
+    "histories",
+    "is_static",
+    "join",
+    "list_of",
+    "lower",
+    "payload",
+    "rebuild",
+    "renamed",
+    "same_static",
+    "tag_of",
+    "tagged",
+    "template_of",
+    "types",
+    "without",
+]

@@ -5,7 +5,8 @@ A plain Python object stands for itself (static); a tuple is a Python tuple of v
     SymTensor   a reference: storage and view path; read when an op consumes it
     Number      a bool, int, float, or number of any kind, as a graph value or a size
     Union       one of several static objects, or one run-time value: a tag decides (None or a tensor, ...)
-    SymList, SymDict   containers made by the script; items live in the heap
+    SymList, SymDict   containers made by the script; items live in the heap: a tuple, a dict, or (a list whose length
+                only the run knows) RunItems
     Function    a function or lambda defined inside the script
 """
 
@@ -420,6 +421,21 @@ class SymList:
 
     def __init__(self, source: Any = None):
         self.source = source
+
+
+class RunItems:
+    """What a list holds whose length only the run knows: a graph list per leaf of an element.
+
+    Attributes:
+        elem: the template of an element; sizes in `Context.open` may differ per element.
+        leaves: the graph lists.
+        outer: why an element may be memory that the caller knows, or "".
+    """
+
+    __slots__ = ("elem", "leaves", "outer")
+
+    def __init__(self, elem: Template, leaves: tuple[Value, ...], outer: str = ""):
+        self.elem, self.leaves, self.outer = elem, leaves, outer
 
 
 class SymDict:

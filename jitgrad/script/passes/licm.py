@@ -25,7 +25,7 @@ from jitgrad.dims import Dim, Symbol, product
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
-from jitgrad.script.irops import effect
+from jitgrad.script.irops import GUARDED, effect
 from jitgrad.script.passes.rewrite import Rewriter
 
 
@@ -78,7 +78,7 @@ class _Licm(Rewriter):
 
     def is_invariant(self, node: Node, local: set[Value], symbols: set[Symbol]) -> bool:
         """Whether a node is total and reads nothing that the loop makes."""
-        if node.blocks or node.binds or effect(node.op, node.attrs) or node.op in ("opt.get", "seq.get"):
+        if node.blocks or node.binds or effect(node.op, node.attrs) or node.op in GUARDED:
             return False
         return local.isdisjoint(node.inputs) and _is_free(node, symbols)
 

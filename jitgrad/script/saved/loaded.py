@@ -302,7 +302,7 @@ def reached_from(graph: Graph, sources: Sequence[Value]) -> set[Value]:
                 _through_blocks(node, reached)
             elif not reached.isdisjoint(node.inputs):
                 row = OPS.get(node.op)
-                if node.op.startswith(("opt.", "seq.")) if row is None else row.vjp is not NONDIFF:
+                if node.op.startswith(("opt.", "seq.", "list.")) if row is None else row.vjp is not NONDIFF:
                     reached.update(v for v in node.outputs if _floating(v.type))
     return reached
 

@@ -15,7 +15,7 @@ from jitgrad import errors
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim, substitute
 from jitgrad.dims import symbols as symbols_of
 from jitgrad.errors import Span
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import Graph, walk
 from jitgrad.script.saved.archive import Contents
@@ -251,8 +251,9 @@ class ProgramReader:
             return tuple(self._attr(v) for v in items(value))
         return plain(value)
 
-    def _result(self, stored: Json, graph: Graph) -> sig.Result:
-        n = len(graph.outputs)
+    def _result(self, stored: Json, graph: Graph, n_outputs: int | None = None) -> sig.Result:
+        """A result over the graph's outputs; an item of a list is one over `n_outputs` of its own."""
+        n = len(graph.outputs) if n_outputs is None else n_outputs
         match items(stored):
             case ["output", index]:
                 return sig.Output(integer(index, 0, n))
@@ -269,8 +270,12 @@ class ProgramReader:
             case ["select", condition, if_true, if_false]:
                 return sig.Select(integer(condition, 0, n), self._result(if_true, graph),
                                   self._result(if_false, graph))
+            case ["repeated", leaves, item, identity]:
+                places = tuple(integer(k, 0, n) for k in items(leaves))
+                need(bool(places) and all(isinstance(graph.outputs[k].type, ListType) for k in places), "a list")
+                return sig.Repeated(places, self._result(item, graph, len(places)), integer(identity, 0))
             case ["container", cls, keys, parts, identity]:
-                found = tuple(self._result(p, graph) for p in items(parts))
+                found = tuple(self._result(p, graph, n_outputs) for p in items(parts))
                 made = None if keys is None else tuple(plain(k) for k in items(keys, len(found)))
                 type_ = class_of(cls)
                 need((made is not None) == issubclass(type_, dict) and issubclass(type_, (tuple, list, dict)),

@@ -184,6 +184,8 @@ class ProgramWriter:
                 return ["view", index, steps, [[self._symbol(s), i] for s, i in dict(sizes).items()]]
             case sig.Select(condition, if_true, if_false):
                 return ["select", condition, self._result(if_true), self._result(if_false)]
+            case sig.Repeated(leaves, item, identity):
+                return ["repeated", list(leaves), self._result(item), identity]
             case sig.Container(type_, keys, items, identity):
                 stored_keys = None if keys is None else [plain(k) for k in keys]
                 return ["container", class_name(type_), stored_keys, [self._result(i) for i in items], identity]

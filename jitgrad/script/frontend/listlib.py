@@ -1,0 +1,136 @@
+"""What Python and the library do with a list of run-time length, in plain Python that scripts inline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.ops.library import join
+
+
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of equal shape along a new axis dim."""
+    if len(tensors) == 0:
+        raise RuntimeError("stack(): expected a non-empty list of Tensors")
+    first = tensors[0]
+    out = first.new_zeros((len(tensors), *first.shape))
+    for k in range(len(tensors)):
+        x = tensors[k]
+        if x.shape != first.shape:
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 "
+                               f"and {list(x.shape)} at entry {k}")
+        out[k] = x
+    return out.movedim(0, dim)
+
+
+def cat(tensors: Any, dim: int = 0) -> Any:
+    """Tensors one after the other along axis dim."""
+    if len(tensors) == 0:
+        raise RuntimeError("cat(): expected a non-empty list of Tensors")
+    first = tensors[0].movedim(dim, 0)
+    size = 0
+    for x in tensors:
+        size += x.shape[dim]
+    out = first.new_zeros((size, *first.shape[1:]))
+    at = 0
+    for x in tensors:
+        end = at + x.shape[dim]
+        out[at:end] = x.movedim(dim, 0)
+        at = end
+    return out.movedim(0, dim)
+
+
+def total(items: Any, start: Any) -> Any:
+    """`sum(items, start)` of numbers."""
+    result = start
+    for x in items:
+        result = result + x
+    return result
+
+
+def total_of_tensors(items: Any, start: Any) -> Any:
+    """`sum(items, start)` of tensors."""
+    if len(items) == 0:
+        raise RuntimeError("sum() of an empty list of tensors is a number in Python, a tensor in a script")
+    result = start + items[0]
+    for k in range(1, len(items)):
+        result = result + items[k]
+    return result
+
+
+def smallest(items: Any) -> Any:
+    """`min(items)`."""
+    if len(items) == 0:
+        raise ValueError("min() arg is an empty sequence")
+    result = items[0]
+    for x in items:
+        if x < result:
+            result = x
+    return result
+
+
+def largest(items: Any) -> Any:
+    """`max(items)`."""
+    if len(items) == 0:
+        raise ValueError("max() arg is an empty sequence")
+    result = items[0]
+    for x in items:
+        if x > result:
+            result = x
+    return result
+
+
+def every(items: Any) -> bool:
+    """`all(items)`."""
+    for x in items:  # noqa: SIM110  (a script has no generators of run-time length)
+        if not x:
+            return False
+    return True
+
+
+def some(items: Any) -> bool:
+    """`any(items)`."""
+    for x in items:  # noqa: SIM110
+        if x:
+            return True
+    return False
+
+
+def contains(items: Any, value: Any) -> bool:
+    """`value in items`."""
+    for x in items:  # noqa: SIM110
+        if x == value:
+            return True
+    return False
+
+
+def index(items: Any, value: Any) -> int:
+    """`items.index(value)`."""
+    for k in range(len(items)):
+        if items[k] == value:
+            return k
+    raise ValueError(f"{value} is not in list")
+
+
+def count(items: Any, value: Any) -> int:
+    """`items.count(value)`."""
+    n = 0
+    for x in items:
+        if x == value:
+            n += 1
+    return n
+
+
+def remove(items: Any, value: Any) -> None:
+    """`items.remove(value)`."""
+    for k in range(len(items)):
+        if items[k] == value:
+            items.pop(k)
+            return
+    raise ValueError("list.remove(x): x not in list")
+
+
+#: library function -> what runs in its place on a list of run-time length
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    join.stack: stack, join.cat: cat, join.concat: cat, join.concatenate: cat,
+}
