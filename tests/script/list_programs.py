@@ -159,9 +159,9 @@ def iterated(x, n):
     t = x[0] * 0
     for i, y in enumerate(xs):
         t = t + i * y
-    for a, b in zip(xs, reversed(xs)):
+    for a, b in zip(xs, reversed(xs), strict=True):
         t = t * a + b.sin()
-    for a, i in zip(xs, range(n)):
+    for a, i in zip(xs, range(n), strict=False):
         t = t + a * i
     return t
 
@@ -289,8 +289,8 @@ def reversed_and_joined(x, n):
     xs = []
     for i in range(n):
         xs.append(x * i)
-    ys = xs + [x]
-    zs = [x, x * 2] + xs
+    ys = xs + [x]  # noqa: RUF005
+    zs = [x, x * 2, *xs, x.sin()]
     xs += ys
     xs.reverse()
     ys.reverse()

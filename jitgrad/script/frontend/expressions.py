@@ -84,7 +84,15 @@ def _elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
 
 
 def _list(context: Context, node: ast.List) -> Any:
-    return calls.new_list(context, _elements(context, node.elts))
+    if not any(isinstance(e, ast.Starred) for e in node.elts):
+        return calls.new_list(context, _elements(context, node.elts))
+    made = calls.new_list(context, [])
+    for e in node.elts:
+        if isinstance(e, ast.Starred):
+            containers.extend(context, made, evaluate(context, e.value))
+        else:
+            containers.append(context, made, evaluate(context, e))
+    return made
 
 
 def _dict(context: Context, node: ast.Dict) -> Any:
