@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import os
+import time
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -65,16 +67,51 @@ def source_of(function: Callable[..., Any]) -> Source:
     return found
 
 
-def _parse(code: CodeType) -> Source:
-    lines = linecache.getlines(code.co_filename)
-    if len(lines) < code.co_firstlineno:
-        linecache.checkcache(code.co_filename)
-        lines = linecache.getlines(code.co_filename)
-    if len(lines) < code.co_firstlineno:
+def _lines(code: CodeType) -> list[str]:
+    """The lines of the file that a function was compiled from. Raises SourceUnavailable."""
+    file = code.co_filename
+    for attempt in range(2):
+        if attempt:
+            linecache.checkcache(file)  # the file may have changed since somebody last looked
+        lines = linecache.getlines(file)
+        if len(lines) >= code.co_firstlineno and (not _edited(file) or _has(lines, code)):
+            return lines
+    if len(lines) >= code.co_firstlineno or (os.path.exists(file) and linecache.getlines(file)):
         raise SourceUnavailable(
-            f"the source of `{code.co_name}` cannot be read (`{code.co_filename}`)",
-            hint="define the function in a file (a module, a script or a notebook cell); functions typed into a bare "
-                 "interpreter or made by `exec` have no source")
+            f"the file of `{code.co_name}` was edited after the function was loaded (`{file}`)",
+            hint="import it again (`importlib.reload`) or start Python anew, so that code and source are the same")
+    raise SourceUnavailable(f"the source of `{code.co_name}` cannot be read (`{file}`)", hint=_NO_SOURCE)
+
+
+_NO_SOURCE = ("define the function in a file (a module, a script or a notebook cell); functions typed into a bare "
+              "interpreter or made by `exec` have no source")
+_LOADED = time.time()
+
+
+def _edited(file: str) -> bool:
+    """Whether a file was written after this module was loaded: functions loaded before may be older than the file."""
+    try:
+        return os.stat(file).st_mtime > _LOADED
+    except OSError:
+        return False
+
+
+def _has(lines: list[str], code: CodeType) -> bool:
+    """Whether compiling `lines` gives the very code object."""
+    try:
+        pending = [compile("".join(lines), code.co_filename, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError):
+        return False
+    while pending:
+        found = pending.pop()
+        if found == code:
+            return True
+        pending += [c for c in found.co_consts if isinstance(c, CodeType)]
+    return False
+
+
+def _parse(code: CodeType) -> Source:
+    lines = _lines(code)
     if code.co_name == "<lambda>":
         node: Any = _find_lambda(code, lines)
         first = 0

@@ -1,0 +1,91 @@
+"""Where the source of a function is found, and that it is the function's."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+import jitgrad
+from jitgrad.errors import SourceUnavailable
+from jitgrad.script.frontend.source import source_of
+
+FIRST = "def f(x):\n    return x * 2\n\n\ndef g(x):\n    return x + 1\n"
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module on disk, loaded, and its path."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "edited_module.py"
+    path.write_text(FIRST)
+    loaded = importlib.import_module("edited_module")
+    yield loaded, path
+    del sys.modules["edited_module"]
+
+
+def write(path, text):
+    path.write_text(text)
+    later = time.time() + 5
+    os.utime(path, (later, later))
+
+
+def test_an_edited_file_is_noticed(module):
+    loaded, path = module
+    write(path, FIRST.replace("x * 2", "x * 3"))
+    with pytest.raises(SourceUnavailable, match="`f` was edited after the function was loaded") as caught:
+        jitgrad.script(loaded.f)
+    assert "importlib.reload" in caught.value.hint
+    assert jitgrad.script(loaded.g)(jitgrad.ones(1)).item() == 2.0  # the same text at the same place
+    again = importlib.reload(loaded)
+    assert jitgrad.script(again.f)(jitgrad.ones(1)).item() == 3.0
+
+
+def test_what_was_read_before_the_edit_serves(module):
+    loaded, path = module
+    linecache.getlines(str(path))
+    write(path, "\n" + FIRST)
+    assert jitgrad.script(loaded.f)(jitgrad.ones(1)).item() == 2.0
+    again = importlib.reload(loaded)
+    assert jitgrad.script(again.g)(jitgrad.ones(1)).item() == 2.0
+    assert source_of(again.g).span(source_of(again.g).node).line == 6
+
+
+def test_a_shorter_or_broken_file(module):
+    loaded, path = module
+    write(path, "def f(\n")
+    for function in (loaded.f, loaded.g):
+        with pytest.raises(SourceUnavailable, match="was edited after"):
+            jitgrad.script(function)
+
+
+def test_code_made_by_exec_with_lines(tmp_path):
+    text = "def h(x):\n    return x - 1\n"
+    linecache.cache["<made>"] = (len(text), None, text.splitlines(keepends=True), "<made>")
+    scope: dict = {}
+    exec(compile(text, "<made>", "exec"), scope)
+    assert jitgrad.script(scope["h"])(jitgrad.ones(1)).item() == 0.0
+    del linecache.cache["<made>"]
+
+
+@pytest.mark.parametrize("way", ["-c", "stdin"])
+def test_no_source_in_a_bare_interpreter(way):
+    program = textwrap.dedent("""
+        import jitgrad
+        try:
+            @jitgrad.script
+            def f(x):
+                return x
+        except OSError as error:
+            print(error)
+    """)
+    command = [sys.executable, "-c", program] if way == "-c" else [sys.executable, "-"]
+    out = subprocess.run(command, input=None if way == "-c" else program, capture_output=True, text=True, check=True)
+    assert out.stdout.startswith("no source: the source of `f` cannot be read (`<st")
+    assert "hint: define the function in a file" in out.stdout
