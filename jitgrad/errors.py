@@ -112,6 +112,12 @@ class ShapeMismatch(ScriptError, RuntimeError):
     kind = "shape mismatch"
 
 
+class InvalidOperation(ScriptError, RuntimeError):
+    """An operation that eager refuses for these operands, whatever their sizes."""
+
+    kind = "invalid operation"
+
+
 class NotStatic(ScriptError, TypeError):
     """A run-time value in a place where the compiler needs a constant."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jitgrad
 from jitgrad.eager.node import RemovableHandle
 from jitgrad.eager.tensor import Tensor
+from jitgrad.script.marks import refuse
 
 if TYPE_CHECKING:
     from jitgrad.nn.module import Module
@@ -37,9 +38,9 @@ def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     args, kwargs = _pre_hooks(module, args, kwargs)
     gradients = None
     if module._backward_hooks or module._backward_pre_hooks:
-        if jitgrad.jit.is_scripting():
-            raise RuntimeError("backward hooks of a module cannot run inside a script: remove them, or register a "
-                               "hook on a tensor that the script returns")
+        refuse("backward hooks of a module cannot run inside a script",
+               "remove them, register a hook on a parameter or on a tensor that the script returns, or call the module "
+               "outside the script")
         gradients = _GradientHooks(module)
         args = gradients.enter(args)
     result = module.forward(*args, **kwargs)

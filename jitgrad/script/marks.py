@@ -102,6 +102,10 @@ def _with_mark(function: Any, mark: Mark) -> Any:
     return function
 
 
+def refuse(message: str, hint: str) -> None:
+    """In a script: refuse to compile what got here. Plain Python does nothing. For functions that scripts inline."""
+
+
 class _Tape(threading.local):
     """What ignored functions returned in this thread; None: nobody asks.
 

@@ -6,6 +6,7 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
+from jitgrad.errors import ScriptError
 
 
 def test_forward_hooks_of_a_scripted_module():
@@ -27,5 +28,5 @@ def test_forward_hooks_of_a_scripted_module():
 def test_backward_hooks_are_refused():
     model = nn.Linear(3, 4)
     model.register_full_backward_hook(lambda module, inputs, outputs: None)
-    with pytest.raises(RuntimeError, match="cannot run inside a script"):
+    with pytest.raises(ScriptError, match="cannot run inside a script"):
         jitgrad.script(model)(jitgrad.ones(2, 3))

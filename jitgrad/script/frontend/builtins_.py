@@ -6,6 +6,7 @@ import builtins
 import functools
 import math
 import operator
+import os
 import types
 import warnings
 from collections.abc import Callable
@@ -403,7 +404,8 @@ def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 def _refused(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        raise UnsupportedCall(f"`{name}` inside a script", context.span(), hint="call it outside the script")
+        raise UnsupportedCall(f"`{name}` inside a script", context.span(),
+                              hint="call it outside the script, or in a function marked `@jitgrad.ignore`")
     return handler
 
 
@@ -482,10 +484,21 @@ def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any])
 _open: list[int] = []
 
 
+def _refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    span = context.span()
+    while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
+        span = span.caller  # the user's own line
+    raise UnsupportedCall(args[0], span, hint=args[1])
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
 def _register_library() -> None:
     from jitgrad.eager import engine, grad_mode
     from jitgrad.jit import is_scripting
     from jitgrad.script.frontend import gradients, modules
+    from jitgrad.script.marks import refuse
     from jitgrad.utils.checkpoint import checkpoint
 
     HANDLERS[engine.backward] = lambda context, args, kwargs: gradients.backward_of(context, *args, **kwargs)
@@ -494,6 +507,7 @@ def _register_library() -> None:
     HANDLERS[grad_mode.is_grad_enabled] = _is_grad_enabled
     HANDLERS.update(modules.handlers())
     HANDLERS[checkpoint] = _checkpoint
+    HANDLERS[refuse] = _refuse
     HANDLERS[is_scripting] = lambda context, args, kwargs: True
 
 

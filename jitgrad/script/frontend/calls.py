@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from jitgrad import dtypes
-from jitgrad.errors import JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
+from jitgrad.errors import InvalidOperation, JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.frontend import merge
 from jitgrad.script.frontend import templates as tp
@@ -99,18 +99,26 @@ def guarded(context: Context, operation: Callable[[], Any]) -> Any:
         raise UnsupportedCall(str(error), context.span()) from error
     except (TypeError, RuntimeError) as error:
         if context.depth == 0:
-            kind = TypeMismatch if isinstance(error, TypeError) else ShapeMismatch
-            raise kind(str(error), context.span()) from error
+            raise _kind(error)(str(error), context.span()) from error
         raise merge.raise_now(context, type(error), (str(error),)) from error
     except (IndexError, ValueError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
         text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
         raise merge.raise_now(context, type(error), (str(text),)) from error
 
 
+def _kind(error: Exception) -> type[TypeMismatch | ShapeMismatch | InvalidOperation]:
+    """The class of refusal for what the library raised while compiling."""
+    if isinstance(error, TypeError):
+        return TypeMismatch
+    words = ("shape", "size", "dim", "matri", "rank", "element", "vector")
+    return ShapeMismatch if any(w in str(error) for w in words) else InvalidOperation
+
+
 def static(context: Context, value: Any, what: str) -> Any:
     """`value`, which must be known now. Raises NotStatic."""
     if is_dynamic(value) or isinstance(value, Text):
-        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span())
+        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
+                        hint="" if "key" not in what else "use a list or a tensor, which a run-time int can index")
     return value
 
 
@@ -153,7 +161,22 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
         return call(context, method, (fn, *args), kwargs)
     if method is not None and hasattr(method, "eager"):
         return call(context, method.eager, (fn, *args), kwargs)
-    raise merge.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
+    raise _not_called(context, fn)
+
+
+def _not_called(context: Context, fn: Any) -> Exception:
+    """What to raise for something that is not called in any way that is known here."""
+    if callable(fn) and not is_dynamic(fn):
+        return _foreign(context, fn)
+    return merge.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
+
+
+def _foreign(context: Context, fn: Any) -> UnsupportedCall:
+    """The refusal of a function of another library."""
+    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
+    module = getattr(fn, "__module__", None)
+    return UnsupportedCall(f"call of `{module}.{name}`" if module else f"call of `{name}`", context.span(),
+                           hint="use a tensor operation, or call it in a function marked `@jitgrad.ignore`")
 
 
 def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -195,11 +218,12 @@ def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str,
     if any(is_dynamic(a) for a in (*args, *kwargs.values())):
         name = getattr(fn, "__qualname__", repr(fn))
         raise UnsupportedCall(f"call of the built-in `{name}` with run-time values", context.span(),
-                              hint="mark the caller with `@jitgrad.ignore`, or use a tensor operation")
+                              hint="call it in a function marked `@jitgrad.ignore`, or use a tensor operation")
     owner = getattr(fn, "__self__", None)
     if isinstance(owner, (list, dict, set)) or not _pure(fn):
         raise UnsupportedCall(f"call of the built-in `{getattr(fn, '__qualname__', fn)}`", context.span(),
-                              hint="call it outside the script and pass the result")
+                              hint="call it outside the script and pass the result, or in a function marked "
+                                   "`@jitgrad.ignore`")
     return guarded(context, lambda: fn(*args, **kwargs))
 
 
@@ -226,7 +250,7 @@ def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
         return cls(*args, **kwargs)
     if any(is_dynamic(a) for a in (*args, *kwargs.values())) or not cls.__module__.startswith(("jitgrad", "builtins")):
-        raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
+        raise UnsupportedCall(f"making an object of class `{cls.__name__}` inside a script", context.span(),
                               hint="make the object outside and pass it, or keep it in a closure")
     if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
         raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
@@ -253,6 +277,8 @@ def python(context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwar
         from jitgrad.script.frontend.callbacks import marked
 
         return marked(context, fn, mark, args, kwargs)
+    if (fn.__module__ or "").partition(".")[0] == "numpy":
+        raise _foreign(context, fn)
     source = source_of(fn)
     context.functions[fn] = None
     defaults = tuple(context.inputs.constant(d) for d in fn.__defaults__ or ())

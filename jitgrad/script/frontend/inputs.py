@@ -7,6 +7,7 @@ and of the standard library are taken to be constant.
 
 from __future__ import annotations
 
+import difflib
 import types
 from collections.abc import Callable
 from typing import Any
@@ -300,7 +301,8 @@ class Inputs:
         try:
             value = getattr(obj, name)
         except AttributeError as error:
-            raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", self.context.span()) from error
+            raise UnresolvedAttribute(f"{_called(obj)} has no `{name}`", self.context.span(),
+                                      hint=_similar(obj, name)) from error
         source = self.source(obj)
         if source is None:
             return self.constant(value)
@@ -403,6 +405,18 @@ class Inputs:
     def commits(self) -> dict[int, sig.Source]:
         """Slots of numbers: graph input -> where to store it."""
         return {self._slots[k]: self.sources[self._slots[k]] for k in self.written if not isinstance(k, Storage)}
+
+
+def _called(obj: Any) -> str:
+    """An object in a message: modules and classes by name, others by their class."""
+    if isinstance(obj, types.ModuleType):
+        return f"module `{obj.__name__}`"
+    return f"class `{obj.__name__}`" if isinstance(obj, type) else f"`{type(obj).__name__}`"
+
+
+def _similar(obj: Any, name: str) -> str:
+    close = difflib.get_close_matches(name, [n for n in dir(obj) if not n.startswith("_")], 1)
+    return f"did you mean `{close[0]}`?" if close else ""
 
 
 def _array(tensor: Any) -> Any:

@@ -36,7 +36,9 @@ class Iterable:
             return _range(context, value)
         if isinstance(value, SymTensor):
             if not value.ndim:
-                raise TypeMismatch("iteration over a 0-d tensor", context.span())
+                raise TypeMismatch("iteration over a 0-d tensor", context.span(),
+                                   hint="a 0-d tensor has no elements to loop over; for a count write "
+                                        "`range(int(n))`")
             return Iterable(value.shape[0], lambda cx, k: calls.getitem(cx, value, k), False)
         if isinstance(value, SymList):
             from jitgrad.script.frontend import lists
@@ -47,7 +49,9 @@ class Iterable:
         if isinstance(value, (tuple, SymList, SymDict, str, bytes, dict)):
             return sequence(calls.items_of(context, value))
         if isinstance(value, (Number, Union)) or value is None:
-            raise TypeMismatch(f"iteration over {type_word(value)}", context.span())
+            number = isinstance(value, Number)
+            raise TypeMismatch(f"iteration over {type_word(value)}", context.span(),
+                               hint="write `range(n)`" if number else "")
         return _of_object(context, value)
 
 

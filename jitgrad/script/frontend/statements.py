@@ -223,7 +223,9 @@ def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
 
 def _for(context: Context, s: ast.For) -> None:
     source = ex.evaluate(context, s.iter)
+    context.node = s.iter
     iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    context.node = s
     assert iterable is not None
     loop = _Loop(context, s)
     place = context.span(s)

@@ -9,6 +9,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend.source import Source, source_of
 
+_TRY = "move the `try` out of the scripted function, or into one marked `@jitgrad.ignore`"
 _MOVE = "move it out of the scripted function"
 
 #: node type -> (what to call it, hint)
@@ -20,8 +21,8 @@ REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Yield: ("`yield`", "return a tuple, or stack the results in a tensor"),
     ast.YieldFrom: ("`yield from`", "return a tuple, or stack the results in a tensor"),
     ast.ClassDef: ("class definition", "define the class outside the scripted function"),
-    ast.Try: ("`try` statement", "move the `try` out of the scripted function"),
-    ast.TryStar: ("`try` statement", "move the `try` out of the scripted function"),
+    ast.Try: ("`try` statement", _TRY),
+    ast.TryStar: ("`try` statement", _TRY),
     ast.Match: ("`match` statement", "write it with `if` and `elif`"),
     ast.Global: ("`global` statement", "pass the value as an argument and return the new one"),
     ast.Nonlocal: ("`nonlocal` statement", "return the new value from the inner function"),
