@@ -105,7 +105,7 @@ class Printer:
         self.weak: set[Value] = set()  # 0-dim tensors that are written as numbers
         self.uses: Counter[Value] = Counter()  # reads, and more where sizes name the value
         self.told: list[Line] = []  # the user's lines of what is about to be written
-        self.last: Line | None = None
+        self.last: frozenset[Line] = frozenset()  # those of the statement before
         self.sizes: dict[Any, str] = {}
         self._count_uses()
 
@@ -272,12 +272,12 @@ class Printer:
         if node is not None and (place := _place(node.span)) is not None:
             self.told.append(place)
         for line in sorted(set(self.told)):
-            if line != self.last:
+            if line not in self.last:
                 source = linecache.getline(*line).strip()
                 cut = source if len(source) <= _COMMENT else source[:_COMMENT - 3] + "..."
                 name = os.path.basename(line[0].strip("<>"))
                 self.lines.append(f"{indent}# {name}:{line[1]}  {cut}".rstrip())
-                self.last = line
+        self.last = frozenset(self.told) or self.last
         self.told.clear()
         self.lines.append(indent + text)
 

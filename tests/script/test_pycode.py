@@ -251,3 +251,21 @@ def test_no_gradient_is_said():
         rnn(jitgrad.ones(5, 2, 3), jitgrad.zeros(2, 4), jitgrad.ones(3, 4), jitgrad.ones(4, 4))
     with pytest.raises(RuntimeError, match="`rnn` has no gradient"):
         _ = rnn.grad_code
+
+
+def test_a_whole_training_step_runs():
+    model = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    optimizer = jitgrad.optim.Adam(model.parameters())
+
+    @jitgrad.script
+    def step(x, y):
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    x, y = jitgrad.randn(6, 4), jitgrad.randint(0, 3, (6,))
+    step(x, y)
+    check(step, (x, y))
+    assert "loss.backward()" in step.code

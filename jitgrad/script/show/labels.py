@@ -12,6 +12,7 @@ from jitgrad.script.ir import Node, Value
 
 #: nodes that are written into the boxes that read them
 INLINE = frozenset({"num.const", "dim.value", "dim.bind", "opt.none"})
+MARKS = frozenset({"region.begin", "region.end"})
 _SYMBOL = re.compile(r"\bs\d+\b")
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "eq": "==", "ne": "!=", "lt": "<",
           "le": "<=", "gt": ">", "ge": ">="}
@@ -52,7 +53,7 @@ class Labels:
         elif node.op == "dim.bind":
             self.sizes[str(node.attrs["symbol"])] = self.texts.get(node.inputs[0]) or node.inputs[0].name or "n"
             self.texts[node.outputs[0]] = self.sizes[str(node.attrs["symbol"])]
-        else:
+        elif node.op not in MARKS:
             return False
         return True
 
