@@ -1,0 +1,224 @@
+"""Distributions over finitely many, or countably many, values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jitgrad
+from jitgrad.distributions.distribution import Distribution, Parameter, broadcast, text
+from jitgrad.eager.tensor import Tensor
+from jitgrad.nn import functional as F
+
+
+def _clamped(probs: Tensor) -> Tensor:
+    eps = jitgrad.finfo(probs.dtype).eps
+    return probs.clamp(eps, 1 - eps)
+
+
+def _one_of(probs: Any, logits: Any) -> None:
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+
+
+class Bernoulli(Distribution):
+    """1 with probability probs = sigmoid(logits), else 0."""
+
+    has_enumerate_support = True
+    shown = ("probs", "logits")
+    probs: Tensor
+    logits: Tensor
+
+    def __init__(self, probs: Parameter | None = None, logits: Parameter | None = None,
+                 validate_args: bool | None = None):
+        _one_of(probs, logits)
+        if probs is not None:
+            self.probs = broadcast(probs)[0]
+            self.logits = jitgrad.log(_clamped(self.probs)) - jitgrad.log1p(-_clamped(self.probs))
+            super().__init__(self.probs.shape, (), validate_args)
+            self._require("probs", "Interval(lower_bound=0.0, upper_bound=1.0)", (self.probs >= 0) & (self.probs <= 1))
+        else:
+            self.logits = broadcast(logits)[0]  # type: ignore[arg-type]
+            self.probs = jitgrad.sigmoid(self.logits)
+            super().__init__(self.logits.shape, (), validate_args)
+        self._is_probs = probs is not None
+
+    @property
+    def mean(self) -> Tensor:
+        """probs."""
+        return self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        """probs * (1 - probs)."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """0 and 1 in the dtype of the parameters."""
+        with jitgrad.no_grad():
+            return jitgrad.bernoulli(self.probs.detach().expand(self._extended(sample_shape)))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """-binary_cross_entropy_with_logits."""
+        logits, value = broadcast(self.logits, value)
+        return -F.binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self) -> Tensor:
+        """The cross entropy with itself."""
+        return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """0 and 1 along a new first axis."""
+        values = jitgrad.arange(2, dtype=self.probs.dtype).reshape(2, *[1] * self.probs.dim())
+        return values.expand(2, *self.probs.shape) if expand else values
+
+    def __repr__(self) -> str:
+        name, value = ("probs", self.probs) if self._is_probs else ("logits", self.logits)
+        return f"Bernoulli({name}: {text(value)})"
+
+
+class Categorical(Distribution):
+    """One of K classes, with probabilities probs (normalised) or softmax(logits) along the last axis."""
+
+    has_enumerate_support = True
+    shown = ("probs", "logits")
+    probs: Tensor
+    logits: Tensor
+
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
+        _one_of(probs, logits)
+        given: Tensor = probs if probs is not None else logits  # type: ignore[assignment]
+        if given.dim() < 1:
+            raise ValueError(f"`{'probs' if probs is not None else 'logits'}` parameter must be at least "
+                             "one-dimensional.")
+        super().__init__(given.shape[:-1], (), validate_args)
+        if probs is not None:
+            self._require("probs", "Simplex()", probs.sum(-1) > 0)
+            self.probs = probs / probs.sum(-1, keepdim=True)
+            self.logits = jitgrad.log(_clamped(self.probs))
+        else:
+            self.logits = given - given.logsumexp(-1, keepdim=True)
+            self.probs = F.softmax(self.logits, -1)
+        self._num_events = given.shape[-1]
+        self._is_probs = probs is not None
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of probs."""
+        return self.probs.shape
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest class."""
+        return self.probs.argmax(-1)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """int64 classes: where a uniform number falls among the running sums of probs."""
+        with jitgrad.no_grad():
+            sums = jitgrad.cumsum(self.probs.detach(), -1)
+            u = jitgrad.rand(self._extended(sample_shape), dtype=sums.dtype).unsqueeze(-1) * sums[..., -1:]
+            return (sums[..., :-1] <= u).sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logit of the class; value int64, or a float with whole numbers."""
+        index = value.to(jitgrad.int64).unsqueeze(-1)
+        shape = jitgrad.broadcast_tensors(index, self.logits[..., :1])[0].shape
+        logits = self.logits.expand(*shape[:-1], self._num_events)
+        return logits.gather(-1, index.expand(shape)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """-sum of probs * logits."""
+        smallest = jitgrad.finfo(self.logits.dtype).min
+        return -(self.logits.clamp_min(smallest) * self.probs).sum(-1)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """The classes along a new first axis."""
+        values = jitgrad.arange(self._num_events).reshape(-1, *[1] * len(self._batch_shape))
+        return values.expand(self._num_events, *self._batch_shape) if expand else values
+
+    def __repr__(self) -> str:
+        name, value = ("probs", self.probs) if self._is_probs else ("logits", self.logits)
+        return f"Categorical({name}: {text(value)})"
+
+
+class OneHotCategorical(Distribution):
+    """`Categorical` with one-hot vectors as draws."""
+
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
+        self._categorical = Categorical(probs, logits, validate_args)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """Their logarithms."""
+        return self._categorical.logits
+
+    @property
+    def mean(self) -> Tensor:
+        """probs."""
+        return self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        """probs * (1 - probs)."""
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """One-hot vectors in the dtype of the parameters."""
+        index = self._categorical.sample(sample_shape)
+        return (index.unsqueeze(-1) == jitgrad.arange(self.probs.shape[-1])).to(self.probs.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logit of the class that is 1."""
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Tensor:
+        """The categorical's."""
+        return self._categorical.entropy()
+
+
+class Geometric(Distribution):
+    """How many trials of success probability probs fail before the first success."""
+
+    shown = ("probs",)
+    probs: Tensor
+
+    def __init__(self, probs: Parameter | None = None, logits: Parameter | None = None,
+                 validate_args: bool | None = None):
+        _one_of(probs, logits)
+        if probs is not None:
+            self.probs = broadcast(probs)[0]
+            super().__init__(self.probs.shape, (), validate_args)
+            self._require("probs", "GreaterThan(lower_bound=0.0)", self.probs > 0)
+        else:
+            self.probs = jitgrad.sigmoid(broadcast(logits)[0])  # type: ignore[arg-type]
+            super().__init__(self.probs.shape, (), validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        """1 / probs - 1."""
+        return 1.0 / self.probs - 1.0
+
+    @property
+    def variance(self) -> Tensor:
+        """(1 / probs - 1) / probs."""
+        return (1.0 / self.probs - 1.0) / self.probs
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """floor(log(u) / log(1 - probs))."""
+        with jitgrad.no_grad():
+            u = jitgrad.rand(self._extended(sample_shape), dtype=self.probs.dtype).clamp_min(1e-20)
+            return (u.log() / jitgrad.log1p(-self.probs.detach())).floor()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """x log(1 - probs) + log(probs)."""
+        value, probs = broadcast(value, self.probs)
+        return jitgrad.xlogy(value, 1 - probs) + probs.log()
+
+    def entropy(self) -> Tensor:
+        """The entropy of one trial over probs."""
+        return Bernoulli(probs=self.probs, validate_args=False).entropy() / self.probs

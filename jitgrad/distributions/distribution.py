@@ -1,0 +1,117 @@
+"""What all distributions share: shapes, samples without history, text."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import jitgrad
+from jitgrad.eager.tensor import Tensor
+
+Parameter: TypeAlias = Tensor | float
+
+
+def broadcast(*values: Parameter) -> list[Tensor]:
+    """Tensors and numbers as tensors of one shape; numbers take the dtype of the tensors, or the default one."""
+    like = None
+    for v in values:
+        if isinstance(v, Tensor):
+            like = v
+    if like is None:
+        return [jitgrad.tensor(float(v)) for v in values]
+    tensors = [v if isinstance(v, Tensor) else jitgrad.full((), v, dtype=like.dtype) for v in values]
+    return list(jitgrad.broadcast_tensors(*tensors))
+
+
+def text(value: Tensor) -> str:
+    """A parameter in `repr`: a number, or the size."""
+    return str((value if value.dim() else value.item()) if value.numel() == 1 else value.size())
+
+
+class Distribution:
+    """A distribution over tensors.
+
+    Attributes:
+        batch_shape: the shape of the parameters: as many independent distributions.
+        event_shape: the shape of one draw.
+        has_rsample: whether `rsample` is there: draws that carry gradients to the parameters.
+    """
+
+    has_rsample = False
+    has_enumerate_support = False
+    #: the parameters that `repr` shows
+    shown: tuple[str, ...] = ()
+
+    def __init__(self, batch_shape: Any = (), event_shape: Any = (), validate_args: bool | None = None):
+        self._batch_shape, self._event_shape, self._validate_args = batch_shape, event_shape, validate_args
+
+    @property
+    def batch_shape(self) -> Any:
+        """The shape of the parameters."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> Any:
+        """The shape of one draw."""
+        return self._event_shape
+
+    def _require(self, name: str, constraint: str, satisfied: Tensor) -> None:
+        """ValueError unless all values of a parameter are allowed; not with validate_args=False."""
+        if self._validate_args is not False and not bool(satisfied.all()):
+            raise ValueError(f"Expected parameter {name} of distribution {type(self).__name__} to satisfy the "
+                             f"constraint {constraint}, but found invalid values")
+
+    def _extended(self, sample_shape: Any) -> tuple[Any, ...]:
+        """The shape of `sample_shape` draws."""
+        return (*tuple(sample_shape), *tuple(self._batch_shape), *tuple(self._event_shape))
+
+    @property
+    def mean(self) -> Tensor:
+        """The expectation."""
+        raise NotImplementedError
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance."""
+        raise NotImplementedError
+
+    @property
+    def stddev(self) -> Tensor:
+        """The root of the variance."""
+        return self.variance.sqrt()
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Draws of shape sample_shape + batch_shape + event_shape, with gradients to the parameters."""
+        raise NotImplementedError
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Draws of shape sample_shape + batch_shape + event_shape."""
+        with jitgrad.no_grad():
+            return self.rsample(sample_shape).detach()
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the density, or probability, at a value."""
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        """The expectation of -log_prob."""
+        raise NotImplementedError
+
+    def perplexity(self) -> Tensor:
+        """exp of the entropy."""
+        return jitgrad.exp(self.entropy())
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of at most the value."""
+        raise NotImplementedError
+
+    def icdf(self, value: Tensor) -> Tensor:
+        """The inverse of `cdf`."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in self.shown:
+            if name in self.__dict__:
+                value = self.__dict__[name]
+                parts.append(f"{name}: {text(value)}")
+        return type(self).__name__ + "(" + ", ".join(parts) + ")"

@@ -1,0 +1,94 @@
+"""Kullback-Leibler divergences of pairs of distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jitgrad
+from jitgrad.distributions.continuous import Exponential, Independent, Laplace, LogNormal, Normal, Uniform
+from jitgrad.distributions.discrete import Bernoulli, Categorical, Geometric, OneHotCategorical
+from jitgrad.distributions.distribution import Distribution
+from jitgrad.eager.tensor import Tensor
+
+Rule = Callable[[Any, Any], Tensor]
+
+
+def _normal(p: Normal, q: Normal) -> Tensor:
+    ratio = (p.scale / q.scale).pow(2)
+    shift = ((p.loc - q.loc) / q.scale).pow(2)
+    return 0.5 * (ratio + shift - 1 - ratio.log())
+
+
+def _uniform(p: Uniform, q: Uniform) -> Tensor:
+    divergence = ((q.high - q.low) / (p.high - p.low)).log()
+    return jitgrad.where((q.low > p.low) | (q.high < p.high), float("inf"), divergence)
+
+
+def _exponential(p: Exponential, q: Exponential) -> Tensor:
+    ratio = q.rate / p.rate
+    return ratio - 1 - ratio.log()
+
+
+def _laplace(p: Laplace, q: Laplace) -> Tensor:
+    ratio, distance = p.scale / q.scale, (p.loc - q.loc).abs()
+    return -ratio.log() + distance / q.scale + ratio * jitgrad.exp(-distance / p.scale) - 1
+
+
+def _bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
+    return p.probs * (p.logits - q.logits) + jitgrad.nn.functional.softplus(q.logits) - jitgrad.nn.functional.softplus(
+        p.logits)
+
+
+def _categorical(p: Categorical, q: Categorical) -> Tensor:
+    terms = p.probs * (p.logits - q.logits)
+    terms = jitgrad.where(q.probs == 0, float("inf"), terms)
+    return jitgrad.where(p.probs == 0, 0.0, terms).sum(-1)
+
+
+def _one_hot(p: OneHotCategorical, q: OneHotCategorical) -> Tensor:
+    return _categorical(p._categorical, q._categorical)
+
+
+def _geometric(p: Geometric, q: Geometric) -> Tensor:
+    return -p.entropy() - jitgrad.log1p(-q.probs) / p.probs - jitgrad.log(q.probs) + jitgrad.log1p(-q.probs)
+
+
+def _log_normal(p: LogNormal, q: LogNormal) -> Tensor:
+    return _normal(p.base_dist, q.base_dist)
+
+
+def _independent(p: Independent, q: Independent) -> Tensor:
+    if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
+        raise NotImplementedError
+    return p._summed(kl_divergence(p.base_dist, q.base_dist))
+
+
+_RULES: dict[tuple[type, type], Rule] = {
+    (Normal, Normal): _normal, (Uniform, Uniform): _uniform, (Exponential, Exponential): _exponential,
+    (Laplace, Laplace): _laplace, (Bernoulli, Bernoulli): _bernoulli, (Categorical, Categorical): _categorical,
+    (OneHotCategorical, OneHotCategorical): _one_hot, (Geometric, Geometric): _geometric,
+    (LogNormal, LogNormal): _log_normal, (Independent, Independent): _independent,
+}
+
+
+def register_kl(type_p: type, type_q: type) -> Callable[[Rule], Rule]:
+    """A decorator: the function gives the divergence of the two types. TypeError for what are no distributions."""
+    for given in (type_p, type_q):
+        if not (isinstance(given, type) and issubclass(given, Distribution)):
+            raise TypeError(f"Expected type_p and type_q to be Distribution subclasses but got {given}")
+
+    def register(rule: Rule) -> Rule:
+        _RULES[type_p, type_q] = rule
+        return rule
+
+    return register
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    """The expectation under p of log p - log q, of the batch shape. NotImplementedError for pairs without a rule."""
+    rule = _RULES.get((type(p), type(q)))
+    if rule is None:
+        raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
+                                  f"{type(q).__name__}")
+    return rule(p, q)
