@@ -133,7 +133,13 @@ def run(args: argparse.Namespace) -> int:
         from jitgrad.script import executor
         from jitgrad.script.explain import explain
 
-        executor.observers.append(lambda function, params: reports.append(str(explain(function, params))))
+        def observe(function: Any, params: Any) -> None:
+            try:
+                reports.append(str(explain(function, params)))
+            except (ArithmeticError, AssertionError, LookupError, RuntimeError, TypeError, ValueError) as error:
+                reports.append(f"{function.__qualname__}\n  not measured: {type(error).__name__}: {error}")
+
+        executor.observers.append(observe)
     try:
         runpy.run_path(args.program, run_name="__main__")
     finally:

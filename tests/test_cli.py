@@ -127,3 +127,12 @@ def test_a_run_can_explain_its_scripts(tmp_path):
     assert printed == "once\n" * 3
     assert reports.count("how it was measured") == 2  # one per signature
     assert "return x.exp().sum()" in reports
+
+
+def test_a_script_that_cannot_be_measured_runs_all_the_same(tmp_path):
+    program = tmp_path / "prog.py"
+    program.write_text("import jitgrad\n\n@jitgrad.script\ndef f(x):\n    assert x.sum() > 0, 'empty'\n    return x\n\n"
+                       "try:\n    f(jitgrad.zeros(3))\nexcept AssertionError as error:\n    print('caught', error)\n")
+    done = subprocess.run([sys.executable, "-m", "jitgrad", "run", "--explain", str(program)], capture_output=True,
+                          text=True, check=True)
+    assert done.stdout == "caught empty\nf\n  not measured: AssertionError: empty\n"

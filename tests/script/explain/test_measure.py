@@ -107,3 +107,26 @@ def test_call_backs_are_not_repeated_for_a_measurement():
     assert "tell(x)" in calls.code
     with pytest.raises(RuntimeError, match="would repeat their effects"):
         calls.explain(jitgrad.ones(2))
+
+
+def test_a_whole_training_step_is_measured_without_training():
+    model = jitgrad.nn.Linear(3, 2)
+    optimizer = jitgrad.optim.Adam(model.parameters())
+
+    @jitgrad.script
+    def step(x):
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    before = model.weight.detach().clone()
+    report = step.explain(jitgrad.ones(4, 3))
+    np.testing.assert_array_equal(model.weight.detach().numpy(), before.numpy())
+    assert model.weight.grad is None
+    assert set(report.runs) == {"forward"}
+    text = str(report)
+    assert "optimizer.step()" in text
+    charged = {where.number for s in report.steps for where in s.lines[:1]}
+    assert line(step, "optimizer.step()") in charged
