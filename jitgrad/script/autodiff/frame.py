@@ -25,7 +25,7 @@ from jitgrad.script.ir import Block, Builder, Node, Value, map_attr, sizes_of
 CHEAP = frozenset({
     "reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "flip", "diagonal", "full", "fill",
     "arange", "cast", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not",
-    "where", "neg", "dim.value", "dim.bind", "opt.has", "seq.len",
+    "where", "neg", "add", "sub", "mul", "maximum", "minimum", "relu", "dim.value", "dim.bind", "opt.has", "seq.len",
 })
 #: cheap ops whose operand is not larger than their result: the operand is saved instead
 _OPERAND_INSTEAD = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "flip", "neg"})
@@ -251,13 +251,24 @@ class Mirror(Frame):
         if v in self.saved or v in self.given or node in self.again:
             return
         if node is not None and _is_cheap(node) and not self.saved_already(v):
-            instead = node.op in _OPERAND_INSTEAD or (node.op == "cast" and _widens(node))
-            if instead or self.ready(v):
+            if node.op in _OPERAND_INSTEAD or self.ready(v) or self.is_larger(node):
                 self.repeat(node)
                 return
         if not self.saved_already(v):
             self.may_save(v)
         self.saved[v] = self.image(v)
+
+    def is_larger(self, node: Node) -> bool:
+        """Whether what would have to be saved to compute a node's result again is smaller than the result, as a mask
+        is that chooses between two numbers (or as large, for a cast).
+        """
+        v = node.output
+        missing = [x for x in dict.fromkeys(node.inputs) if not self.ready(x)]
+        if not isinstance(v.type, TensorType) or not all(
+                isinstance(x.type, TensorType) and len(x.type.dims) <= len(v.type.dims) for x in missing):
+            return False
+        total = sum(x.type.dtype.itemsize for x in missing if isinstance(x.type, TensorType))
+        return total < v.type.dtype.itemsize or (node.op == "cast" and total == v.type.dtype.itemsize)
 
     def repeat(self, node: Node) -> None:
         """Have a node of the forward block repeated here."""
@@ -389,14 +400,6 @@ class Mirror(Frame):
 
 def _is_cheap(node: Node) -> bool:
     return node.op in CHEAP or node.op.startswith("num.")
-
-
-def _widens(node: Node) -> bool:
-    """Whether a cast's operand is no larger than its result."""
-    source, target = node.inputs[0].type, node.output.type
-    assert isinstance(source, TensorType)
-    assert isinstance(target, TensorType)
-    return source.dtype.itemsize <= target.dtype.itemsize
 
 
 def _reshape(raw: Value, image: Value) -> Node:
