@@ -250,10 +250,10 @@ class Mirror(Frame):
         node = self.context.flow.producer.get(v)
         if v in self.saved or v in self.given or node in self.again:
             return
-        if node is not None and _is_cheap(node) and not self.saved_already(v):
-            if node.op in _OPERAND_INSTEAD or self.ready(v) or self.is_larger(node):
-                self.repeat(node)
-                return
+        if node is not None and _is_cheap(node) and not self.saved_already(v) and (
+                node.op in _OPERAND_INSTEAD or self.ready(v) or self.is_larger(node)):
+            self.repeat(node)
+            return
         if not self.saved_already(v):
             self.may_save(v)
         self.saved[v] = self.image(v)
