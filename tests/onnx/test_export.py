@@ -41,19 +41,35 @@ def test_mlp():
 class LeNet(nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.bias = nn.Parameter(jitgrad.randn(4, 1, 5, 5) * 0.2), nn.Parameter(jitgrad.randn(4))
-        self.second = nn.Parameter(jitgrad.randn(6, 2, 3, 3) * 0.2)
+        self.first, self.second = nn.Conv2d(1, 4, 5, padding=2), nn.Conv2d(4, 6, 3, stride=2, groups=2)
         self.head = nn.Linear(6 * 6 * 6, 10)
 
     def forward(self, x):
-        x = F.relu(F.conv2d(x, self.first, self.bias, padding=2))
-        x = x.reshape(-1, 4, 14, 2, 14, 2).amax((3, 5))
-        x = F.relu(F.conv2d(x, self.second, stride=2, groups=2))
+        x = F.max_pool2d(F.relu(self.first(x)), 2)
+        x = F.relu(self.second(x))
         return F.log_softmax(self.head(x.flatten(1)), dim=1)
 
 
 def test_convolutions():
     compare(LeNet(), batches(1, 28, 28))
+
+
+LAYERS = {
+    "transposed": (lambda: nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1), (3, 5, 6), (3, 4, 4)),
+    "pooling": (lambda: nn.Sequential(nn.BatchNorm2d(3), nn.AvgPool2d(2), nn.AdaptiveAvgPool2d(2)),
+                (3, 8, 8), (3, 6, 4)),
+    "activations": (lambda: nn.Sequential(nn.SiLU(), nn.ELU(), nn.Softplus(), nn.LeakyReLU(), nn.Hardswish(), nn.Mish(),
+                                          nn.GELU("tanh"), nn.Softsign(), nn.SELU(), nn.LogSigmoid()), (5,), (7,)),
+    "encoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2),
+                (5, 8), (7, 8)),
+    "recurrent": (lambda: nn.GRU(4, 5, num_layers=2, bidirectional=True), (3, 4), (2, 4)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers(name):
+    make, *shapes = LAYERS[name]
+    compare(make().eval(), [(jitgrad.randn(n, *shape),) for n, shape in zip((2, 5), shapes, strict=True)], 3e-5)
 
 
 class Block(nn.Module):
