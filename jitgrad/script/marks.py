@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import io
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -116,8 +119,8 @@ class _Tape(threading.local):
     replay: list[Noted] | None = None
 
 
-#: a function, what it returned, what it raised
-Noted = tuple[Any, Any, BaseException | None]
+#: a function, what it returned, what it raised, what it printed
+Noted = tuple[Any, Any, BaseException | None, str]
 calls = _Tape()
 
 
@@ -140,23 +143,27 @@ def _noted(function: Any, args: Any, kwargs: Any) -> Any:
     if replay is not None:
         made: Any = None
         if replay:
-            made, result, error = replay.pop(0)
+            made, result, error, printed = replay.pop(0)
         if made is not function:
             raise OtherCall(getattr(function, "__qualname__", "an ignored function"))
-        if error is not None:
-            raise error
-        if _plain(result):
+        if error is not None or _plain(result):
+            sys.stdout.write(printed)
+            if error is not None:
+                raise error
             return result
     calls.record = calls.replay = None
+    out = io.StringIO()
     try:
-        result = function(*args, **kwargs)
+        with contextlib.redirect_stdout(out):
+            result = function(*args, **kwargs)
     except Exception as raised:
         error = raised
         raise
     finally:
         calls.record, calls.replay = record, replay
+        sys.stdout.write(out.getvalue())
         if record is not None:
-            record.append((function, result, error))
+            record.append((function, result, error, out.getvalue()))
     return result
 
 

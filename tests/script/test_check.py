@@ -137,6 +137,45 @@ def test_ignored_functions_that_raise_and_that_call_others():
     assert seen == [5, 1, 2]
 
 
+def test_a_whole_step():
+    net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    opt = jitgrad.optim.Adam(net.parameters(), lr=0.1)
+    seen = []
+
+    @jitgrad.ignore
+    def log(step: int, loss: float) -> None:
+        seen.append(step)
+        print("step", step)
+
+    @jitgrad.script(check=True)
+    def step(x, y, k: int):
+        opt.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        log(k, loss.item())
+        return loss
+
+    x, y = jitgrad.randn(5, 3), jitgrad.tensor([0, 1, 0, 1, 1])
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        losses = [step(x, y, k).item() for k in range(4)]
+    assert losses == sorted(losses, reverse=True)
+    assert seen == [0, 1, 2, 3]
+    assert out.getvalue() == "".join(f"step {k}\n" for k in range(4))
+
+
+def test_a_gradient_that_is_only_possible():
+    @jitgrad.script(check=True)
+    def f(x, w, n: int):
+        for _ in range(n):
+            x = x * w
+        return x
+
+    f(jitgrad.ones(2), leaf(2.0, 3.0), 0)
+    f(jitgrad.ones(2, 1), leaf(2.0, 3.0), 2)
+
+
 def test_loops_gradients_and_nan():
     @jitgrad.script(check=True)
     def f(x, w, n: int):
