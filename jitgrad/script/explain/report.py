@@ -258,7 +258,8 @@ how it was measured
   operand once a call, whether it comes from a cache or from memory. FLOP are those of matrix products."""
 
 STYLE = """<style>
-.jitgrad-explain{font:13px/1.4 ui-monospace,monospace}.jitgrad-explain table{border-collapse:collapse;margin:8px 0}
+.jitgrad-explain{font:13px/1.4 ui-monospace,monospace}.jitgrad-explain table{font:inherit;border-collapse:collapse;
+margin:8px 0}
 .jitgrad-explain caption{text-align:left;opacity:.7}.jitgrad-explain td,.jitgrad-explain th{text-align:right;
 padding:0 8px;white-space:pre;border:0;background:none}.jitgrad-explain td.s,.jitgrad-explain td.k{text-align:left}
 .jitgrad-explain td.t{position:relative;min-width:80px}.jitgrad-explain td.t i{position:absolute;right:0;top:2px;
