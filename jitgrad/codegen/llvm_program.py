@@ -56,7 +56,7 @@ from jitgrad.codegen.program import (
     SeqStart,
     StoreScalar,
 )
-from jitgrad.dims import Dim, Size, Symbol, symbols
+from jitgrad.dims import Atom, Dim, Size, Symbol, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.blas import gemm_symbol
 from jitgrad.kernels.values import Code, V
@@ -161,10 +161,42 @@ class ProgramPrinter:
 
     def _compute(self, size: Dim, code: Code) -> V:
         total: V | None = None
+        for later, coefficient in self._parts(size):
+            term = None
+            if coefficient == size:
+                term = self._sum(size, code)
+            elif coefficient != 1 or not later:
+                term = V(code, self.size(coefficient, code).name, "i64", 1)
+            for atom in later:
+                factor = self._atom(atom, code)
+                term = factor if term is None else V(code, term.name, "i64", 1) * factor
+            assert term is not None
+            total = term if total is None else V(code, total.name, "i64", 1) + term
+        assert total is not None
+        return total
+
+    def _parts(self, size: Dim) -> list[tuple[tuple[Atom, ...], Size]]:
+        """`size` as a sum of products: atoms that are known only here, and a factor that is known at entry."""
+        known = self.program.input_symbols
+        parts: dict[tuple[Atom, ...], Size] = {}
+        for monomial, coefficient in size.terms:
+            later = tuple([a for a in monomial if not all(s in known for s in symbols(_alone(a)))])
+            factor: Size = coefficient
+            for a in monomial:
+                if a not in later:
+                    factor = _alone(a) * factor
+            parts[later] = factor + parts.get(later, 0)
+        return list(parts.items())
+
+    def _sum(self, size: Size, code: Code) -> V:
+        """A sum of products of atoms that are known at entry."""
+        if isinstance(size, int):
+            return V(code, str(size), "i64", 1)
+        total: V | None = None
         for monomial, coefficient in size.terms:
             term: V | None = None
             for atom in monomial:
-                factor = self._symbol(atom, code) if isinstance(atom, Symbol) else self._call(atom, code)
+                factor = self._atom(atom, code)
                 term = factor if term is None else V(code, term.name, "i64", 1) * factor
             if term is None:
                 term = V(code, str(coefficient), "i64", 1)
@@ -173,6 +205,16 @@ class ProgramPrinter:
             total = term if total is None else total + term
         assert total is not None
         return total
+
+    def _atom(self, atom: Atom, code: Code) -> V:
+        """A symbol, or a function of sizes, which is computed once where it is known at entry."""
+        if isinstance(atom, Symbol):
+            return self._symbol(atom, code)
+        single = _alone(atom)
+        name = self.known.get(single)
+        if name is None and all(s in self.program.input_symbols for s in symbols(single)):
+            name = self.known[single] = self._call(atom, self.entry).name
+        return V(code, name, "i64", 1) if name is not None else self._call(atom, code)
 
     def _symbol(self, symbol: Symbol, code: Code) -> V:
         found = self.known.get(_alone(symbol))
@@ -669,8 +711,8 @@ def part_types(type_: Type) -> tuple[str, ...]:
     return ("double",) if type_ == FLOAT else ("i1",) if type_ == BOOL else ("i64",)
 
 
-def _alone(symbol: Symbol) -> Dim:
-    return Dim((((symbol,), 1),))
+def _alone(atom: Atom) -> Dim:
+    return Dim((((atom,), 1),))
 
 
 PRINT: dict[type, Any] = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import float16, float32
+from jitgrad.errors import NotStatic
 from jitgrad.ops.library.core import (
     apply,
     cast,
@@ -39,6 +41,13 @@ def _static(name: str, value: Any, rank: int) -> tuple[int, ...]:
     return found
 
 
+def _fixed(size: Any) -> None:
+    """Let a kernel's size be a constant in a script, if it is one of an argument: programs are shorter then."""
+    if not isinstance(size, int):
+        with contextlib.suppress(NotStatic):
+            static_int(size)
+
+
 class _Call:
     """The arguments of a convolution, checked: what the row takes, and the input with a batch axis."""
 
@@ -65,6 +74,8 @@ class _Call:
             a, b = (f"torch.{word(x.dtype)}Tensor" for x in (input, weight))
             raise RuntimeError(f"Input type ({a}) and weight type ({b}) should be the same or input should be a MKLDNN "
                                "tensor and weight is a dense tensor")
+        for size in tuple(weight.shape)[2:]:
+            _fixed(size)
         self.channels = weight.shape[1] * self.groups if transposed else weight.shape[0]
         self._divisible(weight)
         self.bias = self._bias(fn, input, weight, bias, transposed)

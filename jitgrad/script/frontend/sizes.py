@@ -109,13 +109,24 @@ class Sizes:
             return False
         if (a, b) not in self.guards:
             self.guards.append((a, b))
+        self._unify(a, b)
+        return True
+
+    def fix(self, size: Size, value: int) -> None:
+        """Guard that a size has the value that it has at the first call: it is this constant from here on."""
+        size = self.canonical(size)
+        if size != value:
+            self.guards.append((size, value))
+            self._unify(size, value)
+
+    def _unify(self, a: Size, b: Size) -> None:
+        """Replace one of two sizes that a guard says are equal by the other, if it is a symbol."""
         old, new = (b, a) if isinstance(b, Dim) and b.symbol is not None else (a, b)
         symbol = old.symbol if isinstance(old, Dim) else None
         if symbol is None or symbol in symbols(new):
-            return True  # the guard alone proves it; later uses compare hints again
+            return  # the guard alone proves it; later uses compare hints again
         self._replaced = {s: substitute(d, {symbol: new}) for s, d in self._replaced.items()}
         self._replaced[symbol] = new
-        return True
 
     def at_least(self, size: Size, low: int) -> bool:
         """Whether size >= low is known, symbols but the signed ones being >= 0."""

@@ -376,7 +376,7 @@ def guarded_int(number: Number) -> int:
     hint = None if size is None else context.sizes.hint(size)
     if size is None or hint is None:
         raise number._not_static("a constant int is needed here")
-    context.sizes.guards.append((size, hint))
+    context.sizes.fix(size, hint)
     context.log.append(f"guarded the size {size} == {hint}")
     return hint
 
