@@ -59,6 +59,7 @@ class ScriptError(JitgradError):
     """
 
     kind = "cannot compile"
+    blocks = 0  # how many run-time branches and loops it left on its way to who looks at it
 
     def __init__(self, message: str, span: Span | None = None, *, hint: str = "", notes: tuple[str, ...] = ()):
         self.message, self.span, self.hint, self.notes = message, span, hint, notes

@@ -140,7 +140,7 @@ def annotated(error: BaseException, site: Site) -> BaseException:
 def run_print(site: Site, block: Any, word: int) -> None:
     from jitgrad.script.interpret import render
 
-    sys.stdout.write(render(site.attrs["template"], values(site, block, word)))
+    getattr(sys, site.attrs.get("stream", "stdout")).write(render(site.attrs["template"], values(site, block, word)))
 
 
 def run_arithmetic(site: Site, block: Any, word: int) -> None:

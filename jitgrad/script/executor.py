@@ -125,8 +125,9 @@ class Specialisation:
     def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
                  function: GraphFunction | None = None):
         self.script = script
+        unread = frozenset(script.unread)
         #: what the call's arguments must be; objects among them are known weakly, so that they can die
-        self.given = [self._weakly(g) for p in params for g in argument_guards(sig.Arg(p), values[p])]
+        self.given = [self._weakly(g) for p in params for g in argument_guards(sig.Arg(p), values[p], unread)]
         #: the list that this is taken out of when such an object dies
         self.owner: list[Specialisation] = []
         self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()

@@ -287,7 +287,7 @@ class _Run:
         raise error() if template is None else error(render(template, inputs[1:]))
 
     def print_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        sys.stdout.write(render(node.attrs["template"], inputs))
+        getattr(sys, node.attrs.get("stream", "stdout")).write(render(node.attrs["template"], inputs))
         return ()
 
     def mark(self, node: Node, inputs: list[Any]) -> Sequence[Any]:

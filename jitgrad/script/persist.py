@@ -202,7 +202,7 @@ class Writer:
                     raise NotStorable(f"the class `{type_.__qualname__}`")
                 stored_keys = None if keys is None else [fingerprint(k) for k in keys]
                 return ["container", named, stored_keys, [self.result(i) for i in items], identity]
-        raise AssertionError(result)
+        raise NotStorable(f"a result of kind `{type(result).__name__}`")
 
 
 def _is_plain(value: Any) -> bool:
@@ -355,6 +355,8 @@ def _sharing(values: dict[str, Any], guards: Sequence[sig.Guard | None]) -> list
 
 def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
     """`script`, compiled for parameters `values`, without its graph's nodes. Raises NotStorable."""
+    if any(isinstance(place, (sig.Content, sig.Tail)) for place, _ in script.stores):
+        raise NotStorable("a container that the script changes")
     writer = Writer(root, script.guards)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
@@ -369,7 +371,8 @@ def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
         "written": list(script.written.items()),
         "freed": list(script.freed),
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
-        "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores],
+        "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores
+                   if not isinstance(s, (sig.Content, sig.Tail))],
         "log": script.log,
         "gradient_state": script.gradient_state,
     }

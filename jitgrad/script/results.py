@@ -50,13 +50,27 @@ class _Writer:
                 return f"{self.constant(_viewer(path, dict(sizes)))}(i[{index}], o)"
             case sig.Select(condition, if_true, if_false):
                 return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
-            case sig.Container():
+            case sig.OneOf(tag, results):
+                choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
+                return f"({choices},)[o[{tag}]]()"
+            case sig.Text(parts):
+                return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"
+            case sig.Container() | sig.Object():
                 return self._container(result)
             case sig.Repeated(leaves, item, identity):
                 return self._repeated(leaves, item, identity)
         raise AssertionError(result)
 
-    def _container(self, result: sig.Container) -> str:
+    def _piece(self, part: Any) -> str:
+        if isinstance(part, str):
+            return repr(part)
+        value, conversion, spec = part
+        text = self.expression(value)
+        if conversion:
+            text = f"{ {'s': 'str', 'r': 'repr', 'a': 'ascii'}[conversion]}({text})"
+        return f"format({text}, {spec!r})"
+
+    def _container(self, result: sig.Container | sig.Object) -> str:
         name = self._shared.get(result.identity)
         if name is not None:
             return name
@@ -79,7 +93,10 @@ class _Writer:
             self.lines.append(f"{name} = {text}")
         return name
 
-    def _make(self, result: sig.Container, items: list[str]) -> str:
+    def _make(self, result: sig.Container | sig.Object, items: list[str]) -> str:
+        if isinstance(result, sig.Object):
+            named = ", ".join(f"{n!r}: {v}" for n, v in zip(result.names, items, strict=True))
+            return f"{self.constant(_made)}({self.constant(result.type)}, {{{named}}})"
         if result.keys is not None:
             pairs = ", ".join(f"{self._key(k)}: {v}" for k, v in zip(result.keys, items, strict=True))
             return "{" + pairs + "}" if result.type is dict else f"{self.constant(result.type)}({{{pairs}}})"
@@ -94,6 +111,14 @@ class _Writer:
 
     def _key(self, key: Any) -> str:
         return repr(key) if type(key) in (int, str, bool) else self.constant(key)
+
+
+def _made(cls: Any, attributes: dict[str, Any]) -> Any:
+    """An instance with these attributes, `__init__` not called: the script has done what it does."""
+    made = cls.__new__(cls)
+    for name, value in attributes.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def _viewer(path: tuple[tuple[str, Any], ...], sizes: dict[Any, int]) -> Callable[[Any, Sequence[Any]], Any]:

@@ -78,6 +78,23 @@ class RngState:
 Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Not an object but what the list or dict at `base` holds: where the script stores its new content."""
+
+    base: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of the list at `base`: where the script appends."""
+
+    base: Source
+
+
+Place = Source | Content | Tail
+
+
 # --- assumptions ---------------------------------------------------------------------------------------------------
 
 
@@ -155,6 +172,16 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
+class Object:
+    """An object that the script made: class and attributes; equal `identity` means one shared object."""
+
+    type: type
+    names: tuple[str, ...]
+    items: tuple[Result, ...]
+    identity: int = -1
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     """One of two results, by the bool that is graph output `condition`: which object it is depends on the run."""
 
@@ -175,7 +202,22 @@ class Repeated:
     identity: int
 
 
-Result = Output | Same | ViewOf | Static | Container | Select | Repeated
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of several results, by the int that is graph output `tag`."""
+
+    tag: int
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string: parts are strings, and (result, conversion, format)."""
+
+    parts: tuple[Any, ...]
+
+
+Result = Output | Same | ViewOf | Static | Container | Object | Select | OneOf | Text | Repeated
 
 
 @dataclass(slots=True)
@@ -197,7 +239,8 @@ class ScriptGraph:
             final value; the executor gives the tensor that history.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
         freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
-        stores: after the program has run: (attribute or item, what it is rebound to), in order.
+        stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
+        unread: lists whose length and items do not matter (the script only appends to them).
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).
@@ -220,7 +263,8 @@ class ScriptGraph:
     freed: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
-    stores: list[tuple[Source, Result]] = field(default_factory=list)
+    stores: list[tuple[Place, Result]] = field(default_factory=list)
+    unread: list[Source] = field(default_factory=list)
     calls_back: bool = False
     log: list[str] = field(default_factory=list)
     gradient_state: bool = False

@@ -273,8 +273,11 @@ def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequ
     return found
 
 
-def argument_guards(source: sig.Source, value: Any) -> list[sig.Guard]:
-    """The part of the key that one argument contributes: types and structure, never a size or a number's value."""
+def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source] = frozenset()) -> list[sig.Guard]:
+    """The part of the key that one argument contributes: types and structure, never a size or a number's value.
+
+    `unread`: lists whose content does not matter.
+    """
     if isinstance(value, type_of_tensor()):
         return [sig.Guard(source, "tensor", tensor_key(value))]
     kind = type(value)
@@ -282,15 +285,17 @@ def argument_guards(source: sig.Source, value: Any) -> list[sig.Guard]:
         return [sig.Guard(source, "type", kind)]
     if value is None or isinstance(value, (str, bytes, dtypes.dtype)):
         return [sig.Guard(source, "equal" if isinstance(value, (str, bytes)) or value is None else "is", value)]
+    if source in unread:
+        return [sig.Guard(source, "type", kind)]
     if isinstance(value, (tuple, list)):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "len", len(value))]
         for i, item in enumerate(value):
-            guards += argument_guards(sig.Item(source, i), item)
+            guards += argument_guards(sig.Item(source, i), item, unread)
         return guards
     if isinstance(value, dict):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "keys", tuple(value))]
         for key, item in value.items():
-            guards += argument_guards(sig.Item(source, key), item)
+            guards += argument_guards(sig.Item(source, key), item, unread)
         return guards
     return [sig.Guard(source, "is", value)]
 

@@ -18,12 +18,17 @@ Commit = Callable[[Sequence[Any], int, Any], None]
 
 
 def store_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence[sig.Source],
-                 stores: Sequence[tuple[sig.Source, sig.Result]]) -> Store:
+                 stores: Sequence[tuple[sig.Place, sig.Result]]) -> Store:
     """`store(p, i, o)`: assign each result, made of objects `i` and outputs `o`, to its place; p: the parameters."""
     writer = EntryWriter(params, values)
     known = {source: f"i[{k}]" for k, source in enumerate(inputs)}
     lines: list[str] = []
     for place, result in stores:
+        if isinstance(place, (sig.Content, sig.Tail)):
+            made = f"{writer.constant(result_writer(result))}(i, o)"
+            store = writer.constant(_append if isinstance(place, sig.Tail) else _replace)
+            lines.append(f"{store}({known.get(place.base) or writer.read(place.base)}, {made})")
+            continue
         target = _target(writer, place, known)
         match result:
             case sig.Output(index):
@@ -35,6 +40,19 @@ def store_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
         lines.append(f"{target} = {value}")
     function: Store = _function("store", "p, i, o", [*writer.lines, *lines], writer.constants)
     return function
+
+
+def _append(container: list[Any], items: list[Any]) -> None:
+    container.extend(items)
+
+
+def _replace(container: Any, content: Any) -> None:
+    """Give a list or dict new content; it stays the object that others hold."""
+    if isinstance(container, list):
+        container[:] = content
+    else:
+        container.clear()
+        container.update(content)
 
 
 def commit_writer(params: Sequence[str], values: dict[str, Any], commits: Mapping[int, sig.Source]) -> Commit:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 import types
 from typing import Any
 
 from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, gradients, merge
+from jitgrad.script.frontend import calls, gradients, merge, objects, strings
 from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.printing import STREAMS
 from jitgrad.script.frontend.values import (
+    UNBOUND,
     Function,
+    Instance,
     Method,
     Number,
     Range,
@@ -18,12 +23,16 @@ from jitgrad.script.frontend.values import (
     SymList,
     SymTensor,
     TensorMap,
+    Text,
     Union,
+    class_of,
     type_word,
 )
 
 _GRADIENT = {"grad_fn": "`.grad_fn` inside a script", "register_hook": "a hook on a tensor of a script"}
-_MISSING = object()
+MISSING = object()
+#: how long a list `tolist` makes
+TO_LIST = 64
 
 
 def getattribute(context: Context, obj: Any, name: str) -> Any:
@@ -45,10 +54,18 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
         return _of_tuple(context, obj, name)
     if isinstance(obj, calls.Super):
         return _of_super(context, obj, name)
+    if isinstance(obj, Instance):
+        return objects.getattribute(context, obj, name)
+    if isinstance(obj, calls.ExceptionValue):
+        return _of_exception(context, obj, name)
+    if isinstance(obj, Text) or (isinstance(obj, str) and name in ("join", "format")):
+        return strings.method(context, obj, name)
     if isinstance(obj, calls.PLAIN):
         if not hasattr(obj, name):
             raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span())
         return getattr(obj, name)
+    if obj is sys and name in STREAMS:
+        return STREAMS[name]
     if isinstance(obj, (type, types.ModuleType)):
         return context.inputs.attribute(obj, name)
     return _of_object(context, obj, name)
@@ -74,9 +91,24 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         context.gradient_state = True
     if name == "is_cuda":
         return False
+    if name == "tolist":
+        return Method(name, lambda cx, args, kwargs: _to_list(cx, obj))
     if not hasattr(type(obj), name):
         raise UnresolvedAttribute(f"`Tensor` has no `{name}`", context.span(), hint=_close(name, dir(type(obj))))
     return calls.guarded(context, lambda: getattr(obj, name))
+
+
+def _to_list(context: Context, tensor: SymTensor) -> Any:
+    """`x.tolist()`: numbers in lists; the sizes are guarded."""
+    from jitgrad.ops.backend import backend
+
+    if not tensor.ndim:
+        return calls.guarded(context, lambda: backend().item(tensor))
+    n = operator.index(tensor.shape[0])
+    if n > TO_LIST:
+        raise UnsupportedCall(f"`tolist` of more than {TO_LIST} rows", context.span(),
+                              hint="loop over the tensor, or do it outside the script")
+    return calls.new_list(context, [_to_list(context, calls.getitem(context, tensor, k)) for k in range(n)])
 
 
 def _close(name: str, names: list[str]) -> str:
@@ -102,6 +134,18 @@ def _of_tuple(context: Context, obj: tuple[Any, ...], name: str) -> Any:
     fields = getattr(type(obj), "_fields", ())
     if name in fields:
         return obj[fields.index(name)]
+    if name == "_fields":
+        return fields
+    if name == "_replace" and fields:
+        replace: Any = obj._replace  # type: ignore[attr-defined]
+        return Method(name, lambda cx, args, kwargs: calls.guarded(cx, lambda: replace(**kwargs)))
+    if name == "_asdict" and fields:
+        return Method(name, lambda cx, args, kwargs: calls.new_dict(cx, dict(zip(fields, obj, strict=True))))
+    method = class_attribute(type(obj), name)
+    if isinstance(method, property) and method.fget is not None and hasattr(method.fget, "__code__"):
+        return calls.call(context, method.fget, (obj,), {})
+    if fields and isinstance(method, (types.FunctionType, classmethod, staticmethod)):
+        return bind(obj, method)
     if name == "numel":
         from jitgrad.ops.library.core import product
 
@@ -112,13 +156,18 @@ def _of_tuple(context: Context, obj: tuple[Any, ...], name: str) -> Any:
 
 
 def _of_super(context: Context, obj: Any, name: str) -> Any:
-    mro = type(obj.instance).__mro__
+    instance = obj.instance
+    mro = (instance if isinstance(instance, type) else class_of(instance)).__mro__
     for klass in mro[mro.index(obj.owner) + 1:]:
         if name in vars(klass):
             attribute = vars(klass)[name]
-            if isinstance(attribute, types.FunctionType):
-                return types.MethodType(attribute, obj.instance)
-            return getattr(super(obj.owner, obj.instance), name)
+            if isinstance(attribute, property) and attribute.fget is not None:
+                return calls.call(context, attribute.fget, (instance,), {})
+            if isinstance(attribute, (types.FunctionType, classmethod, staticmethod)) or hasattr(attribute, "eager"):
+                return bind(instance, attribute)
+            if isinstance(instance, Instance):
+                return Method(name, lambda cx, args, kwargs: None)  # `object.__init__` and kin
+            return getattr(super(obj.owner, instance), name)
     raise UnresolvedAttribute(f"no base class has `{name}`", context.span())
 
 
@@ -137,42 +186,62 @@ def _of_object(context: Context, obj: Any, name: str) -> Any:
     if name == "__dict__":
         return context.inputs.attribute(obj, name)
     instance = getattr(obj, "__dict__", {})
-    if name not in instance and attribute is not _MISSING:
+    if name not in instance and attribute is not MISSING:
         if isinstance(attribute, (types.FunctionType, classmethod, staticmethod)):
-            return _bind(obj, attribute)
-        if hasattr(attribute, "eager") and hasattr(attribute, "cache_info"):  # a scripted method: its plain function
-            return types.MethodType(attribute.eager, obj)
+            return bind(obj, attribute)
+        if hasattr(attribute, "eager") and hasattr(attribute, "cache_info"):
+            return bind(obj, attribute)
         if type(attribute).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method"):
             return getattr(obj, name)
     for holder in ("_parameters", "_buffers", "_modules"):
         if name in instance.get(holder, ()):
             return context.inputs.attribute(obj, name)
-    if name not in instance and attribute is _MISSING and not hasattr(obj, name):
+    if name not in instance and attribute is MISSING and not hasattr(obj, name):
         hint = _close(name, [*dir(obj), *instance.get("_modules", ()), *instance.get("_parameters", ())])
         raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span(), hint=hint)
     return context.inputs.attribute(obj, name)
 
 
-def _bind(obj: Any, attribute: Any) -> Any:
+def _of_exception(context: Context, obj: Any, name: str) -> Any:
+    if name == "args":
+        return obj.args
+    if name == "__class__":
+        return obj.cls
+    raise UnsupportedCall(f"`{name}` of an exception", context.span(), hint="use `str(error)` or `error.args`")
+
+
+def bind(obj: Any, attribute: Any) -> Any:
+    """What a class defines, found through an instance (or, for `super()` in a class method, the class)."""
     if isinstance(attribute, staticmethod):
         return attribute.__func__
     if isinstance(attribute, classmethod):
-        return types.MethodType(attribute.__func__, type(obj))
-    return types.MethodType(attribute, obj)
+        return types.MethodType(attribute.__func__, obj if isinstance(obj, type) else class_of(obj))
+    if hasattr(attribute, "eager") and hasattr(attribute, "cache_info"):  # a scripted method: its plain function
+        attribute = attribute.eager
+    return attribute if isinstance(obj, type) else types.MethodType(attribute, obj)
 
 
 def class_attribute(cls: type, name: str) -> Any:
-    """What the class or a base defines under `name`, unbound; `_MISSING` if nothing."""
+    """What the class or a base defines under `name`, unbound; `MISSING` if nothing."""
     for klass in cls.__mro__:
         if name in klass.__dict__:
             return klass.__dict__[name]
-    return _MISSING
+    return MISSING
 
 
 def has_attribute(context: Context, obj: Any, name: str) -> bool:
     """`hasattr(obj, name)`."""
     if isinstance(obj, SymTensor):
         return hasattr(type(obj), name) or name in _GRADIENT or name in ("grad", "backward", "retain_grad")
+    if isinstance(obj, Instance):
+        items = objects.items_of(context, obj)
+        if isinstance(items.get(name), Union) and UNBOUND in items[name].statics:
+            raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
+        return (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name)
+    if isinstance(obj, (SymList, SymDict)):
+        return hasattr(list if isinstance(obj, SymList) else dict, name)
+    if isinstance(obj, Number):
+        return hasattr(obj.number_type, name)
     if ("attr", id(obj), name) in context.state.values:
         return True
     found = hasattr(obj, name)
@@ -186,6 +255,9 @@ def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
     if isinstance(obj, Union):
         merge.switch(context, obj, lambda v: setattribute(context, v, name, value))
+        return
+    if isinstance(obj, Instance):
+        objects.setattribute(context, obj, name, value)
         return
     if isinstance(obj, SymTensor):
         if name == "grad":
@@ -212,4 +284,12 @@ def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
     context.inputs.write_attribute(obj, name, value)
 
 
-__all__ = ["class_attribute", "getattribute", "has_attribute", "setattribute"]
+def delete_attribute(context: Context, obj: Any, name: str) -> None:
+    """`del obj.name`."""
+    if not isinstance(obj, Instance):
+        raise UnsupportedCall(f"`del` of an attribute of {type_word(obj)}", context.span(),
+                              hint="assign None to it")
+    objects.delattribute(context, obj, name)
+
+
+__all__ = ["MISSING", "bind", "class_attribute", "delete_attribute", "getattribute", "has_attribute", "setattribute"]

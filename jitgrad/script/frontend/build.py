@@ -20,7 +20,7 @@ from jitgrad.script.frontend.results import Results
 from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.statements import run_function
-from jitgrad.script.frontend.values import Storage
+from jitgrad.script.frontend.values import Storage, Tail
 from jitgrad.script.ir import Block, Graph
 
 RESTARTS = 64
@@ -73,13 +73,17 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             context.state.values[(frame.id, name)] = context.inputs.argument(value, sig.Arg(name), name)
         results = Results(context)
         written: dict[int, int] = {}
-        stores: list[tuple[sig.Source, sig.Result]] = []
+        stores: list[tuple[sig.Place, sig.Result]] = []
         try:
             value = run_function(context, frame, source.node)
             tree: sig.Result = results.tree(value)
-            stores = [(path, results.tree(merge.fetch(context, context.state, slot)))
-                      for slot, path in context.inputs.stores.items() if context.inputs.is_new(slot, path)]
+            stores += [(path, results.tree(merge.fetch(context, context.state, slot)))
+                       for slot, path in context.inputs.stores.items() if context.inputs.is_new(slot, path)]
             stores += [(path, results.tree(item)) for path, item in mappings.stores(context)]
+            for container in context.inputs.rewritten:
+                content = merge.fetch(context, context.state, container)
+                kind = sig.Tail if isinstance(content, Tail) else sig.Content
+                stores.append((kind(container.source), results.content(container, content)))
             written = _written(context, results)
             heap.commit_dirty(context)
         except merge.Raised:
@@ -99,8 +103,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v not in freed),
             freed=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v in freed),
-            stores=stores, functions=[function, *context.functions], calls_back=context.called_back,
-            gradient_state=context.gradient_state, log=[*log, *context.log])
+            stores=stores, unread=context.inputs.unread(), functions=[function, *context.functions],
+            calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log])
 
 
 def _written(context: Context, results: Results) -> dict[int, int]:

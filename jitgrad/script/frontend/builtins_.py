@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import functools
 import math
@@ -14,19 +15,23 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, listlib, lists, merge, numbers
+from jitgrad.script.frontend import calls, containers, listlib, lists, mathematics, merge, numbers, strings
 from jitgrad.script.frontend import iteration as it
-from jitgrad.script.frontend.attributes import getattribute, has_attribute, setattribute
+from jitgrad.script.frontend.attributes import delete_attribute, getattribute, has_attribute, setattribute
+from jitgrad.script.frontend.comprehensions import new_set
 from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.generators import Generator
 from jitgrad.script.frontend.printing import print_
 from jitgrad.script.frontend.values import (
     Function,
+    Instance,
     Method,
     Number,
     Range,
     SymDict,
     SymList,
     SymTensor,
+    Text,
     Union,
     is_dynamic,
     type_word,
@@ -136,9 +141,11 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if isinstance(value, Number):
         return value.number_type
     for cls, real in ((SymList, list), (SymDict, dict), (Range, range), (Function, types.FunctionType),
-                      (Method, types.MethodType), (calls.Text, str)):
+                      (Method, types.MethodType), (Text, str), (Generator, types.GeneratorType)):
         if isinstance(value, cls):
             return real
+    if isinstance(value, (Instance, calls.ExceptionValue)):
+        return value.cls
     if isinstance(value, Union):
         raise NotStatic(f"the type of {type_word(value)} is known only at run time", context.span())
     return type(value)
@@ -165,6 +172,11 @@ def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) == 3 and not has_attribute(context, args[0], name):
         return args[2]
     return getattribute(context, args[0], name)
+
+
+@_handles(delattr)
+def _delattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    delete_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
 
 
 @_handles(hasattr)
@@ -248,7 +260,9 @@ def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import binary
 
     if len(args) == 3:
-        return calls.guarded(context, lambda: pow(*(calls.static(context, a, "an argument of `pow`") for a in args)))
+        if not any(isinstance(a, Number) for a in args):
+            return calls.guarded(context, lambda: pow(*args))
+        return numbers.power_modulo(context, *args)
     return binary(context, "pow", args[0], args[1])
 
 
@@ -263,8 +277,6 @@ def _extreme(largest: bool) -> Handler:
     name = "max" if largest else "min"
 
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        if set(kwargs) - {"default"}:
-            raise UnsupportedCall(f"`{name}` with `key`", context.span(), hint="write a loop")
         if len(args) == 1 and isinstance(args[0], SymTensor) and not isinstance(args[0].shape[0], int):
             raise UnsupportedCall(f"`{name}` of a tensor of run-time length", context.span(), hint=f"use `.{name}()`")
         if len(args) == 1 and isinstance(args[0], SymList) and lists.run_items(context, args[0]) is not None:
@@ -273,13 +285,30 @@ def _extreme(largest: bool) -> Handler:
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
-            raise merge.raise_now(context, ValueError, (f"{name}() arg is an empty sequence",))
-        result = items[0]
+            raise merge.raise_now(context, ValueError, (f"{name}() iterable argument is empty",))
+        key = kwargs.get("key")
+        if key is None:
+            result = items[0]
+            for x in items[1:]:
+                result = _better(context, result, x, largest)
+            return result
+        best, measure = items[0], calls.call(context, key, (items[0],), {})
         for x in items[1:]:
-            result = _better(context, result, x, largest)
-        return result
+            best, measure = _better_by(context, best, measure, x, calls.call(context, key, (x,), {}), largest)
+        return best
 
     return handler
+
+
+def _better_by(context: Context, best: Any, measure: Any, item: Any, other: Any, largest: bool) -> tuple[Any, Any]:
+    """The better of two items by their keys."""
+    from jitgrad.script.frontend.expressions import compare, truth
+
+    test = truth(context, compare(context, ast.Gt() if largest else ast.Lt(), other, measure))
+    if not isinstance(test, Number):
+        return (item, other) if test else (best, measure)
+    chosen = merge.branch(context, test, lambda: (item, other), lambda: (best, measure))
+    return chosen[0], chosen[1]
 
 
 def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
@@ -353,26 +382,42 @@ def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @_handles(dict)
 def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    items: dict[Any, Any] = {}
-    if args:
-        if isinstance(args[0], (SymDict, dict)):
-            items.update(calls.dict_of(context, args[0]))
-        else:
-            for pair in calls.items_of(context, args[0]):
-                k, v = calls.items_of(context, pair)
-                items[calls.static(context, k, "a dict key")] = v
-    items.update(kwargs)
-    result = SymDict()
-    context.state.values[result] = items
-    return result
+    return calls.new_dict(context, {**(containers.pairs(context, args[0]) if args else {}), **kwargs})
+
+
+@_handles(dict.fromkeys)
+def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value = args[1] if len(args) > 1 else None
+    return calls.new_dict(context, {calls.static(context, k, "a dict key"): value
+                                    for k in calls.items_of(context, args[0])})
 
 
 @_handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     items = calls.items_of(context, args[0])
-    if is_dynamic(tuple(items)) or "key" in kwargs:
-        raise UnsupportedCall("`sorted` of run-time values or with a key", context.span(), hint="use `torch.sort`")
-    return calls.new_list(context, calls.guarded(context, lambda: sorted(items, **kwargs)))
+    return calls.new_list(context, containers.ordered(context, items, kwargs.get("key"), kwargs.get("reverse", False)))
+
+
+def _set_of(cls: type) -> Handler:
+    return lambda context, args, kwargs: new_set(context, calls.items_of(context, args[0]) if args else [], cls)
+
+
+HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
+
+
+@_handles(filter)
+def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.expressions import truth
+
+    kept = []
+    for item in calls.items_of(context, args[1]):
+        test = truth(context, item if args[0] is None else calls.call(context, args[0], (item,), {}))
+        if isinstance(test, Number):
+            raise NotStatic("how many items `filter` keeps is known only at run time", context.span(),
+                            hint="use a mask: `x[x > 0]`")
+        if test:
+            kept.append(item)
+    return it.sequence(kept)
 
 
 @_handles(map)
@@ -382,13 +427,19 @@ def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return it.Iterable(joined.length, lambda cx, k: calls.call(cx, args[0], joined.item(cx, k), {}), joined.unrolled)
 
 
-@_handles(str, repr, format, ascii)
-def _str(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    if not args:
-        return ""
-    if is_dynamic(args[0]) or isinstance(args[0], calls.Text):
-        return args[0] if isinstance(args[0], calls.Text) else calls.Text([(args[0], "", "")])
-    return calls.guarded(context, lambda: str(*args))
+def _text(conversion: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        return strings.text(context, [(args[0], conversion, "")] if args else [])
+    return handler
+
+
+HANDLERS[str], HANDLERS[repr], HANDLERS[ascii] = _text("s"), _text("r"), _text("a")
+
+
+@_handles(format)
+def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    spec = calls.static(context, args[1], "a format specification") if len(args) > 1 else ""
+    return strings.text(context, [(args[0], "", spec)])
 
 
 @_handles(functools.partial)
@@ -410,7 +461,7 @@ def _refused(name: str) -> Handler:
 
 
 for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "next", "__import__",
-              "breakpoint", "delattr", "set", "frozenset", "filter", "memoryview", "bytearray", "object"):
+              "breakpoint", "memoryview", "bytearray", "object"):
     HANDLERS[getattr(builtins, _name)] = _refused(_name)
 
 
@@ -419,7 +470,13 @@ for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "
 
 def _math(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if name in mathematics.SEQUENCES:
+            return mathematics.SEQUENCES[name](context, *[calls.items_of(context, a) for a in args], **kwargs)
         given = tuple(_number(context, a, f"math.{name}()") for a in args)
+        if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
+            return mathematics.COMPOSED[name](context, *given, **kwargs)
+        if kwargs:
+            return calls.guarded(context, lambda: getattr(math, name)(*given, **kwargs))
         if any(isinstance(a, Number) for a in given) and name not in numbers.MATH:
             raise NotStatic(f"`math.{name}` of a number that is known only at run time", context.span())
         if name == "log" and len(given) == 2 and any(isinstance(a, Number) for a in given):
@@ -442,8 +499,75 @@ def _operator(op: str) -> Handler:
     return handler
 
 
+_UNARY = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert, "inv": ast.Invert}
+_COMPARISONS = {"eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
+                "is_": ast.Is, "is_not": ast.IsNot}
+
+
+def _unary_operator(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.expressions import unary
+
+        return unary(context, _UNARY[name](), args[0])
+    return handler
+
+
+def _comparison(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.expressions import compare
+
+        return compare(context, _COMPARISONS[name](), args[0], args[1])
+    return handler
+
+
+for _name in _UNARY:
+    HANDLERS[getattr(operator, _name)] = _unary_operator(_name)
+for _name in _COMPARISONS:
+    HANDLERS[getattr(operator, _name)] = _comparison(_name)
+
+
+@_handles(operator.itemgetter)
+def _itemgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+        found = tuple([calls.getitem(cx, given[0], key) for key in args])
+        return found[0] if len(found) == 1 else found
+
+    return Method("itemgetter", pick)
+
+
+@_handles(operator.attrgetter)
+def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+        found = []
+        for path in args:
+            value = given[0]
+            for name in path.split("."):
+                value = getattribute(cx, value, name)
+            found.append(value)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return Method("attrgetter", pick)
+
+
+@_handles(functools.reduce)
+def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    items = [*args[2:], *calls.items_of(context, args[1])]
+    if not items:
+        raise merge.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
+    result = items[0]
+    for x in items[1:]:
+        result = calls.call(context, args[0], (result, x), {})
+    return result
+
+
+@_handles(functools.wraps)
+def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return Method("wraps", lambda cx, given, named: given[0])
+
+
 for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "truediv"), ("floordiv", "floordiv"),
-                   ("mod", "mod"), ("pow", "pow"), ("matmul", "matmul")):
+                   ("mod", "mod"), ("pow", "pow"), ("matmul", "matmul"), ("and_", "and"), ("or_", "or"),
+                   ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
     HANDLERS[getattr(operator, _name)] = _operator(_op)
 
 

@@ -26,6 +26,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    Text,
     Union,
     size_number,
     type_word,
@@ -61,7 +62,7 @@ class _Arguments(Results):
         self.recorded = recorded
 
     def tree(self, value: Any) -> Any:
-        if isinstance(value, calls.Text):
+        if isinstance(value, Text):
             template, values = template_of(self.context, [value])
             return Formatted(template, tuple(self.output(v) for v in values))
         if isinstance(value, (Function, Method)):

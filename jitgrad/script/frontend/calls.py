@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import types
@@ -11,22 +12,26 @@ from typing import Any, cast
 
 from jitgrad import dtypes
 from jitgrad.errors import InvalidOperation, JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
-from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.frontend import merge
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.frames import Frame
+from jitgrad.script.frontend.generators import Consumer, Generator, is_generator
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.values import (
     Function,
+    Instance,
     Method,
     Number,
     Range,
     SymDict,
     SymList,
     SymTensor,
+    Tail,
     TensorMap,
+    Text,
     Union,
+    class_of,
     is_dynamic,
     type_word,
 )
@@ -41,15 +46,8 @@ DUNDER: dict[str, Callable[..., Any]] = {
     "eq": operator.eq, "ne": operator.ne, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
 }
 DEPTH = 64
-
-
-class Text:
-    """A string with run-time parts: only printed, raised, or formatted again."""
-
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: list[Any]):
-        self.parts = parts
+#: what `contextlib.contextmanager` makes of a generator function
+_CONTEXT_MANAGER = contextlib.contextmanager(iter).__code__
 
 
 class Super:
@@ -59,6 +57,15 @@ class Super:
 
     def __init__(self, owner: type, instance: Any):
         self.owner, self.instance = owner, instance
+
+
+class ExceptionValue:
+    """An exception that the script makes: class and arguments. `unknown`: one of several, decided at run time."""
+
+    __slots__ = ("args", "cls", "unknown")
+
+    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], unknown: bool = False):
+        self.cls, self.args, self.unknown = cls, args, unknown
 
 
 class GradScope:
@@ -80,6 +87,10 @@ def type_name(value: Any) -> str:
         return "list"
     if isinstance(value, SymDict):
         return "dict"
+    if isinstance(value, Instance):
+        return value.cls.__name__
+    if isinstance(value, Text):
+        return "str"
     if isinstance(value, (Function, Method)):
         return "function"
     if isinstance(value, Union) and isinstance(value.inner, tp.Tensor):
@@ -116,7 +127,7 @@ def _kind(error: Exception) -> type[TypeMismatch | ShapeMismatch | InvalidOperat
 
 def static(context: Context, value: Any, what: str) -> Any:
     """`value`, which must be known now. Raises NotStatic."""
-    if is_dynamic(value) or isinstance(value, Text):
+    if is_dynamic(value):
         raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
                         hint="" if "key" not in what else "use a list or a tensor, which a run-time int can index")
     return value
@@ -156,7 +167,7 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if isinstance(fn, (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType,
                        types.WrapperDescriptorType)):
         return _builtin(context, fn, args, kwargs)
-    method = getattr(type(fn), "__call__", None)  # noqa: B004  (the attribute itself is wanted)
+    method = getattr(class_of(fn), "__call__", None)  # noqa: B004  (the attribute itself is wanted)
     if isinstance(method, types.FunctionType):
         return call(context, method, (fn, *args), kwargs)
     if method is not None and hasattr(method, "eager"):
@@ -210,7 +221,7 @@ def argument(context: Context, value: Any) -> Any:
         raise UnsupportedCall(f"this argument is {type_word(value)}, decided at run time", context.span(),
                               hint="write an `if` around the call")
     if isinstance(value, Text):
-        return "".join(str(p) for p in value.parts)
+        raise UnsupportedCall("a string that is known only at run time, as an argument of the library", context.span())
     return value
 
 
@@ -220,7 +231,9 @@ def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str,
         raise UnsupportedCall(f"call of the built-in `{name}` with run-time values", context.span(),
                               hint="call it in a function marked `@jitgrad.ignore`, or use a tensor operation")
     owner = getattr(fn, "__self__", None)
-    if isinstance(owner, (list, dict, set)) or not _pure(fn):
+    if isinstance(owner, set) and fn.__name__ in ("add", "discard", "remove", "pop", "clear", "update"):
+        raise UnsupportedCall("a change of a set inside a script", context.span(), hint="use a list, or a dict of True")
+    if isinstance(owner, (list, dict)) or not _pure(fn):
         raise UnsupportedCall(f"call of the built-in `{getattr(fn, '__qualname__', fn)}`", context.span(),
                               hint="call it outside the script and pass the result, or in a function marked "
                                    "`@jitgrad.ignore`")
@@ -228,13 +241,14 @@ def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _pure(fn: Any) -> bool:
-    if isinstance(getattr(fn, "__self__", None), PLAIN):
+    if isinstance(getattr(fn, "__self__", None), (*PLAIN, set, frozenset)):
         return True
     return (getattr(fn, "__module__", None) or "") in ("math", "operator", "_operator", "builtins", "cmath")
 
 
 def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from jitgrad.eager.grad_mode import _Scope
+    from jitgrad.script.frontend.objects import construct
 
     if issubclass(cls, _Scope):
         name = cls.__name__
@@ -242,29 +256,7 @@ def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[
             raise UnsupportedCall(f"`{name}` as a decorator inside a script", context.span(), hint="use `with`")
         enabled = bool(static(context, args[0], "the mode")) if args else name == "enable_grad"
         return GradScope(enabled if name != "inference_mode" else not enabled if args else False)
-    if issubclass(cls, BaseException):
-        return ExceptionValue(cls, args)
-    if issubclass(cls, AnyTensor):
-        raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
-                              hint="use `torch.tensor`, `torch.zeros` and kin")
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return cls(*args, **kwargs)
-    if any(is_dynamic(a) for a in (*args, *kwargs.values())) or not cls.__module__.startswith(("jitgrad", "builtins")):
-        raise UnsupportedCall(f"making an object of class `{cls.__name__}` inside a script", context.span(),
-                              hint="make the object outside and pass it, or keep it in a closure")
-    if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
-        raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
-                              hint="make modules outside the script")
-    return guarded(context, lambda: cls(*args, **kwargs))
-
-
-class ExceptionValue:
-    """An exception that the script makes: class and arguments."""
-
-    __slots__ = ("args", "cls")
-
-    def __init__(self, cls: type[BaseException], args: tuple[Any, ...]):
-        self.cls, self.args = cls, args
+    return construct(context, cls, args, kwargs)
 
 
 # --- inlining ------------------------------------------------------------------------------------------------------
@@ -272,6 +264,8 @@ class ExceptionValue:
 
 def python(context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Inline a Python function; one with a mark is treated as that says."""
+    if fn.__code__ is _CONTEXT_MANAGER:
+        return call(context, fn.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
     mark = mark_of(fn)
     if mark is not None and mark.kind != "export":
         from jitgrad.script.frontend.callbacks import marked
@@ -294,27 +288,32 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
     if context.calls > DEPTH:
         place = context.span()
         raise UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
-                              hint="recursion must end by something that is known while compiling")
+                              hint="recursion must end by something that is known while compiling; where the run "
+                                   "decides its depth, write a `while` loop with a list as the stack")
     if source.scope is None:
-        check_source(source)
+        check_source(source, inlined=True)
     bound = bind(context, node, source.name, args, kwargs, defaults, kw_defaults)
     frame = Frame(context, source, fn, outer, context.span())
-    state = context.state
     for name, value in bound.items():
-        state.values[(frame.id, name)] = value
-    before = context.frame, context.node, context.grad
-    context.frame = frame
-    context.calls += 1
-    try:
-        result = statements.run_function(context, frame, node)
-    finally:
-        context.frame, context.node, context.grad = before
-        context.calls -= 1
-    if not frame.scope.captured:
-        values = context.state.values
-        for name in frame.scope.local:
-            values.pop((frame.id, name), None)
-    return result
+        context.state.values[(frame.id, name)] = value
+
+    def run(context: Context, consumer: Consumer | None = None) -> Any:
+        frame.consumer = consumer
+        before = context.frame, context.node, context.grad
+        context.frame = frame
+        context.calls += 1
+        try:
+            result = statements.run_function(context, frame, node)
+        finally:
+            context.frame, context.node, context.grad = before
+            context.calls -= 1
+        if not frame.scope.captured:
+            values = context.state.values
+            for name in frame.scope.local:
+                values.pop((frame.id, name), None)
+        return result
+
+    return Generator(run) if is_generator(node) else run(context)
 
 
 def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -370,9 +369,25 @@ def new_list(context: Context, items: list[Any]) -> SymList:
     return result
 
 
+def new_dict(context: Context, items: dict[Any, Any]) -> SymDict:
+    """A dict made by the script."""
+    result = SymDict()
+    context.state.values[result] = items
+    return result
+
+
+def writable(context: Context, container: Any) -> None:
+    """Refuse a change of a container that may or may not be another one."""
+    if container in context.frozen:
+        raise UnsupportedCall(f"this {type_name(container)} may or may not be another one: a branch chose it, and it "
+                              "is changed", context.span(), hint="copy it before the change")
+
+
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
     items = merge.fetch(context, context.state, value)
+    if isinstance(items, Tail):
+        items = context.state.values[value] = (*context.inputs.items(value), *items)
     if not isinstance(items, tuple):
         from jitgrad.script.frontend import lists
 
@@ -410,9 +425,7 @@ def static_items(context: Context, value: Any) -> list[Any] | None:
         return list(held) if isinstance(held, tuple) else None
     if isinstance(value, SymDict):
         return list(dict_of(context, value))
-    if isinstance(value, Union):
-        raise UnsupportedCall(f"iteration over {type_word(value)}", context.span())
-    if isinstance(value, (str, bytes, range, dict)):
+    if isinstance(value, (str, bytes, range, dict, set, frozenset)):
         return list(value)
     iterable = Iterable.of(context, value)
     if iterable is None:
@@ -444,7 +457,7 @@ def length(context: Context, value: Any) -> Any:
         return range_length(context, value)
     if isinstance(value, Union):
         return merge.switch(context, value, lambda v: length(context, v))
-    method = getattr(type(value), "__len__", None)
+    method = getattr(class_of(value), "__len__", None)
     if isinstance(method, types.FunctionType):
         return call(context, method, (value,), {})
     return guarded(context, lambda: len(value))
@@ -473,11 +486,15 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
         return mappings.getitem(context, obj, index)
     if isinstance(obj, (tuple, SymList, range, Range)):
         return pick(context, obj, index)
-    method = getattr(type(obj), "__getitem__", None)
     if isinstance(obj, type) or type(obj).__module__ == "typing":
         return guarded(context, lambda: obj[index])  # an annotation
+    if isinstance(index, slice) and "_modules" in getattr(obj, "__dict__", ()):
+        for k in range(length(context, obj)):
+            getitem(context, obj, k)  # so that the path to each module is known
+        return guarded(context, lambda: obj[index])
+    method = getattr(class_of(obj), "__getitem__", None)
     if isinstance(method, types.FunctionType):
-        if isinstance(index, Number):
+        if isinstance(index, Number) and "_modules" in getattr(obj, "__dict__", ()):
             return pick(context, obj, index)
         return call(context, method, (obj, index), {})
     if is_dynamic(index):
@@ -489,6 +506,11 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     """`obj[index] = value`."""
     from jitgrad.script.frontend import mappings
 
+    if isinstance(obj, Union):
+        obj = merge.force(context, obj, "'{}' object does not support item assignment")
+        if isinstance(obj, Union):
+            merge.switch(context, obj, lambda v: setitem(context, v, index, value))
+            return
     if isinstance(obj, SymTensor):
         given, source = argument(context, index), argument(context, value)
         guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
@@ -502,27 +524,62 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     if isinstance(obj, SymList):
         from jitgrad.script.frontend import lists
 
-        _own_list(context, obj)
+        own(context, obj)
         held = lists.run_items(context, obj)
         if held is not None:
             lists.change(context, obj, lists.set_item(context, held, index, value))
             return
-        items_ = list(context_items(context, obj))
-        place = static(context, index, "a list index")
-        guarded(context, lambda: operator.setitem(items_, place, value))
-        context.state.values[obj] = tuple(items_)
+        _set_list_item(context, obj, index, value)
         return
-    method = getattr(type(obj), "__setitem__", None)
+    method = getattr(class_of(obj), "__setitem__", None)
     if isinstance(method, types.FunctionType):
         call(context, method, (obj, index, value), {})
         return
     raise merge.raise_now(context, TypeError, (f"'{type_name(obj)}' object does not support item assignment",))
 
 
-def _own_list(context: Context, value: SymList) -> None:
-    if value.source is not None:
-        raise UnsupportedCall("a change of a list that the script did not make", context.span(),
-                              hint="return the values instead")
+def _set_list_item(context: Context, obj: SymList, index: Any, value: Any) -> None:
+    items = list(context_items(context, obj))
+    if isinstance(index, Number):
+        from jitgrad.script.frontend.iteration import assign_at
+
+        context.state.values[obj] = assign_at(context, items, index, value)
+        return
+    place = static(context, index, "a list index")
+    new = items_of(context, value) if isinstance(place, slice) else value
+    guarded(context, lambda: operator.setitem(items, place, new))
+    context.state.values[obj] = tuple(items)
+
+
+def delitem(context: Context, obj: Any, index: Any) -> None:
+    """`del obj[index]`."""
+    if not isinstance(obj, (SymDict, SymList)):
+        method = getattr(class_of(obj), "__delitem__", None)
+        if isinstance(method, types.FunctionType):
+            call(context, method, (obj, index), {})
+            return
+        raise merge.raise_now(context, TypeError, (f"'{type_name(obj)}' object doesn't support item deletion",))
+    place = static(context, index, "the place of a `del`")
+    if isinstance(obj, SymDict):
+        from jitgrad.script.frontend import mappings
+
+        items = dict(dict_of(context, obj))
+        if place not in items:
+            raise merge.raise_now(context, KeyError, (str(place),))
+        del items[place]
+        mappings.change(context, obj, items)
+        return
+    own(context, obj)
+    listed = list(context_items(context, obj))
+    guarded(context, lambda: operator.delitem(listed, place))
+    context.state.values[obj] = tuple(listed)
+
+
+def own(context: Context, container: SymList) -> None:
+    """Before a change of a list: one that the script did not make is stored to when the call ends."""
+    writable(context, container)
+    if container.source is not None:
+        context.inputs.rewritten[container] = None
 
 
 def container_method(context: Context, obj: Any, name: str) -> Method:
@@ -533,12 +590,3 @@ def container_method(context: Context, obj: Any, name: str) -> Method:
     if method is None:
         raise UnsupportedCall(f"`{name}` of {type_word(obj)}", context.span())
     return Method(name, lambda cx, args, kwargs: method(cx, obj, *args, **kwargs))
-
-
-def text_of(context: Context, text: Text) -> Any:
-    """A string where every part is known, else the Text."""
-    if any(not isinstance(p, str) and (is_dynamic(p[0]) or isinstance(p[0], Text)) for p in text.parts):
-        return text
-    convert: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
-    return guarded(context, lambda: "".join(
-        p if isinstance(p, str) else format(convert[p[1]](p[0]), p[2]) for p in text.parts))

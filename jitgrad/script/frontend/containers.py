@@ -6,15 +6,22 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend import calls, listlib, lists, mappings, merge
+from jitgrad.script.frontend import calls, listlib, lists, mappings, merge, numbers
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import UNBOUND, Number, RunItems, SymDict, SymList, TensorMap
+from jitgrad.script.frontend.values import (
+    UNBOUND,
+    Number,
+    RunItems,
+    SymDict,
+    SymList,
+    Tail,
+    TensorMap,
+    is_dynamic,
+)
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:
-    if target.source is not None:
-        raise UnsupportedCall("a change of a list that the script did not make", context.span(),
-                              hint="return the values instead")
+    calls.own(context, target)
     context.state.values[target] = tuple(items)
 
 
@@ -24,17 +31,20 @@ def append(context: Context, target: SymList, value: Any) -> None:
     if held is not None:
         lists.change(context, target, lists.append(context, held, value))
         return
-    _change(context, target, [*calls.items_of(context, target), value])
+    extend(context, target, (value,))
 
 
 def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
-    held, more = lists.content(context, target), lists.run_items(context, values)
+    held, more = merge.fetch(context, context.state, target), lists.run_items(context, values)
     if isinstance(held, RunItems) or more is not None:
         given = more if more is not None else tuple(calls.items_of(context, values))
+        held = calls.context_items(context, target) if isinstance(held, Tail) else held
         lists.change(context, target, lists.extend(context, held, given))
         return
-    _change(context, target, [*calls.items_of(context, target), *calls.items_of(context, values)])
+    new = calls.items_of(context, values)
+    calls.own(context, target)
+    context.state.values[target] = type(held)((*held, *new))
 
 
 def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
@@ -119,9 +129,20 @@ def _items(context: Context, target: SymDict) -> Any:
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
     items = dict(calls.dict_of(context, target))
     if other is not None:
-        items.update(calls.dict_of(context, other))
+        items.update(pairs(context, other))
     items.update(named)
     mappings.change(context, target, items)
+
+
+def pairs(context: Context, value: Any) -> dict[Any, Any]:
+    """What `dict(value)` holds."""
+    if isinstance(value, (SymDict, dict)):
+        return calls.dict_of(context, value)
+    found = {}
+    for pair in calls.items_of(context, value):
+        k, v = calls.items_of(context, pair)
+        found[calls.static(context, k, "a dict key")] = v
+    return found
 
 
 def _copy_dict(context: Context, target: SymDict) -> SymDict:
@@ -152,12 +173,69 @@ def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = N
     return merge.bound(context, found, KeyError, "")
 
 
+def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
+    _change(context, target, ordered(context, calls.items_of(context, target), key, reverse))
+
+
+def ordered(context: Context, items: list[Any], key: Any, reverse: Any) -> list[Any]:
+    """Sorted items: by Python where the keys are known, else by comparing neighbours (a few numbers)."""
+    reverse = bool(calls.static(context, reverse, "`reverse`"))
+    keys = [calls.call(context, key, (x,), {}) if key is not None else x for x in items]
+    if not is_dynamic(keys):
+        order = calls.guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
+        return [items[i] for i in order]
+    if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
+            isinstance(x, (bool, int, float, Number)) for x in items):
+        raise UnsupportedCall("a sort of run-time values", context.span(),
+                              hint=f"use `torch.sort`; scripts sort up to {SORTED} numbers")
+    pairs = list(zip(keys, items, strict=True))
+    for end in range(len(pairs) - 1, 0, -1):
+        for k in range(end):
+            (a, x), (b, y) = pairs[k], pairs[k + 1]
+            swap = numbers.compare(context, "lt", a, b) if reverse else numbers.compare(context, "lt", b, a)
+            pairs[k] = numbers.select(context, swap, b, a), numbers.select(context, swap, y, x)
+            pairs[k + 1] = numbers.select(context, swap, a, b), numbers.select(context, swap, x, y)
+    return [x for _, x in pairs]
+
+
+_REQUIRED = object()
+
+
+def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
+    items = dict(calls.dict_of(context, target))
+    place = calls.static(context, key, "a dict key")
+    if place not in items:
+        if default is _REQUIRED:
+            raise merge.raise_now(context, KeyError, (str(place),))
+        return default
+    value = items.pop(place)
+    mappings.change(context, target, items)
+    return value
+
+
+def _pop_item(context: Context, target: SymDict) -> Any:
+    items = calls.dict_of(context, target)
+    if not items:
+        raise merge.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
+    key = list(items)[-1]
+    return key, _pop_key(context, target, key)
+
+
+def _clear_dict(context: Context, target: SymDict) -> None:
+    mappings.change(context, target, {})
+
+
+#: how many run-time numbers are sorted by comparing neighbours
+SORTED = 16
+
 METHODS: dict[tuple[type, str], Callable[..., Any]] = {
     (SymList, "append"): append, (SymList, "extend"): extend, (SymList, "insert"): _insert, (SymList, "pop"): _pop,
     (SymList, "reverse"): _reverse, (SymList, "clear"): _clear, (SymList, "copy"): _copy_list,
     (SymList, "index"): _index, (SymList, "count"): _count, (SymList, "remove"): _remove,
     (SymDict, "get"): _get, (SymDict, "keys"): _keys, (SymDict, "values"): _values, (SymDict, "items"): _items,
     (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict, (SymDict, "setdefault"): _setdefault,
+    (SymDict, "pop"): _pop_key, (SymDict, "popitem"): _pop_item, (SymDict, "clear"): _clear_dict,
+    (SymList, "sort"): _sort,
     (TensorMap, "get"): _find, (TensorMap, "setdefault"): _find_or_set,
 }
 

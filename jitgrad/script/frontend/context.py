@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import Size, Symbol
-from jitgrad.errors import Span
+from jitgrad.errors import ScriptError, Span
 from jitgrad.ops.opdef import NONDIFF
 from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.frontend.sizes import Sizes
@@ -149,6 +149,10 @@ class Context:
         self.called_back = False  # an ignored function was called
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors that are in a list of run-time length
+        self.tries: list[Any] = []  # the `try` statements around, innermost last (exceptions.py)
+        self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
+        self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
+        self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
 
     # --- places ----------------------------------------------------------------------------------------------------
 
@@ -170,6 +174,11 @@ class Context:
         """Emit a node that may leave the program or be observed: memory that was written is made current before."""
         from jitgrad.script.frontend.heap import commit_dirty
 
+        if self.tries and (op == "check" or attrs.get("checked")):
+            from jitgrad.script.frontend.exceptions import watch
+
+            if watch(self, op, inputs, attrs):
+                return ()
         commit_dirty(self)
         return self.builder.emit(op, inputs, **attrs)
 
@@ -193,6 +202,9 @@ class Context:
         try:
             with self.builder.into(block):
                 yield block
+        except ScriptError as error:
+            error.blocks += 1
+            raise
         finally:
             self.depth -= 1
             self._scopes.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -15,23 +16,25 @@ from jitgrad.script.frontend import (
     heap,
     listlib,
     lists,
-    loops,
     mappings,
     merge,
     numbers,
+    objects,
+    strings,
 )
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.attributes import getattribute
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.values import (
     Function,
+    Instance,
     Number,
     Range,
     SymDict,
     SymList,
     SymTensor,
     TensorMap,
+    Text,
     Union,
     is_dynamic,
     type_word,
@@ -44,6 +47,8 @@ BINARY: dict[type[ast.AST], str] = {
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&",
            "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "matmul": "@", "lt": "<", "le": "<=", "gt": ">",
            "ge": ">=", "eq": "==", "ne": "!="}
+#: static objects whose operators are Python's own
+STATIC = (*calls.PLAIN, set, frozenset, type, types.UnionType, types.GenericAlias)
 COMPARE: dict[type[ast.AST], str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt",
                                      ast.GtE: "ge"}
 UNARY: dict[type[ast.AST], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
@@ -70,10 +75,11 @@ def _name(context: Context, node: ast.Name) -> Any:
 
 
 def _tuple(context: Context, node: ast.Tuple) -> Any:
-    return tuple(_elements(context, node.elts))
+    return tuple(elements(context, node.elts))
 
 
-def _elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
+def elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
+    """The values of a display or of positional arguments, `*xs` spread."""
     items: list[Any] = []
     for e in nodes:
         if isinstance(e, ast.Starred):
@@ -85,7 +91,7 @@ def _elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
 
 def _list(context: Context, node: ast.List) -> Any:
     if not any(isinstance(e, ast.Starred) for e in node.elts):
-        return calls.new_list(context, _elements(context, node.elts))
+        return calls.new_list(context, elements(context, node.elts))
     made = calls.new_list(context, [])
     for e in node.elts:
         if isinstance(e, ast.Starred):
@@ -103,9 +109,7 @@ def _dict(context: Context, node: ast.Dict) -> Any:
             items.update(calls.dict_of(context, value))
         else:
             items[calls.static(context, evaluate(context, k), "a dict key")] = value
-    result = SymDict()
-    context.state.values[result] = items
-    return result
+    return calls.new_dict(context, items)
 
 
 def _attribute(context: Context, node: ast.Attribute) -> Any:
@@ -132,6 +136,10 @@ def _binary(context: Context, node: ast.BinOp) -> Any:
 
 def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     """`a op b` on any values."""
+    if isinstance(a, (str, Text)) or isinstance(b, Text):
+        result = strings.binary(context, op, a, b)
+        if result is not NotImplemented:
+            return result
     if isinstance(a, Union) or isinstance(b, Union):
         a, b = _forced(context, op, a, b)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
@@ -140,13 +148,18 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
         return calls.guarded(context, lambda: numbers.binary(context, op, a, b))
     if isinstance(a, SymList) and op in ("add", "mul"):
         return _list_arithmetic(context, op, a, b)
+    if isinstance(b, SymList) and op == "mul" and isinstance(a, int):
+        return _list_arithmetic(context, op, b, a)
+    if op == "or" and isinstance(a, (SymDict, dict)) and isinstance(b, (SymDict, dict)):
+        return calls.new_dict(context, {**calls.dict_of(context, a), **calls.dict_of(context, b)})
     if isinstance(a, tuple) and isinstance(b, (tuple, int)):
         return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
     if is_dynamic(a) or is_dynamic(b) or not isinstance(a, calls.PLAIN) or not isinstance(b, calls.PLAIN):
-        for value, name in ((a, "__{}__"), (b, "__r{}__")):
-            method = getattr(type(value), name.format(op), None)
-            if method is not None and hasattr(method, "__code__") and not is_dynamic(value):
-                return calls.call(context, method, (value, b if value is a else a), {})
+        result = objects.binary(context, op, a, b)
+        if result is not NotImplemented:
+            return result
+        if isinstance(a, STATIC) and isinstance(b, STATIC):
+            return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
         raise merge.raise_now(context, TypeError, (
             f"unsupported operand type(s) for {SYMBOLS[op]}: '{calls.type_name(a)}' and '{calls.type_name(b)}'",))
     return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
@@ -178,11 +191,21 @@ def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
 def _unary(context: Context, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
         return numbers.negate(context, condition(context, node.operand))
-    op = UNARY[type(node.op)]
+    return unary(context, node.op, evaluate(context, node.operand))
+
+
+def unary(context: Context, operator: ast.unaryop, operand: Any) -> Any:
+    """`-a`, `+a`, `~a` on any value."""
+    op = UNARY[type(operator)]
     sign = {"neg": "-", "pos": "+", "invert": "~"}[op]
-    value = merge.force(context, evaluate(context, node.operand), f"bad operand type for unary {sign}: '{{}}'")
+    value = merge.force(context, operand, f"bad operand type for unary {sign}: '{{}}'")
     if isinstance(value, SymTensor):
         return calls.guarded(context, lambda: calls.DUNDER[op](value))
+    method = objects.method_of(value, f"__{op}__")
+    if method is not None:
+        return calls.call(context, method, (value,), {})
+    if is_dynamic(value) and not isinstance(value, Number):
+        raise merge.raise_now(context, TypeError, (f"bad operand type for unary {sign}: '{calls.type_name(value)}'",))
     return calls.guarded(context, lambda: numbers.unary(context, op, value))
 
 
@@ -221,8 +244,21 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
         return calls.guarded(context, lambda: calls.DUNDER[name](a, b))
     if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
         return numbers.compare(context, name, a, b)
-    if isinstance(a, tuple) and isinstance(b, tuple) and name in ("eq", "ne") and (is_dynamic(a) or is_dynamic(b)):
-        return _compare_tuples(context, name, a, b)
+    if isinstance(a, Text) or isinstance(b, Text):
+        if a is b and name in ("eq", "ne"):
+            return name == "eq"
+        if not (isinstance(a, (str, Text)) and isinstance(b, (str, Text))) and name in ("eq", "ne"):
+            return name == "ne"
+        raise UnsupportedCall("a comparison of strings that are known only at run time", context.span(),
+                              hint="compare the numbers that they are made of")
+    for kind in (tuple, SymList):
+        if isinstance(a, kind) and isinstance(b, kind) and (is_dynamic(a) or is_dynamic(b)):
+            return _compare_sequences(context, name, calls.items_of(context, a), calls.items_of(context, b))
+    if isinstance(a, SymDict) and isinstance(b, SymDict) and name in ("eq", "ne"):
+        return _compare_dicts(context, name, calls.dict_of(context, a), calls.dict_of(context, b))
+    result = objects.compare(context, name, a, b)
+    if result is not NotImplemented:
+        return result
     if is_dynamic(a) or is_dynamic(b):
         if name in ("eq", "ne"):
             return name == "ne"
@@ -238,11 +274,35 @@ def _compare_unions(context: Context, name: str, a: Any, b: Any) -> Any:
     return result if name == "eq" else numbers.negate(context, result)
 
 
-def _compare_tuples(context: Context, name: str, a: tuple[Any, ...], b: tuple[Any, ...]) -> Any:
-    result: Any = len(a) == len(b)
+def _compare_sequences(context: Context, name: str, a: list[Any], b: list[Any]) -> Any:
+    """Tuples and lists: equal items; the order is that of the first items that differ."""
+    if name in ("eq", "ne"):
+        result: Any = len(a) == len(b)
+        if result:
+            for x, y in zip(a, b, strict=True):
+                same = True if x is y else truth(context, compare(context, ast.Eq(), x, y))
+                result = numbers.both(context, result, same)
+        return result if name == "eq" else numbers.negate(context, result)
+    if not a or not b:
+        return calls.DUNDER[name](len(a), len(b))
+    equal = truth(context, compare(context, ast.Eq(), a[0], b[0]))
+    if not isinstance(equal, Number):
+        return _compare_sequences(context, name, a[1:], b[1:]) if equal else _ordered(context, name, a[0], b[0])
+    return merge.branch(context, equal, lambda: _compare_sequences(context, name, a[1:], b[1:]),
+                        lambda: _ordered(context, name, a[0], b[0]))
+
+
+def _ordered(context: Context, name: str, a: Any, b: Any) -> Any:
+    node = next(cls for cls, op in COMPARE.items() if op == name)
+    assert issubclass(node, ast.cmpop)
+    return truth(context, compare(context, node(), a, b))
+
+
+def _compare_dicts(context: Context, name: str, a: dict[Any, Any], b: dict[Any, Any]) -> Any:
+    result: Any = set(a) == set(b)
     if result:
-        for x, y in zip(a, b, strict=True):
-            result = numbers.both(context, result, truth(context, compare(context, ast.Eq(), x, y)))
+        for key in a:
+            result = numbers.both(context, result, truth(context, compare(context, ast.Eq(), a[key], b[key])))
     return result if name == "eq" else numbers.negate(context, result)
 
 
@@ -273,10 +333,13 @@ def _in(context: Context, item: Any, container: Any) -> Any:
         if not isinstance(found, Union):
             return found is not tp.UNBOUND
         return numbers.negate(context, tp.is_static(context, found, tp.UNBOUND))
+    method = objects.method_of(container, "__contains__")
+    if method is not None and not isinstance(container, type):
+        return truth(context, calls.call(context, method, (container, item), {}))
     if isinstance(container, (str, bytes, range)) or not (isinstance(container, (tuple, SymList))):
+        if isinstance(container, (set, frozenset)) and isinstance(item, Number):
+            return _in(context, item, tuple(container))
         if not is_dynamic(item) and not is_dynamic(container):
-            if hasattr(type(container), "__contains__") and hasattr(type(container).__contains__, "__code__"):
-                return calls.call(context, type(container).__contains__, (container, item), {})
             return calls.guarded(context, lambda: item in container)
         raise UnsupportedCall(f"`in` with {type_word(container)}", context.span())
     if isinstance(container, SymList) and lists.run_items(context, container) is not None:
@@ -301,15 +364,17 @@ def truth(context: Context, value: Any) -> Any:
         return bool(calls.dict_of(context, value))
     if isinstance(value, TensorMap):
         return mappings.length(context, value) > 0
+    if isinstance(value, Text):
+        return True  # numbers and tensors have texts that are not empty
     if isinstance(value, Range):
         return truth(context, calls.length(context, value))
     if isinstance(value, (tuple, *calls.PLAIN)):
         return bool(value)
     for name in ("__bool__", "__len__"):
-        method = getattr(type(value), name, None)
-        if method is not None and hasattr(method, "__code__"):
+        method = objects.method_of(value, name)
+        if method is not None:
             return truth(context, calls.call(context, method, (value,), {}))
-    return bool(value)
+    return True if isinstance(value, Instance) else bool(value)
 
 
 def _tensor_truth(context: Context, value: SymTensor) -> Any:
@@ -412,7 +477,7 @@ def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: 
 
 
 def _named(context: Context, node: ast.NamedExpr) -> Any:
-    from jitgrad.script.frontend.statements import assign_name
+    from jitgrad.script.frontend.targets import assign_name
 
     value = evaluate(context, node.value)
     assign_name(context, node.target.id, value, node)
@@ -437,7 +502,10 @@ def make_function(context: Context, node: ast.Lambda | ast.FunctionDef) -> Funct
 
 def _call(context: Context, node: ast.Call) -> Any:
     fn = evaluate(context, node.func)
-    args = _elements(context, node.args)
+    if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+        args = [comprehensions.list_comprehension(context, node.args[0])]  # consumed by the call
+    else:
+        args = elements(context, node.args)
     kwargs: dict[str, Any] = {}
     for k in node.keywords:
         value = evaluate(context, k.value)
@@ -449,11 +517,6 @@ def _call(context: Context, node: ast.Call) -> Any:
 
 
 def _joined(context: Context, node: ast.JoinedStr) -> Any:
-    return calls.text_of(context, template_of(context, node))
-
-
-def template_of(context: Context, node: ast.JoinedStr) -> calls.Text:
-    """An f-string as parts: strings and (value, conversion, format)."""
     parts: list[Any] = []
     for part in node.values:
         if isinstance(part, ast.Constant):
@@ -464,108 +527,21 @@ def template_of(context: Context, node: ast.JoinedStr) -> calls.Text:
         spec = ""
         if part.format_spec is not None:
             assert isinstance(part.format_spec, ast.JoinedStr)
-            spec_value = calls.text_of(context, template_of(context, part.format_spec))
-            spec = calls.static(context, spec_value, "a format specification")
-        conversion = "" if part.conversion == -1 else chr(part.conversion)
-        if isinstance(value, calls.Text) and not conversion and not spec:
-            parts += value.parts
-        else:
-            parts.append((value, conversion, spec))
-    return calls.Text(parts)
+            spec = calls.static(context, _joined(context, part.format_spec), "a format specification")
+        parts.append((value, "" if part.conversion == -1 else chr(part.conversion), spec))
+    return strings.text(context, parts)
 
 
-def _comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
-    made = calls.new_list(context, [])
-
-    def add() -> None:
-        containers.append(context, made, evaluate(context, node.elt))
-
-    _generate(context, node.generators, add, frozenset(
-        n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
-    return made
-
-
-def _dict_comprehension(context: Context, node: ast.DictComp) -> Any:
-    items: dict[Any, Any] = {}
-
-    def add() -> None:
-        key = calls.static(context, evaluate(context, node.key), "a dict key")
-        items[key] = evaluate(context, node.value)
-
-    _generate(context, node.generators, add, None)
-    result = SymDict()
-    context.state.values[result] = items
-    return result
-
-
-def _generate(context: Context, generators: list[ast.comprehension], yield_: Callable[[], Any],
-              bound: frozenset[str] | None) -> None:
-    """Evaluate a comprehension: `yield_` for each item.
-
-    `bound`: the names that `:=` binds in it; None where its length must be known.
-    """
-    from jitgrad.script.frontend.statements import assign
-
-    frame = context.frame
-    generator = generators[0]
-    source = evaluate(context, generator.iter)
-    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
-    assert iterable is not None
-    length = iterable.length
-    if bound is None and not isinstance(length, int):
-        raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
-                              hint="write a `for` loop, or use tensor operations")
-    before = dict(frame.names)
-    scope = context.new_id()
-    for n in ast.walk(generator.target):
-        if isinstance(n, ast.Name):
-            frame.names[n.id] = f"{n.id}.{scope}"
-
-    def item(k: Any) -> None:
-        assign(context, generator.target, iterable.item(context, k))
-        tested(generator.ifs)
-
-    def tested(tests: list[ast.expr]) -> None:
-        if not tests:
-            if len(generators) > 1:
-                _generate(context, generators[1:], yield_, bound)
-            else:
-                yield_()
-            return
-        value = condition(context, tests[0])
-        if not isinstance(value, Number):
-            if value:
-                tested(tests[1:])
-            return
-        if bound is None:
-            raise NotStatic("the length of this list is known only at run time", context.span(tests[0]),
-                            hint="use `torch.where` or a mask")
-
-        def taken() -> None:
-            narrow(context, tests[0], value, True)
-            tested(tests[1:])
-
-        merge.branch(context, value, taken, lambda: None)
-
-    try:
-        if isinstance(length, int) and (iterable.unrolled or bound is None or length <= UNROLL_LIMIT):
-            for k in range(length):
-                item(k)
-        else:
-            assert bound is not None
-            loops.run(context, key=(context.span(generator.iter), "comprehension"), names=bound, assigned=bound,
-                      rebound=bound, body=item, trips=length, first=None)
-    finally:
-        frame.names = before
-
+from jitgrad.script.frontend import comprehensions  # noqa: E402  (its functions evaluate expressions)
 
 HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.Constant: _constant, ast.Name: _name, ast.Tuple: _tuple, ast.List: _list, ast.Dict: _dict,
     ast.Attribute: _attribute, ast.Subscript: _subscript, ast.Slice: _slice, ast.BinOp: _binary, ast.UnaryOp: _unary,
     ast.Compare: _compare, ast.BoolOp: _bool_op, ast.IfExp: _conditional, ast.NamedExpr: _named, ast.Lambda: _lambda,
-    ast.Call: _call, ast.JoinedStr: _joined, ast.ListComp: _comprehension, ast.GeneratorExp: _comprehension,
-    ast.DictComp: _dict_comprehension,
+    ast.Call: _call, ast.JoinedStr: _joined, ast.Set: comprehensions.set_display,
+    ast.ListComp: comprehensions.list_comprehension, ast.GeneratorExp: comprehensions.generator_expression,
+    ast.SetComp: comprehensions.set_comprehension, ast.DictComp: comprehensions.dict_comprehension,
 }
 
-__all__ = ["HANDLERS", "binary", "compare", "condition", "evaluate", "make_function", "narrow", "template_of",
-           "truth"]
+__all__ = ["HANDLERS", "binary", "compare", "condition", "elements", "evaluate", "make_function", "narrow", "truth",
+           "unary"]

@@ -26,9 +26,10 @@ class Frame:
         caller: where it was called from.
         names: name -> variable of an enclosing comprehension (comprehensions have names of their own).
         loops: the loops that are being evaluated, innermost last.
+        consumer: for a generator's frame, what takes its items.
     """
 
-    __slots__ = ("caller", "function", "id", "loops", "names", "outer", "scope", "source", "spans")
+    __slots__ = ("caller", "consumer", "function", "id", "loops", "names", "outer", "scope", "source", "spans")
 
     def __init__(self, context: Context, source: Source, function: Callable[..., Any] | None, outer: Frame | None,
                  caller: Span | None):
@@ -38,6 +39,7 @@ class Frame:
         self.names: dict[str, str] = {}
         self.loops: list[Any] = []
         self.spans: dict[int, Span] = {}
+        self.consumer: Any = None
 
     def span(self, node: ast.AST) -> Span | None:
         """The place of a node of this frame's code, with the chain of callers."""
@@ -57,7 +59,7 @@ def load(context: Context, frame: Frame, name: str) -> Any:
     if name in frame.scope.local:
         return _load_local(context, frame, name)
     outer = frame.outer
-    while outer is not None:
+    while outer is not None and name not in frame.scope.global_:
         if name in outer.names:
             return context.state.values[(outer.id, outer.names[name])]
         if name in outer.scope.local:
@@ -72,13 +74,52 @@ def load(context: Context, frame: Frame, name: str) -> Any:
                 value = function.__closure__[index].cell_contents
             except ValueError:
                 raise UnresolvedName(f"`{name}` is not assigned in the enclosing function", context.span()) from None
-            return context.inputs.read(value, Cell(function, index), ("cell", id(function.__closure__[index])))
+            slot: tuple[Any, ...] = ("cell", id(function.__closure__[index]))
+            if slot in context.state.values:
+                return context.state.values[slot]
+            return context.inputs.read(value, Cell(function, index), slot)
         namespace = function.__globals__
+        slot = ("global", id(namespace), name)
+        if slot in context.state.values:
+            return context.state.values[slot]
         if name in namespace:
             return context.inputs.read_global(namespace[name], Global(function, name))
     if hasattr(builtins, name):
         return getattr(builtins, name)
     raise UnresolvedName(f"`{name}`", context.span(), hint=_similar(name, frame, function))
+
+
+def place(frame: Frame, name: str) -> tuple[int, str] | None:
+    """The location of a name that code in `frame` assigns; None for a variable outside the script."""
+    if name in frame.scope.global_:
+        return None
+    if name not in frame.scope.free:
+        return frame.id, frame.names.get(name, name)
+    outer = frame.outer
+    while outer is not None:
+        if name in outer.names or name in outer.scope.local:
+            return outer.id, outer.names.get(name, name)
+        outer = outer.outer
+    return None
+
+
+def store_outside(context: Context, frame: Frame, name: str, value: Any) -> None:
+    """Assign to a global, or to a variable of the function around the scripted one: it happens when the script ends."""
+    declared_global = name in frame.scope.global_
+    while frame.outer is not None:
+        frame = frame.outer
+    function: Any = frame.function
+    if declared_global or name not in function.__code__.co_freevars:
+        slot = ("global", id(function.__globals__), name)
+        context.inputs.write_slot(slot, Global(function, name), value, function.__globals__.get(name, UNBOUND))
+        return
+    index = function.__code__.co_freevars.index(name)
+    cell = function.__closure__[index]
+    try:
+        before = cell.cell_contents
+    except ValueError:
+        before = UNBOUND
+    context.inputs.write_slot(("cell", id(cell)), Cell(function, index), value, before)
 
 
 def _load_local(context: Context, frame: Frame, name: str, free: bool = False) -> Any:

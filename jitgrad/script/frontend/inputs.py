@@ -22,7 +22,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, Restart
-from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, TensorMap
+from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, Tail, TensorMap
 from jitgrad.script.ir import Value
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
@@ -47,6 +47,7 @@ class Inputs:
         guards: what was assumed of objects read on the way.
         written: storages and slots that the script writes, in order of their first write.
         int_symbols: symbols that stand for int inputs in guards, and the inputs.
+        rewritten: lists and dicts that the script did not make, and whose content is stored as a whole.
         stores: slot -> source, for attributes that are rebound to something that is no number.
         changed: dicts that the script did not make and into which it writes.
     """
@@ -67,7 +68,10 @@ class Inputs:
         self._containers: dict[int, Any] = {}
         self._slots: dict[Any, int] = {}
         self._static_reads: set[Any] = set()
+        self._before: dict[Any, tuple[Any, sig.Source]] = {}  # slots that are written -> content at entry, source
         self._initial: dict[Any, Any] = {}
+        self._unread: dict[SymList, Callable[[], tuple[Any, ...]]] = {}
+        self.rewritten: dict[Any, None] = {}
         self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
         self.int_symbols: dict[Symbol, int] = {}
         self._constants = 0
@@ -132,7 +136,8 @@ class Inputs:
             self.guard(source, "is", value)
         elif kind is list or isinstance(value, tuple):
             self.guard(source, "type", kind)
-            self.guard(source, "len", len(value))
+            if kind is not list:
+                self.guard(source, "len", len(value))
             return self._sequence(value, source, lambda v, s, i: self.read(v, s))
         elif isinstance(value, dict):
             from jitgrad.script.frontend.mappings import is_tensor_map
@@ -158,8 +163,21 @@ class Inputs:
         if found is None:
             found = self._containers[id(value)] = SymList(source)
             self.objects[id(value)] = (value, source)
-            self._initial[found] = tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
+            self._unread[found] = lambda: tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
         return found
+
+    def items(self, container: SymList) -> tuple[Any, ...]:
+        """The items of a list that the script did not make, at entry. A list that is only appended to is not read."""
+        read = self._unread.pop(container, None)
+        if read is not None:
+            self.guard(container.source, "len", len(self.original(container)))
+            self._initial[container] = read()
+        found: tuple[Any, ...] = self._initial[container]
+        return found
+
+    def unread(self) -> list[sig.Source]:
+        """Lists among the inputs whose content does not matter."""
+        return [container.source for container in self._unread]
 
     def _dict(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, Any], Any]) -> Any:
         found = self._containers.get(id(value))
@@ -173,10 +191,13 @@ class Inputs:
         """What a storage or container that the script did not make holds at entry."""
         if isinstance(key, Storage):
             return self.values[key.input]
-        return self._initial[key]
+        return Tail() if key in self._unread else self._initial[key]
 
     def initial_attribute(self, key: Any) -> Any:
-        """What an attribute holds at entry, as the script sees it."""
+        """What an attribute or a variable outside holds at entry, as the script sees it."""
+        if key[0] != "attr":
+            before, path = self._before[key]
+            return self.read(before, path, key)
         obj, _ = self.objects[key[1]]
         source = self.source(obj)
         assert source is not None
@@ -353,15 +374,17 @@ class Inputs:
                                   "again", context.span(),
                                   hint="assign attributes only of arguments, globals and closures")
         slot, path = ("attr", id(obj), name), sig.Attr(source, name)
-        self._write_slot(slot, path, value, getattr(obj, name, None))
+        self.write_slot(slot, path, value, getattr(obj, name, None))
 
     def is_new(self, slot: Any, path: sig.Source) -> bool:
         """Whether a slot that the script may have written holds something else than at entry."""
         values = self.context.state.values
         return slot in values and (path not in self._found or self._found[path] is not values[slot])
 
-    def _write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
+    def write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
+        """Assign to an attribute, or to a variable outside the script; `before` is what it holds now."""
         context = self.context
+        self._before[slot] = (before, path)
         kind = value.number_type if isinstance(value, Number) else type(value)
         if kind in _KINDS and type(before) in _KINDS:
             if slot in self._static_reads:

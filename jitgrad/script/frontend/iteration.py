@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import TypeMismatch
 from jitgrad.script.frontend import calls, merge, numbers
 from jitgrad.script.frontend.context import Context, Restart
-from jitgrad.script.frontend.values import Number, Range, SymDict, SymList, SymTensor, Union, type_word
+from jitgrad.script.frontend.generators import Generator, collect
+from jitgrad.script.frontend.values import Number, Range, SymDict, SymList, SymTensor, Union, class_of, type_word
 
 UNROLL_LIMIT = 64
 
@@ -46,7 +48,13 @@ class Iterable:
             held = lists.run_items(context, value)
             if held is not None:
                 return lists.iterable(context, value, held)
-        if isinstance(value, (tuple, SymList, SymDict, str, bytes, dict)):
+        if isinstance(value, Union):
+            value = merge.force(context, value, "'{}' object is not iterable")
+            if isinstance(value, (tuple, SymTensor)):
+                return Iterable.of(context, value)
+        if isinstance(value, Generator):
+            return sequence(collect(context, value))
+        if isinstance(value, (tuple, SymList, SymDict, str, bytes, dict, set, frozenset)):
             return sequence(calls.items_of(context, value))
         if isinstance(value, (Number, Union)) or value is None:
             number = isinstance(value, Number)
@@ -64,8 +72,12 @@ def _of_object(context: Context, value: Any) -> Iterable:
     """A user's or our object: modules in a ModuleList, anything with `__len__` and `__getitem__`, plain iterators."""
     if type(value).__name__ in ("dict_values", "dict_keys", "dict_items"):
         return sequence(list(value))
-    cls = type(value)
-    if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys"):
+    cls = class_of(value)
+    if isinstance(value, enum.EnumMeta):
+        return sequence(list(value))
+    own = hasattr(getattr(cls, "__iter__", None), "__code__") and not hasattr(cls, "_modules") and (
+        not cls.__module__.startswith("jitgrad"))
+    if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys") and not own:
         n = calls.static(context, calls.length(context, value), "a length")
         return sequence([calls.getitem(context, value, k) for k in range(n)])
     if hasattr(cls, "__iter__"):
@@ -196,10 +208,7 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
         items = obj if isinstance(obj, (tuple, range)) else calls.items_of(context, obj)
         found = calls.guarded(context, lambda: items[index])
         return calls.new_list(context, found) if isinstance(obj, SymList) and isinstance(index, slice) else found
-    counter = next((c for c in context.counters if c[0] is index), None)
-    if counter is not None:
-        raise Restart(("unroll", counter[1]), f"unrolled the loop at {counter[1]}: its counter is an index into "
-                                              "separate objects")
+    _unroll_counter(context, index)
     parts = calls.items_of(context, obj) if not hasattr(type(obj), "_modules") else []
     iterable = Iterable.of(context, obj)
     assert iterable is not None
@@ -207,20 +216,29 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
     return _switch(context, items, index, calls.type_name(obj))
 
 
+def _unroll_counter(context: Context, index: Number) -> None:
+    """A loop's counter as an index into separate objects: the loop is unrolled."""
+    counter = next((c for c in context.counters if c[0] is index), None)
+    if counter is not None:
+        raise Restart(("unroll", counter[1]), f"unrolled the loop at {counter[1]}: its counter is an index into "
+                                              "separate objects")
+
+
+def assign_at(context: Context, items: Sequence[Any], index: Number, value: Any) -> tuple[Any, ...]:
+    """The items of a list after an assignment at a place that only the run knows."""
+    _unroll_counter(context, index)
+    place = _place(context, len(items), index, "list assignment")
+
+    def chosen(k: int, old: Any) -> Any:
+        condition = numbers.wrap(context, context.one("num.eq", place.value, context.constant(k)))
+        return merge.branch(context, condition, lambda: value, lambda: old)
+
+    return tuple([chosen(k, old) for k, old in enumerate(items)])
+
+
 def _switch(context: Context, items: Sequence[Any], index: Number, name: str) -> Any:
-    if len(items) > UNROLL_LIMIT:
-        raise TypeMismatch(f"a run-time index into {len(items)} separate objects", context.span(),
-                           hint="stack them in a tensor")
     n = len(items)
-    ok = numbers.both(context, numbers.compare(context, "ge", index, -n), numbers.compare(context, "lt", index, n))
-    text = f"{name} index out of range" if name in ("tuple", "list", "range") else "index out of range"
-    if ok is False:
-        raise merge.raise_now(context, IndexError, (text,))
-    if isinstance(ok, Number):
-        context.effect("check", ok.value, error=IndexError, template=(text,))
-    negative = numbers.compare(context, "lt", index, 0)
-    place = numbers.select(context, negative, numbers.wrap(
-        context, context.one("num.add", index.value, context.constant(n))), index) if negative is not False else index
+    place = _place(context, n, index, name)
 
     def run(k: int) -> Any:
         if k == n - 1:
@@ -233,3 +251,22 @@ def _switch(context: Context, items: Sequence[Any], index: Number, name: str) ->
     if not any(is_dynamic(i) for i in items):
         return Union(tuple(items), None, place.value, ()) if len({id(i) for i in items}) == n else run(0)
     return run(0)
+
+
+def _place(context: Context, n: int, index: Number, name: str) -> Any:
+    """An index into `n` objects as one from the front, checked."""
+    if n > UNROLL_LIMIT:
+        raise TypeMismatch(f"a run-time index into {n} separate objects", context.span(),
+                           hint="stack them in a tensor")
+    ok = numbers.both(context, numbers.compare(context, "ge", index, -n), numbers.compare(context, "lt", index, n))
+    named = name in ("tuple", "list", "range", "list assignment")
+    text = f"{name} index out of range" if named else "index out of range"
+    if ok is False:
+        raise merge.raise_now(context, IndexError, (text,))
+    if isinstance(ok, Number):
+        context.effect("check", ok.value, error=IndexError, template=(text,))
+    negative = numbers.compare(context, "lt", index, 0)
+    if negative is False:
+        return index
+    return numbers.select(context, negative, numbers.wrap(
+        context, context.one("num.add", index.value, context.constant(n))), index)

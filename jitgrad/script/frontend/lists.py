@@ -18,7 +18,7 @@ from jitgrad.script.frontend import calls, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.iteration import Iterable
-from jitgrad.script.frontend.values import Number, RunItems, SymList, SymTensor, type_word
+from jitgrad.script.frontend.values import Number, RunItems, SymList, SymTensor, Tail, type_word
 from jitgrad.script.ir import Block, Value, sizes_of
 
 _EMPTY = "the type of this list's items is not known: nothing is put into it before it is used here"
@@ -26,7 +26,8 @@ _EMPTY = "the type of this list's items is not known: nothing is put into it bef
 
 def content(context: Context, value: SymList) -> Any:
     """What a list holds now: a tuple or RunItems."""
-    return merge.fetch(context, context.state, value)
+    found = merge.fetch(context, context.state, value)
+    return calls.context_items(context, value) if isinstance(found, Tail) else found
 
 
 def run_items(context: Context, value: Any) -> RunItems | None:
@@ -43,9 +44,7 @@ def not_static(context: Context) -> NotStatic:
 
 def change(context: Context, target: SymList, items: Any) -> None:
     """Let a list hold something else."""
-    if target.source is not None:
-        raise UnsupportedCall("a change of a list that the script did not make", context.span(),
-                              hint="change a copy: `list(xs)`, or return the values instead")
+    calls.own(context, target)
     context.state.values[target] = items
 
 

@@ -23,7 +23,8 @@ class Scope:
     Attributes:
         parameters: in order, `*args` and `**kwargs` included.
         local: every name that the function binds.
-        captured: names that functions nested in it read; live everywhere.
+        captured: names that functions nested in it read or write; live everywhere.
+        free, global_: names that a `nonlocal` or `global` statement declares.
         after: `id(statement)` -> names live after it.
         head: `id(loop)` -> names live at the loop's head (before its test).
         assigned: `id(loop)` -> names that it binds.
@@ -33,6 +34,8 @@ class Scope:
     parameters: tuple[str, ...]
     local: Names
     captured: Names
+    free: Names = frozenset()
+    global_: Names = frozenset()
     after: dict[int, Names] = field(default_factory=dict)
     head: dict[int, Names] = field(default_factory=dict)
     assigned: dict[int, Names] = field(default_factory=dict)
@@ -85,7 +88,11 @@ def names_bound(node: ast.AST, but: set[int] | None = None) -> set[str]:
                 found.add(n.id)
         elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)):
             found.add(n.name)
-        elif isinstance(n, (ast.ListComp, ast.DictComp, ast.GeneratorExp)):
+        elif isinstance(n, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            found.update([n.name] if n.name is not None else [])
+        elif isinstance(n, ast.MatchMapping) and n.rest is not None:
+            found.add(n.rest)
+        elif isinstance(n, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
             found.update(w.target.id for w in ast.walk(n) if isinstance(w, ast.NamedExpr))
     return found
 
@@ -100,12 +107,20 @@ def _analyse(node: FunctionNode) -> Scope:
     body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
     local: set[str] = set(parameters)
     captured: set[str] = set()
+    free: set[str] = set()
+    global_: set[str] = set()
     for statement in body:
         local |= names_bound(statement)
         for n in own_nodes(statement):
             if isinstance(n, _NESTED):
                 captured |= names_read(n)
-    scope = Scope(parameters, frozenset(local), frozenset(captured & local))
+                captured.update(name for d in ast.walk(n) if isinstance(d, ast.Nonlocal) for name in d.names)
+            elif isinstance(n, ast.Nonlocal):
+                free.update(n.names)
+            elif isinstance(n, ast.Global):
+                global_.update(n.names)
+    local -= free | global_
+    scope = Scope(parameters, frozenset(local), frozenset(captured & local), frozenset(free), frozenset(global_))
     if not isinstance(node, ast.Lambda):
         _Pass(scope).block(node.body, set(scope.captured), set(), set())
     return scope
@@ -124,7 +139,8 @@ class _Pass:
             live = self.statement(statement, live, on_break, on_continue)
         return live
 
-    def statement(self, s: ast.stmt, live: set[str], on_break: set[str], on_continue: set[str]) -> set[str]:
+    def statement(  # noqa: C901  (a case per statement)
+            self, s: ast.stmt, live: set[str], on_break: set[str], on_continue: set[str]) -> set[str]:
         self.scope.after[id(s)] = frozenset(live)
         if isinstance(s, ast.If):
             then = self.block(s.body, live, on_break, on_continue)
@@ -137,6 +153,17 @@ class _Pass:
         if isinstance(s, ast.With):
             inner = self.block(s.body, live, on_break, on_continue)
             return inner | set().union(*(names_read(i.context_expr) for i in s.items))
+        if isinstance(s, ast.Try):
+            return self.attempt(s, live, on_break, on_continue)
+        if isinstance(s, ast.Match):
+            inner = set(live)
+            for case in s.cases:
+                inner |= self.block(case.body, live, on_break, on_continue) - names_bound(case.pattern)
+                inner |= names_read(case.pattern) | (names_read(case.guard) if case.guard is not None else set())
+            return inner | names_read(s.subject) | self.always
+        if isinstance(s, ast.Delete):
+            killed = {t.id for target in s.targets for t in _targets(target)}
+            return (live - killed) | names_read(s) | self.always
         if isinstance(s, ast.Return):
             return (names_read(s.value) if s.value is not None else set()) | self.always
         if isinstance(s, ast.Break):
@@ -156,6 +183,21 @@ class _Pass:
         if isinstance(s, ast.FunctionDef):
             return (live - {s.name}) | names_read(s) | self.always
         return live | names_read(s)
+
+    def attempt(self, s: ast.Try, live: set[str], on_break: set[str], on_continue: set[str]) -> set[str]:
+        """A `try`: every point of its body may go on in a handler, and every way out passes `finally`."""
+        before = self.always
+        final = self.block(s.finalbody, live, on_break, on_continue)
+        self.always = before | final if s.finalbody else before
+        caught: set[str] = set()
+        for handler in s.handlers:
+            inner = self.block(handler.body, final, on_break, on_continue)
+            caught |= (inner - {handler.name or ""}) | (names_read(handler.type) if handler.type else set())
+        otherwise = self.block(s.orelse, final, on_break, on_continue)
+        self.always = self.always | caught
+        body = self.block(s.body, otherwise | caught, on_break, on_continue)
+        self.always = before
+        return body | caught
 
     def loop(self, s: ast.While | ast.For, live: set[str], test: set[str], bound: set[str]) -> set[str]:
         after = self.block(s.orelse, live, set(), set()) if s.orelse else live
@@ -192,11 +234,14 @@ def always_leaves(statements: Sequence[ast.stmt]) -> bool:
             return True
         if isinstance(s, ast.With) and always_leaves(s.body):
             return True
+        if isinstance(s, ast.Try) and always_leaves([*s.body, *s.orelse]) and all(
+                always_leaves(h.body) for h in s.handlers):
+            return True
     return False
 
 
 def exits(statements: Sequence[ast.stmt]) -> set[str]:
-    """Which of "break", "continue", "return" may leave the block (a nested loop keeps its own break and continue)."""
+    """Which of "break", "continue", "return", "raise" may leave the block (a loop keeps its own break and continue)."""
     found: set[str] = set()
     for s in statements:
         if isinstance(s, ast.Return):
@@ -205,9 +250,18 @@ def exits(statements: Sequence[ast.stmt]) -> set[str]:
             found.add("break")
         elif isinstance(s, ast.Continue):
             found.add("continue")
+        elif isinstance(s, (ast.Raise, ast.Assert)):
+            found.add("raise")
         elif isinstance(s, (ast.If, ast.With)):
             found |= exits(s.body) | exits(getattr(s, "orelse", []))
+        elif isinstance(s, ast.Try):
+            found |= exits([*s.body, *s.orelse, *s.finalbody])
+            for handler in s.handlers:
+                found |= exits(handler.body)
+        elif isinstance(s, ast.Match):
+            for case in s.cases:
+                found |= exits(case.body)
         elif isinstance(s, (ast.While, ast.For)):
-            found |= exits(s.body) & {"return"}
+            found |= exits(s.body) & {"return", "raise"}
             found |= exits(s.orelse)
     return found

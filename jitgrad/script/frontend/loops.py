@@ -17,10 +17,11 @@ from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend import heap, lists, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
-from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, type_word
+from jitgrad.script.frontend.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, type_word
 from jitgrad.script.ir import Block, Value
 
 PASSES = 8
+_FLAGS = ("return", "break", "continue", ("result",))
 
 
 class Peel(Exception):
@@ -144,11 +145,10 @@ class Head:
             if isinstance(key, tuple) and key[0] == "clean":
                 continue
             variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
-            if variable and key[0] != frame and key[1] != "break":
-                continue  # a frame of a call that ended
-            if variable and isinstance(key[1], str) and key[1] not in ("return", "break", "continue") and (
-                    key[1] not in names):
-                continue
+            if variable and key[1] not in _FLAGS and (
+                    key[1] not in names if key[0] == frame else key not in self.entry.values
+                    and not self._awaited(key)):
+                continue  # nobody reads it again
             if key not in self.entry.values and not self._known_outside(key):
                 continue
             before = merge.fetch(context, self.entry, key)
@@ -188,6 +188,10 @@ class Head:
                 found = True
         return found
 
+    def _awaited(self, key: Any) -> bool:
+        """Whether the consumer of a generator that is being evaluated reads a variable later."""
+        return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting)
+
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
             return key.input >= 0
@@ -198,6 +202,7 @@ class Head:
     def _join(self, key: Any, t: tp.Template, before: Any, value: Any, end: State) -> tp.Template:
         context = self.context
         new = merge.template(context, key, value)
+        t = _plain(context, t)
         if isinstance(t, tp.Num) and isinstance(new, tp.Tensor):
             if not new.dims:
                 self.weak = True
@@ -216,12 +221,38 @@ class Head:
             joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
                                "before the first iteration it is a tensor that something else refers to",
                                joined.ordered)
+        if isinstance(joined, (tp.Items, tp.Record)):
+            return self._held(joined, before, value, end)
         return joined
+
+    def _held(self, t: tp.Template, before: Any, after: Any, end: State) -> tp.Template:
+        """A container's template: tensors inside that the body leaves in place stay what they are; others that
+        something else may refer to are not to be written."""
+        if isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after):
+            return tp.Same(before)
+        if isinstance(t, tp.Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
+                self.context, self.entry, None, before):
+            return tp.Tensor(t.dtype, t.dims, t.history, "a loop carries it in a container", t.ordered)
+        if not isinstance(t, (tp.Items, tp.Record)):
+            return t
+        old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (
+            (self.entry, before), (end, after)))
+        if isinstance(t, tp.Record) and isinstance(old, dict) and isinstance(new, dict):
+            return tp.Record(t.type, t.names, tuple(
+                self._held(i, old.get(n), new.get(n), end) for n, i in zip(t.names, t.items, strict=True)))
+        if isinstance(t, tp.Items) and isinstance(old, tuple) and isinstance(new, tuple) and (
+                len(old) == len(new) == len(t.items)):
+            return tp.Items(t.type, tuple(self._held(i, x, y, end)
+                                          for i, x, y in zip(t.items, old, new, strict=True)))
+        return t
 
     def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
         if isinstance(key, SymList):
             return TypeMismatch(f"a list that changes in this loop cannot hold its items: {why}", self.context.span(),
                                 hint="let it hold tensors of one dtype and rank, or numbers, or tuples of these")
+        if isinstance(key, SymDict):
+            return TypeMismatch(f"a dict changes its keys in this loop: {why}", self.context.span(),
+                                hint="put every key in before the loop, or use a tensor")
         name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
         notes = []
         for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
@@ -253,6 +284,17 @@ class Head:
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]
         return state
+
+
+def _plain(context: Context, t: tp.Template) -> tp.Template:
+    """A template without the tensors that an earlier pass took to stay in place."""
+    if isinstance(t, tp.Same):
+        return tp.template_of(context, t.value)
+    if isinstance(t, tp.Items):
+        return tp.Items(t.type, tuple(_plain(context, i) for i in t.items))
+    if isinstance(t, tp.Record):
+        return tp.Record(t.type, t.names, tuple(_plain(context, i) for i in t.items))
+    return t
 
 
 def _rename(t: tp.Template, fresh: dict[Symbol, Symbol]) -> tp.Template:

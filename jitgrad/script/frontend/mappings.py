@@ -94,12 +94,11 @@ def length(context: Context, target: TensorMap) -> int:
 
 def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
     """Give a dict with plain keys new items; one that the script did not make is stored to when the call ends."""
+    calls.writable(context, target)
     if target.source is not None:
         before = context.inputs.initial(target)
-        gone = [k for k in before if k not in items]
-        if gone:
-            raise UnsupportedCall("removal of an item of a dict that the script did not make", context.span(),
-                                  hint="do it outside the script")
+        if any(k not in items for k in before):
+            context.inputs.rewritten[target] = None
         for key, value in items.items():
             # an int that is written is a run-time value, or every call would compile again
             if isinstance(value, (Number, int)) and type(before.get(key)) in (int, bool):
@@ -114,6 +113,8 @@ def stores(context: Context) -> list[tuple[sig.Source, Any]]:
     """What the script wrote into dicts with plain keys: where it goes, and the value."""
     found: list[tuple[sig.Source, Any]] = []
     for target in context.inputs.changed:
+        if target in context.inputs.rewritten:
+            continue  # stored as a whole
         before = context.inputs.initial(target)
         for key, value in merge.fetch(context, context.state, target).items():
             if key not in before or before[key] is not value:

@@ -11,7 +11,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
-from jitgrad.script.frontend.values import UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Union
+from jitgrad.script.frontend.values import HELD, UNBOUND, Instance, Number, Storage, SymDict, SymList, SymTensor, Union
 from jitgrad.script.ir import Block, Node, Value, sizes_of
 from jitgrad.script.irops import GUARDED, Effect, effect
 
@@ -19,14 +19,26 @@ RESULT = "result of the expression"
 
 
 class Raised(Exception):
-    """Control does not go on from here: an exception is raised at run time."""
+    """Control does not go on from here: an exception is raised at run time, or handled by a `try` (`attempt`)."""
+
+    def __init__(self, error: type[BaseException] = Exception, template: tuple[Any, ...] | None = None,
+                 values: Sequence[Value] = (), attempt: Any = None):
+        super().__init__(error, template)
+        self.error, self.template, self.values, self.attempt = error, template, values, attempt
 
 
 def raise_now(context: Context, error: type[BaseException], template: tuple[Any, ...] | None,
               values: Sequence[Value] = ()) -> Raised:
     """Emit the raise of `error`; the caller raises what this returns."""
+    if context.tries:
+        from jitgrad.script.frontend.exceptions import intercept
+
+        found = intercept(context, error, template, values)
+        if found is not None:
+            return found
     false = context.one("num.const", value=False)
-    context.effect("check", false, *values, error=error, template=template)
+    heap.commit_dirty(context)
+    context.builder.emit("check", (false, *values), error=error, template=template)
     return Raised()
 
 
@@ -100,14 +112,14 @@ def fetch(context: Context, state: State, key: Any) -> Any:
     values = state.values
     if key in values:
         return values[key]
-    if isinstance(key, (Storage, SymList, SymDict)):
+    if isinstance(key, (Storage, *HELD)):
         return context.inputs.initial(key)
     initial = getattr(key, "initial", None)
     if initial is not None:  # an item of a dict (mappings.py)
         return initial(context)
     if key == ("rng",):
         return context.inputs.random_state("offset")
-    if key[0] == "attr":
+    if key[0] in ("attr", "global", "cell"):
         return context.inputs.initial_attribute(key)
     if key[0] == "grad":
         return context.inputs.initial_grad(key[1])
@@ -134,17 +146,24 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
         if both:
             _link(context, entry, condition, value, a, b)
+        elif isinstance(value, HELD) and key is not value:
+            for side in (a, b):
+                if _older(side, first, second):
+                    context.frozen.update((side, value))
         if key is RESULT:
             result = value
             continue
         merged.values[key] = value
-        for other in references.get(_pair(a, b), ())[1:] if both else ():
+        held = isinstance(a, HELD) and isinstance(b, HELD)
+        for other in references.get(_pair(a, b), ())[1:] if both or held else ():
             merged.values[other] = value
     return result
 
 
-def _pair(a: SymTensor, b: SymTensor) -> tuple[Any, ...]:
-    """What two names share if they are the same tensor on both sides."""
+def _pair(a: Any, b: Any) -> tuple[Any, ...]:
+    """What two names share if they are the same tensor or container on both sides."""
+    if not isinstance(a, SymTensor):
+        return a, b
     return a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path))
 
 
@@ -173,11 +192,15 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
             number = numbers.wrap(context, condition)
             merged.values[key] = number if a else numbers.negate(context, number)
             continue
-        if tensors:
+        held = isinstance(a, HELD) and isinstance(b, HELD)
+        if tensors or held:
             sharing = references.setdefault(_pair(a, b), [])
             sharing.append(key)
             if len(sharing) > 1:
                 continue
+        if held and not isinstance(a, SymList) and _older(a, first, second) and _older(b, first, second):
+            plan.append((key, tp.Either((a, b), None), (a, b)))
+            continue
         plan.append((key, _joined(context, key, a, b, widen, first, second), (a, b)))
     return plan, references
 
@@ -241,7 +264,7 @@ def _is_variable(key: Any) -> bool:
 
 def _made_inside(key: Any) -> bool:
     """Whether a heap location was made by the script (and not found in its inputs)."""
-    return key.input < 0 if isinstance(key, Storage) else isinstance(key, (SymList, SymDict)) and key.source is None
+    return key.input < 0 if isinstance(key, Storage) else isinstance(key, HELD) and key.source is None
 
 
 def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
@@ -289,7 +312,9 @@ def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested:
 
 
 def _older(value: Any, first: State, second: State) -> bool:
-    """Whether a tensor's memory was there before the branch (then both sides know it)."""
+    """Whether a tensor's memory, or a container, was there before the branch (then both sides know it)."""
+    if isinstance(value, HELD):
+        return value.source is not None or (value in first.values and value in second.values)
     return isinstance(value, SymTensor) and (
         value.storage.input >= 0 or (value.storage in first.values and value.storage in second.values))
 
@@ -299,6 +324,9 @@ def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None
     """The refusal of a variable whose two values no variable can hold."""
     from jitgrad.script.frontend.values import type_word
 
+    if isinstance(key, SymList):
+        return TypeMismatch(f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",
+                            context.span(), hint="append on both sides, or keep a tensor and a count")
     what = f"`{key[1]}`" if _is_variable(key) else "the result" if key is RESULT else (
         "the returned value" if isinstance(key, tuple) and key[1:] == (("result",),) else "a value")
     notes = []
@@ -317,8 +345,8 @@ def template(context: Context, key: Any, value: Any, general: bool = False) -> t
         return tp.Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims), history)
     if isinstance(key, SymList):
         return tp.content_template(context, value, general)
-    if isinstance(key, SymDict):
-        return tp.Items(tuple, tuple(tp.template_of(context, v, general) for v in value.values()))
+    if isinstance(key, (SymDict, Instance)):
+        return tp.record(context, key, value, general)
     return tp.template_of(context, value, general)
 
 
@@ -326,8 +354,6 @@ def lower_location(context: Context, key: Any, t: tp.Template, value: Any) -> li
     """What a location holds as graph values."""
     if isinstance(key, Storage):
         return [value]
-    if isinstance(key, SymDict):
-        value = tuple(value.values())
     return tp.lower(context, t, value)
 
 
@@ -335,12 +361,9 @@ def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, li
     """The content of a location from graph values; `like` is one side's content."""
     if isinstance(key, Storage):
         return heap.as_leaf(context, key, next(leaves))
-    value = tp.rebuild(context, t, leaves)
-    if isinstance(key, SymList):
-        return context.state.values.pop(value)
-    if isinstance(key, SymDict):
-        return dict(zip(like, value, strict=True))
-    return value
+    value = tp.rebuild(context, t, leaves) if not isinstance(t, tp.Record) or not isinstance(
+        key, (SymDict, Instance)) else tp.rebuild_content(context, t, leaves)
+    return context.state.values.pop(value) if isinstance(key, SymList) and isinstance(value, SymList) else value
 
 
 # --- references ----------------------------------------------------------------------------------------------------

@@ -101,8 +101,22 @@ def _power(context: Context, a: Any, b: Any, kinds: tuple[type, type]) -> Any:
         return _emit(context, "num.pow", a, b, checked=True)
     if isinstance(b, int):  # a negative literal exponent gives a float
         return _emit(context, "num.pow", cast(context, a, float), b, checked=True)
-    raise TypeMismatch("`**` of ints is an int or a float, depending on the sign of the exponent", context.span(),
-                       hint="convert one operand with `float(...)`, or use `abs(...)` in the exponent")
+    from jitgrad.script.frontend import merge
+
+    return merge.branch(
+        context, compare(context, "ge", b, 0), lambda: _emit(context, "num.pow", a, b, checked=True),
+        lambda: _emit(context, "num.pow", cast(context, a, float), cast(context, b, float), checked=True))
+
+
+def power_modulo(context: Context, base: Any, exponent: Any, modulus: Any) -> Any:
+    """`pow(base, exponent, modulus)` for a small exponent that is known: repeated multiplication."""
+    if isinstance(exponent, Number) or not 0 <= exponent <= 64:
+        raise TypeMismatch("`pow` with three arguments and an exponent that is known only at run time", context.span(),
+                           hint="write a loop")
+    result: Any = binary(context, "mod", 1, modulus)
+    for _ in range(exponent):
+        result = binary(context, "mod", binary(context, "mul", result, base), modulus)
+    return result
 
 
 def _on_sizes(op: str, a: Any, b: Any) -> Any:
@@ -295,10 +309,10 @@ def round_(context: Context, a: Any, digits: Any = None) -> Any:
     """`round(a)`: half to even."""
     if not isinstance(a, Number):
         return round(a, digits)
-    if a.number_type in (int, bool):
+    if a.number_type in (int, bool) and digits is None:
         return cast(context, a, int)
     if digits is not None:
-        raise TypeMismatch("`round` of a run-time float to digits", context.span(),
+        raise TypeMismatch("`round` of a run-time number to digits", context.span(),
                            hint="format it where it is printed, for example `f'{x:.3f}'`")
     return wrap(context, context.effect("num.math", a.value, fn="round", checked=True)[0])
 

@@ -1,78 +1,51 @@
-"""Text with run-time parts: f-strings, `print`, messages of exceptions."""
+"""Text that leaves the script: `print`, messages of exceptions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend import calls, heap, merge
+from jitgrad.script.frontend import calls, heap, merge, strings
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import Number, SymDict, SymList, SymTensor, Union, is_dynamic, type_word
+from jitgrad.script.frontend.values import Number, Union
 from jitgrad.script.ir import Value
 
+
+class Stream:
+    """`sys.stdout` or `sys.stderr`: whichever object that is when the script prints."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str):
+        self.name = name
+
+
+STREAMS = {name: Stream(name) for name in ("stdout", "stderr")}
 Template = tuple[Any, ...]
-_CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
 
 
-def template_of(  # noqa: C901  (one case per kind of value)
-        context: Context, parts: Sequence[Any]) -> tuple[Template, list[Value]]:
-    """Parts (strings, values, Texts) as the template of a `check` or `print` and the values that it names."""
+def template_of(context: Context, parts: Sequence[Any]) -> tuple[Template, list[Value]]:
+    """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
     template: list[Any] = []
     values: list[Value] = []
-
-    def add(value: Any, conversion: str, spec: str) -> None:
-        if isinstance(value, calls.Text):
-            for p in value.parts:
-                if isinstance(p, str):
-                    template.append(p)
-                else:
-                    add(*p)
-        elif isinstance(value, (Number, SymTensor)):
-            template.append((len(values), conversion, spec))
-            values.append(value.value if isinstance(value, Number) else heap.read(context, value))
-        elif isinstance(value, (tuple, SymList)) and is_dynamic(value) and not spec:
-            _container(value)
-        elif is_dynamic(value):
-            raise UnsupportedCall(f"text of {type_word(value)}", context.span(), hint="print its parts")
-        else:
-            template.append(calls.guarded(context, lambda: format(_CONVERT[conversion](value), spec)))
-
-    def _container(value: Any) -> None:
-        items = calls.items_of(context, value)
-        opening, closing = ("[", "]") if isinstance(value, SymList) else ("(", ",)" if len(items) == 1 else ")")
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            raise UnsupportedCall("text of a namedtuple", context.span(), hint="print its fields")
-        if isinstance(value, tuple) and type(value) is not tuple:
-            opening, closing = f"{type(value).__name__}(", ")"
-        template.append(opening)
-        for i, item in enumerate(items):
-            if i:
-                template.append(", ")
-            add(item, "r", "")
-        template.append(closing)
-
-    for part in parts:
-        if isinstance(part, Union):
-            part = merge.force(context, part, "cannot print None instead of '{}'")
-        if isinstance(part, SymDict):
-            raise UnsupportedCall("text of a dict", context.span(), hint="print its items")
-        add(part, "", "")
-    joined: list[Any] = []
-    for p in template:
-        if isinstance(p, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += p
-        elif p != "":
-            joined.append(p)
-    return tuple(joined), values
+    found = strings.text(context, [(p, "", "") for p in parts])
+    for part in [found] if isinstance(found, str) else found.parts:
+        if isinstance(part, str):
+            template.append(part)
+            continue
+        value, conversion, spec = part
+        template.append((len(values), conversion, spec))
+        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
+    return tuple(template), values
 
 
 def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """`print(*args, sep=" ", end="\\n")`."""
-    unknown = set(kwargs) - {"sep", "end", "flush"}
-    if unknown:
-        raise UnsupportedCall(f"`print` with `{sorted(unknown)[0]}`", context.span(),
-                              hint="scripts print to standard output")
+    stream = kwargs.get("file")
+    if stream is not None and not isinstance(stream, Stream):
+        raise UnsupportedCall("`print` to a file", context.span(),
+                              hint="scripts print to standard output and standard error")
     sep = calls.static(context, kwargs.get("sep", " "), "`sep`")
     end = calls.static(context, kwargs.get("end", "\n"), "`end`")
     parts: list[Any] = []
@@ -85,7 +58,10 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         parts.append(a)
     parts.append("\n" if end is None else end)
     template, values = template_of(context, parts)
-    context.effect("print", *values, template=template)
+    if stream is STREAMS["stderr"]:
+        context.effect("print", *values, template=template, stream="stderr")
+    else:
+        context.effect("print", *values, template=template)
 
 
 def _print_union(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> None:

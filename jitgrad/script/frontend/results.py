@@ -8,17 +8,20 @@ from typing import Any
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, heap, lists
+from jitgrad.script.frontend import calls, heap, lists, objects
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
+    UNBOUND,
     Function,
+    Instance,
     Method,
     Number,
     RunItems,
     SymDict,
     SymList,
     SymTensor,
+    Text,
     Union,
     is_dynamic,
     type_word,
@@ -67,9 +70,12 @@ class Results:
                 return sig.Static(self.context.inputs.original(value))
             found = calls.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
-        if isinstance(value, calls.Text):
-            raise UnsupportedCall("a script cannot return a string made of run-time values", self.context.span(),
-                                  hint="return the values and format them outside, or print the string inside")
+        if isinstance(value, Instance):
+            found = {k: v for k, v in objects.items_of(self.context, value).items() if v is not UNBOUND}
+            return sig.Object(value.cls, tuple(found), tuple(self.tree(v) for v in found.values()),
+                              self._identity(value))
+        if isinstance(value, Text):
+            return sig.Text(tuple(p if isinstance(p, str) else (self.tree(p[0]), *p[1:]) for p in value.parts))
         if isinstance(value, (Function, Method)) or is_dynamic(value):
             raise UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
                                   hint="return tensors, numbers, and tuples, lists and dicts of them")
@@ -92,6 +98,14 @@ class Results:
             return sig.Output(next(number))
         raise UnsupportedCall(f"a script cannot return a list of items that are {t}, decided at run time",
                               self.context.span(), hint="return tensors, numbers, and tuples of them")
+
+    def content(self, container: Any, content: Any) -> sig.Result:
+        """The recipe for what a container that the script did not make holds in the end."""
+        if isinstance(container, SymDict):
+            return sig.Container(dict, tuple(content), tuple(self.tree(v) for v in content.values()))
+        if isinstance(content, RunItems):
+            return self._list(container, content)
+        return sig.Container(list, None, tuple(self.tree(v) for v in content))
 
     def _identity(self, value: Any) -> int:
         return self._identities.setdefault(value, len(self._identities))
@@ -153,8 +167,25 @@ class Results:
     def _union(self, value: Union) -> sig.Result:
         if value.statics == (None,) and value.inner is not None and len(value.leaves) == 1 and value.tag is None:
             return sig.Output(self.output(value.leaves[0]))
-        raise UnsupportedCall(f"a script cannot return {type_word(value)}, decided at run time", self.context.span(),
-                              hint="return a tensor or number on every path, or None and one of these")
+        leaves = iter([sig.Output(self.output(v)) for v in value.leaves])
+        inner = () if value.inner is None else (self._payload(value.inner, leaves),)
+        tag = self.output(tp.tag_of(self.context, value))
+        return sig.OneOf(tag, (*(self.tree(s) for s in value.statics), *inner))
+
+    def _payload(self, t: tp.Template, leaves: Iterator[sig.Result]) -> sig.Result:
+        """The recipe for the run-time value of a union, from the outputs that are its leaves."""
+        if isinstance(t, (tp.Tensor, tp.Num)):
+            return next(leaves)
+        if isinstance(t, (tp.Same, tp.Static)):
+            return self.tree(t.value)
+        if isinstance(t, tp.Items):
+            kind = list if t.type is SymList else t.type
+            return sig.Container(kind, None, tuple(self._payload(i, leaves) for i in t.items))
+        if isinstance(t, tp.Record):
+            made = tuple(self._payload(i, leaves) for i in t.items)
+            return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)
+        raise UnsupportedCall(f"a script cannot return {t}, decided at run time", self.context.span(),
+                              hint="return tensors, numbers, and tuples, lists and dicts of them")
 
 
 __all__ = ["Results"]

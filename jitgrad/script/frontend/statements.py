@@ -11,16 +11,15 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend import calls, frames, lists, loops, merge, numbers
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
+from jitgrad.script.frontend import calls, exceptions, generators, loops, merge, numbers, patterns, targets
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend import templates as tp
-from jitgrad.script.frontend.attributes import getattribute, setattribute
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.frames import Frame
 from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.liveness import always_leaves, exits
-from jitgrad.script.frontend.values import UNBOUND, Number, RunItems, SymList, SymTensor, Union, type_word
+from jitgrad.script.frontend.values import UNBOUND, Number, Union
 
 _RESULT = ("result",)
 
@@ -86,6 +85,16 @@ def run_block(context: Context, statements: Sequence[ast.stmt]) -> None:
             return
 
 
+def run_pending(context: Context, statements: Sequence[ast.stmt], live: frozenset[str]) -> None:
+    """Evaluate statements as far as control gets to them."""
+    left = pending(context)
+    if isinstance(left, Number):
+        if statements:
+            _under(context, left, statements, live)
+    elif not left:
+        run_block(context, statements)
+
+
 def live_after(context: Context, s: ast.stmt) -> frozenset[str]:
     """Names read after a statement, on any way out of it."""
     live = context.frame.scope.after.get(id(s), frozenset())
@@ -102,7 +111,7 @@ def pending(context: Context) -> Any:
         loop = frame.loops[-1]
         for kind in ("break", "continue"):
             result = numbers.either(context, result, values.get((loop.id, kind), False))
-    return result
+    return numbers.either(context, result, exceptions.pending(context)) if context.tries else result
 
 
 def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: frozenset[str]) -> None:
@@ -163,7 +172,13 @@ def _leave(context: Context, loop: _Loop) -> Any:
     leave = values.get((loop.id, "break"), False)
     if not loop.has_else:
         values.pop((loop.id, "break"), None)
-    return numbers.either(context, leave, values.get((context.frame.id, "return"), False))
+    return _left(context, leave)
+
+
+def _left(context: Context, broke: Any) -> Any:
+    """Whether control goes on outside a loop: broken, or on its way to a return or a handler."""
+    left = numbers.either(context, broke, context.state.values.get((context.frame.id, "return"), False))
+    return numbers.either(context, left, exceptions.pending(context)) if context.tries else left
 
 
 def _body(context: Context, loop: _Loop, statements: Sequence[ast.stmt]) -> Any:
@@ -180,7 +195,7 @@ def _finish(context: Context, s: ast.While | ast.For, loop: _Loop) -> None:
     """The `else` of a loop, and the end of its flags."""
     broke = context.state.values.pop((loop.id, "break"), False)
     if s.orelse:
-        left = numbers.either(context, broke, context.state.values.get((context.frame.id, "return"), False))
+        left = _left(context, broke)
         if isinstance(left, Number):
             merge.branch(context, left, lambda: None, lambda: run_block(context, s.orelse), live_after(context, s))
         elif not left:
@@ -212,7 +227,7 @@ def _while(context: Context, s: ast.While) -> None:
 
 def _run(context: Context, s: ast.While | ast.For, loop: _Loop, body: Callable[[Number | None], Any], trips: Any,
          first: Any) -> None:
-    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)]
+    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)] & context.frame.scope.local
     loops.run(context, key=context.span(s), names=names, assigned=assigned, rebound=_rebound(context, s), body=body,
               trips=trips, first=first)
 
@@ -224,6 +239,9 @@ def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
 def _for(context: Context, s: ast.For) -> None:
     source = ex.evaluate(context, s.iter)
     context.node = s.iter
+    if isinstance(source, generators.Generator):
+        _generated(context, s, source)
+        return
     iterable = calls.guarded(context, lambda: Iterable.of(context, source))
     context.node = s
     assert iterable is not None
@@ -242,6 +260,24 @@ def _for(context: Context, s: ast.For) -> None:
         _finish(context, s, loop)
 
 
+def _generated(context: Context, s: ast.For, source: generators.Generator) -> None:
+    """A loop over a generator: its body runs at every `yield`."""
+    frame, loop = context.frame, _Loop(context, s)
+    context.waiting.append((frame.id, _names(context, s)))
+
+    def consume(item: Any) -> Any:
+        context.frame, context.node = frame, s
+        targets.assign(context, s.target, item)
+        return _body(context, loop, s.body)
+
+    try:
+        source.run(context, consume)
+    finally:
+        context.waiting.pop()
+    context.frame, context.node = frame, s
+    _finish(context, s, loop)
+
+
 def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> None:
     if not iterable.unrolled and iterable.length > UNROLL_LIMIT:
         raise NotStatic(f"this loop of {iterable.length} iterations would have to be unrolled (at most {UNROLL_LIMIT})",
@@ -251,7 +287,7 @@ def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> 
         if k == iterable.length:
             _finish(context, s, loop)
             return
-        assign(context, s.target, iterable.item(context, k))
+        targets.assign(context, s.target, iterable.item(context, k))
         leave = _body(context, loop, s.body)
         if leave is False:
             step(k + 1)
@@ -266,7 +302,7 @@ def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> 
 
 def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> None:
     """A loop over a range or a tensor's first axis: a `scan`, or a `while` with a counter where it may be left."""
-    leaves = exits(s.body) & {"break", "return"}
+    leaves = exits(s.body) & {"break", "return"} or exceptions.may_leave(context, s.body)
     length = iterable.length
     place = context.span(s)
 
@@ -275,7 +311,7 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
         if isinstance(item, Number) and not isinstance(length, Number):
             context.counters.append((item, place))
         try:
-            assign(context, s.target, item)
+            targets.assign(context, s.target, item)
             return _body(context, loop, s.body)
         finally:
             if context.counters and context.counters[-1][0] is item:
@@ -311,7 +347,7 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
         return more if leave is False else numbers.both(context, numbers.negate(context, leave), more)
 
     first = numbers.compare(context, "gt", length, 0)
-    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)]
+    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)] & context.frame.scope.local
     loops.run(context, key=place, names=names | {name}, assigned=assigned | {name}, rebound=_rebound(context, s),
               body=guarded, trips=None, first=first)
     context.state.values.pop(counter_key, None)
@@ -339,140 +375,11 @@ def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iterati
         iteration(k)
         return None
 
-    names, assigned = _names(context, s), frame.scope.assigned[id(s)]
+    names, assigned = _names(context, s), frame.scope.assigned[id(s)] & frame.scope.local
     if isinstance(rest, Number) and rest.low is None:
         rest.low = 0
     loops.run(context, key=(context.span(s), "rest"), names=names, assigned=assigned, rebound=_rebound(context, s),
               body=body, trips=rest, first=None)
-
-
-# --- assignments ---------------------------------------------------------------------------------------------------
-
-
-def assign_name(context: Context, name: str, value: Any, node: ast.AST) -> None:
-    """Bind a name in the current frame."""
-    frame = context.frame
-    key = (frame.id, frame.names.get(name, name))
-    context.state.values[key] = value
-    place = context.span(node)
-    if place is not None:
-        context.state.where[key] = place
-
-
-def assign(context: Context, target: ast.expr, value: Any) -> None:
-    """`target = value`."""
-    if isinstance(target, ast.Name):
-        assign_name(context, target.id, value, target)
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        _unpack(context, target, value)
-    elif isinstance(target, ast.Attribute):
-        obj = ex.evaluate(context, target.value)
-        context.node = target
-        setattribute(context, obj, target.attr, value)
-    elif isinstance(target, ast.Subscript):
-        obj = ex.evaluate(context, target.value)
-        index = ex.evaluate(context, target.slice)
-        context.node = target
-        calls.setitem(context, obj, index, value)
-    else:
-        raise UnsupportedSyntax(f"assignment to `{type(target).__name__}`", context.span(target))
-
-
-def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
-    wanted = len(target.elts)
-    starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
-    held = lists.run_items(context, value) if isinstance(value, SymList) else None
-    if held is not None and starred is None:
-        items = _unpacked_list(context, held, wanted)
-    elif isinstance(value, SymTensor) and isinstance(calls.length(context, value), Number) and starred is None:
-        n = calls.length(context, value)
-        from jitgrad.script.frontend.backend import emit_check
-
-        emit_check(context, numbers.compare(context, "eq", n, wanted), ValueError,
-                   (f"not enough or too many values to unpack (expected {wanted})",))
-        items = [calls.getitem(context, value, k) for k in range(wanted)]
-    else:
-        items = calls.items_of(context, value)
-    if starred is None:
-        if len(items) != wanted:
-            text = (f"not enough values to unpack (expected {wanted}, got {len(items)})" if len(items) < wanted
-                    else f"too many values to unpack (expected {wanted})")
-            raise merge.raise_now(context, ValueError, (text,))
-        for t, v in zip(target.elts, items, strict=True):
-            assign(context, t, v)
-        return
-    after = wanted - starred - 1
-    if len(items) < wanted - 1:
-        raise merge.raise_now(context, ValueError, (
-            f"not enough values to unpack (expected at least {wanted - 1}, got {len(items)})",))
-    end = len(items) - after
-    for t, v in zip(target.elts[:starred], items[:starred], strict=True):
-        assign(context, t, v)
-    star = target.elts[starred]
-    assert isinstance(star, ast.Starred)
-    assign(context, star.value, calls.new_list(context, items[starred:end]))
-    for t, v in zip(target.elts[starred + 1:], items[end:], strict=True):
-        assign(context, t, v)
-
-
-def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
-    from jitgrad.script.frontend.backend import emit_check
-
-    n = lists.length(context, held)
-    emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
-               ("not enough values to unpack (expected ", str(wanted), ", got ", n, ")"))
-    emit_check(context, numbers.compare(context, "le", n, wanted), ValueError,
-               (f"too many values to unpack (expected {wanted})",))
-    return list(lists.unpacked(context, held, wanted))
-
-
-def _assign(context: Context, s: ast.Assign) -> None:
-    value = ex.evaluate(context, s.value)
-    for t in s.targets:
-        assign(context, t, value)
-
-
-def _annotated(context: Context, s: ast.AnnAssign) -> None:
-    if s.value is not None:
-        assign(context, s.target, ex.evaluate(context, s.value))
-
-
-_INPLACE = {"add": "__iadd__", "sub": "__isub__", "mul": "__imul__", "truediv": "__itruediv__", "pow": "__ipow__",
-            "floordiv": "__ifloordiv__", "mod": "__imod__", "and": "__iand__", "or": "__ior__", "xor": "__ixor__"}
-
-
-def _augmented(context: Context, s: ast.AugAssign) -> None:
-    op = ex.BINARY[type(s.op)]
-    target = s.target
-    if isinstance(target, ast.Name):
-        old = frames.load(context, context.frame, target.id)
-        assign_name(context, target.id, _updated(context, op, old, s), target)
-    elif isinstance(target, ast.Attribute):
-        obj = ex.evaluate(context, target.value)
-        old = getattribute(context, obj, target.attr)
-        new = _updated(context, op, old, s)
-        if new is not old or not isinstance(new, SymTensor):
-            setattribute(context, obj, target.attr, new)
-    elif isinstance(target, ast.Subscript):
-        obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
-        old = calls.getitem(context, obj, index)
-        calls.setitem(context, obj, index, _updated(context, op, old, s))
-
-
-def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
-    value = ex.evaluate(context, s.value)
-    context.node = s
-    old = merge.force(context, old, f"unsupported operand type(s) for {ex.SYMBOLS[op]}=: '{{}}' and "
-                                    f"'{calls.type_name(value)}'")
-    if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
-        given = calls.argument(context, value)
-        return calls.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
-    if isinstance(old, SymList) and op == "add":
-        from jitgrad.script.frontend import containers
-
-        containers.extend(context, old, value)
-        return old
-    return ex.binary(context, op, old, value)
 
 
 # --- other statements ----------------------------------------------------------------------------------------------
@@ -498,7 +405,11 @@ def _continue(context: Context, s: ast.Continue) -> None:
 
 
 def _expression(context: Context, s: ast.Expr) -> None:
-    if not isinstance(s.value, ast.Constant):
+    if isinstance(s.value, ast.Yield):
+        generators.yield_(context, ex.evaluate(context, s.value.value) if s.value.value is not None else None)
+    elif isinstance(s.value, ast.YieldFrom):
+        generators.yield_from(context, ex.evaluate(context, s.value.value))
+    elif not isinstance(s.value, ast.Constant):
         ex.evaluate(context, s.value)
 
 
@@ -506,73 +417,20 @@ def _pass(context: Context, s: ast.Pass) -> None:
     return None
 
 
-def _assert(context: Context, s: ast.Assert) -> None:
-    test = ex.condition(context, s.test)
-    if test is True:
-        return
-
-    def fail() -> None:
-        if s.msg is None:
-            raise merge.raise_now(context, AssertionError, None)
-        raise _raised(context, AssertionError, (ex.evaluate(context, s.msg),))
-
-    if test is False:
-        fail()
-        return
-    merge.branch(context, test, lambda: None, fail)
-    ex.narrow(context, s.test, test, True)
-
-
-def _raise(context: Context, s: ast.Raise) -> None:
-    if s.exc is None:
-        raise UnsupportedSyntax("a bare `raise`", context.span(s), hint="name the exception")
-    value = ex.evaluate(context, s.exc)
-    context.node = s
-    if isinstance(value, type) and issubclass(value, BaseException):
-        raise merge.raise_now(context, value, None)
-    if isinstance(value, calls.ExceptionValue):
-        raise _raised(context, value.cls, value.args)
-    raise merge.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
-
-
-def _raised(context: Context, cls: type[BaseException], args: tuple[Any, ...]) -> merge.Raised:
-    from jitgrad.script.frontend.printing import template_of
-
-    if not args:
-        return merge.raise_now(context, cls, None)
-    if len(args) > 1:
-        raise UnsupportedCall(f"`{cls.__name__}` with {len(args)} arguments", context.span(),
-                              hint="give one message, an f-string")
-    template, values = template_of(context, [args[0]])
-    return merge.raise_now(context, cls, template, values)
-
-
-def _with(context: Context, s: ast.With) -> None:
-    before = context.grad
-    for item in s.items:
-        value = ex.evaluate(context, item.context_expr)
-        if not isinstance(value, calls.GradScope):
-            raise UnsupportedSyntax(f"`with` on {type_word(value)}", context.span(item.context_expr),
-                                    hint="scripts know `no_grad()`, `enable_grad()` and `set_grad_enabled(...)`")
-        context.grad = value.enabled
-    try:
-        run_block(context, s.body)
-    finally:
-        context.grad = before
-
-
 def _function(context: Context, s: ast.FunctionDef) -> None:
-    if s.decorator_list:
-        raise UnsupportedSyntax("a decorator inside a script", context.span(s.decorator_list[0]),
-                                hint="define the function outside")
-    assign_name(context, s.name, ex.make_function(context, s), s)
+    decorators = [ex.evaluate(context, d) for d in s.decorator_list]
+    function: Any = ex.make_function(context, s)
+    for decorator in reversed(decorators):
+        function = calls.call(context, decorator, (function,), {})
+    targets.assign_name(context, s.name, function, s)
 
 
 HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
-    ast.Assign: _assign, ast.AnnAssign: _annotated, ast.AugAssign: _augmented, ast.While: _while,
-    ast.For: _for, ast.Return: _return, ast.Break: _break, ast.Continue: _continue, ast.Expr: _expression,
-    ast.Pass: _pass, ast.Assert: _assert, ast.Raise: _raise, ast.With: _with, ast.FunctionDef: _function,
+    ast.Assign: targets.assign_all, ast.AnnAssign: targets.annotated, ast.AugAssign: targets.augmented,
+    ast.Delete: targets.delete, ast.While: _while, ast.For: _for, ast.Return: _return, ast.Break: _break,
+    ast.Continue: _continue, ast.Expr: _expression, ast.Pass: _pass, ast.Nonlocal: _pass, ast.Global: _pass,
+    ast.Assert: exceptions.assert_, ast.Raise: exceptions.raise_, ast.Try: exceptions.try_, ast.With: exceptions.with_,
+    ast.FunctionDef: _function, ast.Match: patterns.match,
 }
 
-__all__ = ["HANDLERS", "assign", "assign_name", "run_block",
-           "run_function"]
+__all__ = ["HANDLERS", "live_after", "pending", "run_block", "run_function", "run_pending"]

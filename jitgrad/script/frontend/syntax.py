@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
+from jitgrad.script.frontend.liveness import own_nodes
 from jitgrad.script.frontend.source import Source, source_of
 
 _TRY = "move the `try` out of the scripted function, or into one marked `@jitgrad.ignore`"
@@ -21,17 +22,9 @@ REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Yield: ("`yield`", "return a tuple, or stack the results in a tensor"),
     ast.YieldFrom: ("`yield from`", "return a tuple, or stack the results in a tensor"),
     ast.ClassDef: ("class definition", "define the class outside the scripted function"),
-    ast.Try: ("`try` statement", _TRY),
-    ast.TryStar: ("`try` statement", _TRY),
-    ast.Match: ("`match` statement", "write it with `if` and `elif`"),
-    ast.Global: ("`global` statement", "pass the value as an argument and return the new one"),
-    ast.Nonlocal: ("`nonlocal` statement", "return the new value from the inner function"),
-    ast.Delete: ("`del` statement", "assign another value; a dead tensor's memory is reused without it"),
+    ast.TryStar: ("`except*`", "use a plain `except`"),
     ast.Import: ("`import` statement", "import at the top of the file"),
     ast.ImportFrom: ("`import` statement", "import at the top of the file"),
-    ast.GeneratorExp: ("generator expression", "write a list comprehension: `[... for ...]`"),
-    ast.SetComp: ("set comprehension", "use a list or a tuple"),
-    ast.Set: ("set display", "use a list or a tuple"),
 }
 
 
@@ -41,26 +34,31 @@ def check_syntax(function: Callable[..., Any]) -> None:
     check_source(source)
 
 
-def check_source(source: Source) -> None:
-    """The same for a parsed function; decorators, annotations and defaults are not part of the script."""
+def check_source(source: Source, inlined: bool = False) -> None:
+    """The same for a parsed function; decorators, annotations and defaults are not part of the script.
+
+    `inlined`: the function is called by a script, and may be a generator then.
+    """
     node = source.node
     if isinstance(node, ast.AsyncFunctionDef):
         _refuse(source, node)
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
-    allowed = _consumed_generators(body)
+    allowed = _yield_statements(body, inlined)
     for statement in body:
         for inner in ast.walk(statement):
             if type(inner) in REFUSED and id(inner) not in allowed:
                 _refuse(source, inner)
 
 
-def _consumed_generators(body: list[Any]) -> set[int]:
-    """Generator expressions that are the only argument of a call: they are evaluated like list comprehensions."""
+def _yield_statements(body: list[Any], inlined: bool) -> set[int]:
+    """The `yield`s that stand alone as statements of a generator function: a loop over its call inlines them."""
     found = set()
     for statement in body:
+        own = {id(n) for n in own_nodes(statement)}
         for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
-                found.add(id(node.args[0]))
+            if isinstance(node, ast.Expr) and isinstance(node.value, (ast.Yield, ast.YieldFrom)) and (
+                    inlined or id(node.value) not in own):
+                found.add(id(node.value))
     return found
 
 

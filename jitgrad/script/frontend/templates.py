@@ -10,6 +10,8 @@ block); `rebuild` makes the merged value from the block's outputs.
     Num        a number of one kind, or of a kind known at run time
     Items      a tuple (or namedtuple), or a list, of templates
     ListOf     a list whose length only the run knows: the template of its elements
+    Words      a string whose run-time parts differ
+    Record     a dict with static keys, or the attributes of an object, by name
     Either     static alternatives and perhaps one run-time template: None-or-value, unbound-or-value, objects
 """
 
@@ -26,10 +28,14 @@ from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
+    Instance,
     Number,
     RunItems,
+    SymDict,
     SymList,
     SymTensor,
+    Tail,
+    Text,
     Union,
     tensor_word,
     type_word,
@@ -112,6 +118,31 @@ class ListOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """A dict with static keys (`type` is SymDict) or an object of class `type`: names and their templates."""
+
+    type: type
+    names: tuple[Any, ...]
+    items: tuple[Template, ...]
+
+    def __str__(self) -> str:
+        if self.type is SymDict:
+            return f"a dict with the keys {', '.join(map(repr, self.names))}" if self.names else "an empty dict"
+        return f"a `{self.type.__name__}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A string: strings and (conversion, format), and the templates of what the latter show."""
+
+    frame: tuple[Any, ...]
+    items: tuple[Template, ...]
+
+    def __str__(self) -> str:
+        return "a string with run-time parts"
+
+
+@dataclass(frozen=True, slots=True)
 class Either:
     """Static alternatives, in order, and perhaps a run-time one."""
 
@@ -123,7 +154,7 @@ class Either:
         return " or ".join(parts)
 
 
-Template = Same | Static | Tensor | Num | Items | ListOf | Either
+Template = Same | Static | Tensor | Num | Items | ListOf | Record | Words | Either
 #: why nobody writes to a tensor that was read from a list, or put into one
 ELEMENT = "it is an element of a list"
 ARGUMENT = "it is the memory of an argument"
@@ -145,16 +176,28 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
         return Items(type(value), tuple(template_of(context, v, general) for v in value))
     if isinstance(value, SymList) and value.source is None:
         return content_template(context, context.state.values[value], general)
+    if isinstance(value, (SymDict, Instance)) and value.source is None:
+        return record(context, value, context.state.values[value], general)
+    if isinstance(value, Text):
+        return Words(tuple(p if isinstance(p, str) else p[1:] for p in value.parts),
+                     tuple(template_of(context, p[0], general) for p in value.parts if not isinstance(p, str)))
     if isinstance(value, Union):
         return Either(value.statics, value.inner)
     return Static(value)
+
+
+def record(context: Context, holder: SymDict | Instance, content: dict[Any, Any], general: bool = False) -> Record:
+    """The template of what a dict or an object holds."""
+    kind = SymDict if isinstance(holder, SymDict) else holder.cls
+    return Record(kind, tuple(content), tuple(template_of(context, v, general) for v in content.values()))
 
 
 def content_template(context: Context, content: Any, general: bool = False) -> Items | ListOf:
     """The template of what a list holds."""
     if isinstance(content, RunItems):
         return ListOf(content.elem, content.outer)
-    return Items(SymList, tuple(template_of(context, v, general) for v in content))
+    kind = Tail if isinstance(content, Tail) else SymList  # a tail is never what a whole list is
+    return Items(kind, tuple(template_of(context, v, general) for v in content))
 
 
 class Sizer(Protocol):
@@ -260,6 +303,8 @@ def element(t: Template, elements: Elements) -> Template:
         return Num(t.kind)
     if isinstance(t, ListOf) or (isinstance(t, Items) and t.type is SymList):
         raise Clash("a list of lists whose length only the run knows")
+    if isinstance(t, (Record, Words)):
+        raise Clash(f"a list of run-time length that holds {t}")
     if isinstance(t, Items):
         return Items(t.type, tuple([element(i, elements) for i in t.items]))
     return Either(t.statics, None if t.inner is None else element(t.inner, elements))
@@ -301,6 +346,10 @@ def join(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
         if a.type is not b.type or len(a.items) != len(b.items):
             raise Clash(f"{a} and {b}")
         return Items(a.type, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
+    if isinstance(a, Words) and isinstance(b, Words) and a.frame == b.frame:
+        return Words(a.frame, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
+    if isinstance(a, Record) and isinstance(b, Record) and a.type is b.type:
+        return _join_records(context, a, b, widen)
     raise Clash(f"{a} and {b}")
 
 
@@ -341,9 +390,23 @@ def renamed(t: Template, size: Callable[[Size], Size]) -> Template:
         return Tensor(t.dtype, tuple([size(d) for d in t.dims]), t.history, t.alias, t.ordered)
     if isinstance(t, Items):
         return Items(t.type, tuple([renamed(i, size) for i in t.items]))
+    if isinstance(t, Words):
+        return Words(t.frame, tuple([renamed(i, size) for i in t.items]))
+    if isinstance(t, Record):
+        return Record(t.type, t.names, tuple([renamed(i, size) for i in t.items]))
     if isinstance(t, Either) and t.inner is not None:
         return Either(t.statics, renamed(t.inner, size))
     return t
+
+
+def _join_records(context: Context, a: Record, b: Record, widen: Sizer) -> Record:
+    if a.type is SymDict and a.names != b.names:
+        raise Clash(f"{a} and {b}")
+    names = (*a.names, *(n for n in b.names if n not in a.names))
+    mine, theirs = dict(zip(a.names, a.items, strict=True)), dict(zip(b.names, b.items, strict=True))
+    absent = Static(UNBOUND)
+    return Record(a.type, names, tuple(join(context, mine.get(n, absent), theirs.get(n, absent), widen)
+                                       for n in names))
 
 
 def _low(t: Template) -> int | None:
@@ -430,7 +493,7 @@ def types(t: Template) -> list[Type]:
         return [TensorType(t.dtype, t.dims)]
     if isinstance(t, Num):
         return [_LEAF[t.kind]]
-    if isinstance(t, Items):
+    if isinstance(t, (Items, Record, Words)):
         return [x for item in t.items for x in types(item)]
     if isinstance(t, ListOf):
         return [ListType(x) for x in types(t.elem)]
@@ -456,7 +519,7 @@ def histories(t: Template) -> list[bool]:
     """Which leaves may carry a gradient."""
     if isinstance(t, Tensor):
         return [t.history]
-    if isinstance(t, Items):
+    if isinstance(t, (Items, Record, Words)):
         return [x for item in t.items for x in histories(item)]
     if isinstance(t, ListOf):
         return histories(t.elem)
@@ -483,6 +546,13 @@ def lower(context: Context, t: Template, value: Any) -> list[Value]:
     if isinstance(t, Items):
         items = context.state.values[value] if isinstance(value, SymList) else value
         return [x for item, v in zip(t.items, items, strict=True) for x in lower(context, item, v)]
+    if isinstance(t, Words):
+        shown = [p[0] for p in value.parts if not isinstance(p, str)]
+        return [x for item, v in zip(t.items, shown, strict=True) for x in lower(context, item, v)]
+    if isinstance(t, Record):
+        content = value if isinstance(value, dict) else context.state.values[value]
+        return [x for name, item in zip(t.names, t.items, strict=True)
+                for x in lower(context, item, content.get(name, UNBOUND))]
     return _lower_either(context, t, value)
 
 
@@ -570,11 +640,18 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
             made = SymList()
             context.state.values[made] = tuple(items)
             return made
-        return t.type(*items) if hasattr(t.type, "_fields") else tuple(items)
+        return t.type(*items) if hasattr(t.type, "_fields") else t.type(items)
     if isinstance(t, ListOf):
         made = SymList()
         context.state.values[made] = RunItems(t.elem, tuple(next(leaves) for _ in types(t)), t.outer)
         return made
+    if isinstance(t, Words):
+        shown = iter([rebuild(context, item, leaves) for item in t.items])
+        return Text([p if isinstance(p, str) else (next(shown), *p) for p in t.frame])
+    if isinstance(t, Record):
+        held = SymDict() if t.type is SymDict else Instance(t.type)
+        context.state.values[held] = rebuild_content(context, t, leaves)
+        return held
     tag = next(leaves) if tagged(t) else None
     inner = tuple(next(leaves) for _ in types(t.inner)) if t.inner is not None else ()
     return Union(t.statics, t.inner, tag, inner)
@@ -583,6 +660,11 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
 def maybe(type_: TensorType, value: Value) -> Union:
     """None or a tensor: an Optional of the graph."""
     return Union((None,), Tensor(type_.dtype, type_.dims, False), None, (value,))
+
+
+def rebuild_content(context: Context, t: Record, leaves: Iterator[Value]) -> dict[Any, Any]:
+    """The merged content of a dict or an object."""
+    return {name: rebuild(context, item, leaves) for name, item in zip(t.names, t.items, strict=True)}
 
 
 # --- unions --------------------------------------------------------------------------------------------------------
@@ -641,11 +723,13 @@ __all__ = [
     "Items",
     "ListOf",
     "Num",
+    "Record",
     "Same",
     "Static",
     "Template",
     "Tensor",
     "Widener",
+    "Words",
     "content_template",
     "element",
     "histories",
@@ -655,6 +739,8 @@ __all__ = [
     "lower",
     "payload",
     "rebuild",
+    "rebuild_content",
+    "record",
     "renamed",
     "same_static",
     "tag_of",

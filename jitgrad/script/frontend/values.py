@@ -7,6 +7,7 @@ A plain Python object stands for itself (static); a tuple is a Python tuple of v
     Union       one of several static objects, or one run-time value: a tag decides (None or a tensor, ...)
     SymList, SymDict   containers made by the script; items live in the heap: a tuple, a dict, or (a list whose length
                 only the run knows) RunItems
+    Instance    an object made by the script; attributes live in the heap
     Function    a function or lambda defined inside the script
 """
 
@@ -20,6 +21,7 @@ from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import dtype
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import SymNumber
+from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type, short_name
 from jitgrad.script.frontend.context import Context, current
@@ -87,7 +89,8 @@ class SymTensor(TensorBase):
 
     @property
     def shape(self) -> Any:
-        return tuple([d if isinstance(d, int) else size_number(d) for d in self.type_.dims])
+        sizes: Any = [d if isinstance(d, int) else size_number(d) for d in self.type_.dims]
+        return Shape(sizes)
 
     @property
     def dtype(self) -> dtype:
@@ -138,15 +141,25 @@ class SymTensor(TensorBase):
 
     def numpy(self, *, force: bool = False) -> Any:
         """Refused."""
-        raise self._refused("numpy")
+        raise UnsupportedCall("`numpy()` of a tensor of a script", current().span(),
+                              hint="use tensor operations, or mark the function that needs NumPy with "
+                                   "`@jitgrad.ignore`")
 
     def tolist(self) -> Any:
-        """Refused."""
+        """Refused here: `attributes.py` makes the list."""
         raise self._refused("tolist")
 
     def is_contiguous(self) -> bool:
-        """Refused: the layout is the compiler's business."""
-        raise self._refused("is_contiguous")
+        """Whether eager's memory is in row order. Refused where views of an argument decide it."""
+        from jitgrad.script.frontend.heap import keeps_order
+
+        if self.storage.input >= 0 and not self.path:
+            return bool(current().inputs.contiguous(self.storage))
+        if self.storage.input < 0 and not self.path:
+            return self.storage.ordered
+        if not keeps_order(self) or not self._in_order():
+            raise self._refused("is_contiguous")
+        return self.storage.input < 0 or bool(current().inputs.contiguous(self.storage))
 
     def _in_order(self) -> bool:
         """For `contiguous`: whether the views on the way keep the order; what a caller passes counts as in order."""
@@ -438,6 +451,12 @@ class RunItems:
         self.elem, self.leaves, self.outer = elem, leaves, outer
 
 
+class Tail(tuple[Any, ...]):
+    """The content of a list whose items at entry were not read: what was appended to them."""
+
+    __slots__ = ()
+
+
 class SymDict:
     """A dict made by the script, with static keys; its items are in the state under the object itself."""
 
@@ -454,6 +473,34 @@ class TensorMap:
 
     def __init__(self, real: dict[Any, Any], source: Any):
         self.real, self.source = real, source
+
+
+class Instance:
+    """An object made by the script: its class; its attributes are in the state under the object itself."""
+
+    __slots__ = ("cls", "source")
+
+    def __init__(self, cls: type):
+        self.cls = cls
+        self.source: Any = None
+
+
+#: containers whose content is in the state
+HELD = (SymList, SymDict, Instance)
+
+
+def class_of(value: Any) -> type:
+    """The class of an object, made by the script or not."""
+    return value.cls if isinstance(value, Instance) else type(value)
+
+
+class Text:
+    """A string with run-time parts: strings, and (value, conversion, format) of numbers and tensors (strings.py)."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Any]):
+        self.parts = parts
 
 
 class Function:
@@ -487,7 +534,7 @@ class Range:
 
 def is_dynamic(value: Any) -> bool:
     """Whether `value` is or contains a run-time value."""
-    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Range)):
+    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Instance, Range, Text)):
         return True
     if isinstance(value, (tuple, list)):
         return any(is_dynamic(v) for v in value)
@@ -524,7 +571,9 @@ def type_word(value: Any) -> str:
         return "a dict"
     if isinstance(value, Range):
         return "a range"
+    if isinstance(value, Text):
+        return "a string with run-time parts"
     if isinstance(value, (Function, Method)):
         return "a function"
-    name = type(value).__name__
+    name = class_of(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -73,11 +73,16 @@ class ProgramWriter:
             "written": [list(pair) for pair in script.written.items()],
             "differentiable": None if script.differentiable is None else list(script.differentiable),
             "freed": list(script.freed),
-            "stores": [[self.snapshot.target(s), self._result(r)] for s, r in script.stores],
+            "stores": [[self._place(s), self._result(r)] for s, r in script.stores],
             "log": list(script.log),
             "spans": self.spans.graph(script.graph),
             "objects": self._graph(script.graph),
         }
+
+    def _place(self, place: sig.Place) -> Json:
+        if isinstance(place, (sig.Content, sig.Tail)):
+            raise NotSavable(f"a change of the container `{describe(place.base)}`")
+        return self.snapshot.target(place)
 
     def _is_root(self, guard: sig.Guard) -> bool:
         return not self.snapshot.is_argument(guard.source)
@@ -189,7 +194,7 @@ class ProgramWriter:
             case sig.Container(type_, keys, items, identity):
                 stored_keys = None if keys is None else [plain(k) for k in keys]
                 return ["container", class_name(type_), stored_keys, [self._result(i) for i in items], identity]
-        raise AssertionError(result)
+        raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
 
 
 def fault_name(error: type[BaseException]) -> str:

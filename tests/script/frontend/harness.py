@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import copy
+import dataclasses
 import io
 import math
 import types
@@ -73,6 +74,8 @@ def plain(value: Any) -> Any:
         return (type(value).__name__, [plain(v) for v in value])
     if isinstance(value, dict):
         return ("dict", [(k, plain(v)) for k, v in value.items()])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return (type(value).__name__, [(k, plain(v)) for k, v in vars(value).items()])
     return (type(value).__name__, value)
 
 
@@ -92,6 +95,8 @@ def clone(args: Any) -> Any:
     if isinstance(args, Tensor):
         copied = wrap(args._data.copy())
         return copied.requires_grad_() if args.requires_grad else copied
+    if isinstance(args, tuple) and hasattr(args, "_fields"):
+        return type(args)(*(clone(a) for a in args))
     if isinstance(args, (tuple, list)):
         return type(args)(clone(a) for a in args)
     if isinstance(args, (types.FunctionType, int, float, bool, str, type(None))):

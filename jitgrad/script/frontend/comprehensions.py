@@ -1,0 +1,142 @@
+"""Comprehensions and generator expressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.script.frontend import calls, containers, loops, merge
+from jitgrad.script.frontend import expressions as ex
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.generators import Consumer, Generator
+from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.values import Number, is_dynamic
+
+
+def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    """`[f(x) for x in xs if p(x)]`, of known length or not."""
+    made = calls.new_list(context, [])
+
+    def add() -> None:
+        containers.append(context, made, ex.evaluate(context, node.elt))
+
+    _generate(context, node.generators, add, frozenset(
+        n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
+    return made
+
+
+def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
+    """`{k: v for ...}`, its keys known while compiling."""
+    items: dict[Any, Any] = {}
+
+    def add() -> None:
+        key = calls.static(context, ex.evaluate(context, node.key), "a dict key")
+        items[key] = ex.evaluate(context, node.value)
+
+    _generate(context, node.generators, add, None)
+    return calls.new_dict(context, items)
+
+
+def set_comprehension(context: Context, node: ast.SetComp) -> Any:
+    """`{f(x) for ...}`, its items known while compiling."""
+    items: list[Any] = []
+    _generate(context, node.generators, lambda: items.append(ex.evaluate(context, node.elt)), None)
+    return new_set(context, items)
+
+
+def set_display(context: Context, node: ast.Set) -> Any:
+    """`{a, b}`, its items known while compiling."""
+    return new_set(context, ex.elements(context, node.elts))
+
+
+def new_set(context: Context, items: list[Any], cls: type = set) -> Any:
+    """A set of static items: a plain Python set that nothing changes."""
+    if is_dynamic(items):
+        raise UnsupportedCall("a set of run-time values", context.span(), hint="use a list, or `torch.unique`")
+    return calls.guarded(context, lambda: cls(items))
+
+
+def generator_expression(context: Context, node: ast.GeneratorExp) -> Generator:
+    """`(f(x) for x in xs)`: the outermost iterable is evaluated now, the rest when it is consumed."""
+    frame = context.frame
+    names = dict(frame.names)
+    source = ex.evaluate(context, node.generators[0].iter)
+
+    def produce(context: Context, consumer: Consumer) -> None:
+        before = context.frame, context.node, context.frame.names
+        mine = frame.names
+        context.frame, frame.names = frame, names
+        try:
+            _generate(context, node.generators, lambda: consumer(ex.evaluate(context, node.elt)), None, source)
+        finally:
+            context.frame, context.node, _ = before
+            frame.names = mine
+
+    return Generator(produce)
+
+
+_UNSET = object()
+
+
+def _generate(context: Context, generators: list[ast.comprehension], yield_: Callable[[], Any],
+              bound: frozenset[str] | None, source: Any = _UNSET) -> None:
+    """Evaluate a comprehension: `yield_` for each item.
+
+    `bound`: the names that `:=` binds in it; None where its length must be known.
+    """
+    from jitgrad.script.frontend.targets import assign
+
+    frame = context.frame
+    generator = generators[0]
+    if source is _UNSET:
+        source = ex.evaluate(context, generator.iter)
+    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    assert iterable is not None
+    length = iterable.length
+    if bound is None and not isinstance(length, int):
+        raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
+                              hint="write a `for` loop, or use tensor operations")
+    before = dict(frame.names)
+    scope = context.new_id()
+    for n in ast.walk(generator.target):
+        if isinstance(n, ast.Name):
+            frame.names[n.id] = f"{n.id}.{scope}"
+
+    def item(k: Any) -> None:
+        assign(context, generator.target, iterable.item(context, k))
+        tested(generator.ifs)
+
+    def tested(tests: list[ast.expr]) -> None:
+        if not tests:
+            if len(generators) > 1:
+                _generate(context, generators[1:], yield_, bound)
+            else:
+                yield_()
+            return
+        value = ex.condition(context, tests[0])
+        if not isinstance(value, Number):
+            if value:
+                tested(tests[1:])
+            return
+        if bound is None:
+            raise NotStatic("the length of this list is known only at run time", context.span(tests[0]),
+                            hint="use `torch.where` or a mask")
+
+        def taken() -> None:
+            ex.narrow(context, tests[0], value, True)
+            tested(tests[1:])
+
+        merge.branch(context, value, taken, lambda: None)
+
+    try:
+        if isinstance(length, int) and (iterable.unrolled or bound is None or length <= UNROLL_LIMIT):
+            for k in range(length):
+                item(k)
+        else:
+            assert bound is not None
+            loops.run(context, key=(context.span(generator.iter), "comprehension"), names=bound, assigned=bound,
+                      rebound=bound, body=item, trips=length, first=None)
+    finally:
+        frame.names = before

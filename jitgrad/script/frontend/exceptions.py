@@ -1,0 +1,447 @@
+"""Exceptions of the user's program: `raise`, `assert`, `try`, `with`.
+
+A `raise` reached for certain while compiling unwinds the evaluation to the `try` that handles it, and nothing is
+emitted. A `raise` that only some runs reach leaves its `try` like a `break` leaves a loop: by a flag, under the
+handler's id. What `finally` says runs on every way out, in front of a failing check too. An operation that may fail at
+run time under a handler for its error is refused: Python would leave in the middle of an expression.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.errors import (
+    ScriptError,
+    ShapeMismatch,
+    TypeMismatch,
+    UnresolvedAttribute,
+    UnresolvedName,
+    UnsupportedCall,
+    UnsupportedSyntax,
+)
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend import expressions as ex
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.liveness import exits
+from jitgrad.script.frontend.values import UNBOUND, Instance, Number, is_dynamic, type_word
+from jitgrad.script.ir import Value
+
+Classes = tuple[type[BaseException], ...]
+
+
+class Handler:
+    """One `except` of a `try` being evaluated. `raised`: the exceptions that may reach it by its flag."""
+
+    __slots__ = ("classes", "id", "node", "raised")
+
+    def __init__(self, context: Context, classes: Classes, node: ast.ExceptHandler):
+        self.id, self.classes, self.node = context.new_id(), classes, node
+        self.raised: list[calls.ExceptionValue] = []
+
+    @property
+    def flag(self) -> tuple[int, str]:
+        """Where the state says whether control goes to this handler."""
+        return self.id, "break"
+
+
+class Attempt:
+    """A `try` being evaluated: its handlers, or what runs on the way out."""
+
+    __slots__ = ("depth", "finish", "frame", "grad", "handlers")
+
+    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[], None] | None):
+        self.depth, self.frame, self.grad = context.depth, context.frame, context.grad
+        self.handlers, self.finish = handlers, finish
+
+    def handler(self, error: type[BaseException]) -> Handler | None:
+        """The handler that takes an error."""
+        return next((h for h in self.handlers if issubclass(error, h.classes)), None)
+
+
+def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]
+              ) -> merge.Raised | None:
+    """A raise that an enclosing `try` sees: the unwinding to it; None where the raise is to be emitted here."""
+    tries = context.tries
+    try:
+        for index in range(len(tries) - 1, -1, -1):
+            attempt = tries[index]
+            handler = attempt.handler(error)
+            if handler is None and attempt.finish is None:
+                continue
+            if attempt.depth == context.depth:
+                return merge.Raised(error, template, values, attempt)
+            if handler is not None:
+                raise _dynamic(context, error)
+            context.tries = tries[:index]
+            _finish_here(context, attempt)
+        return None
+    finally:
+        context.tries = tries
+
+
+def _finish_here(context: Context, attempt: Attempt) -> None:
+    """What `finally` says, in front of a raise inside a branch, a loop or a call."""
+    before = context.frame, context.node, context.grad
+    context.frame, context.grad = attempt.frame, attempt.grad
+    assert attempt.finish is not None
+    attempt.finish()
+    context.frame, context.node, context.grad = before
+
+
+def _dynamic(context: Context, error: type[BaseException]) -> UnsupportedCall:
+    return UnsupportedCall(f"only the run knows whether this raises a `{error.__name__}`, which a `try` handles",
+                           context.span(), hint="test for it with an `if`, and `raise` in the function of the `try`")
+
+
+def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]) -> bool:
+    """Before an effect that may raise inside a `try`: whether it was emitted in another form."""
+    errors: Classes = (attrs["error"],) if op == "check" else _ARITHMETIC.get(op, ())
+    if not any(a.finish is not None or a.handler(e) for a in context.tries for e in errors):
+        return False
+    if any(a.handler(e) for a in context.tries for e in errors):
+        raise _dynamic(context, errors[0])
+    if op == "check":
+        condition: Any = numbers.wrap(context, inputs[0])
+        error, template, values = attrs["error"], attrs["template"], inputs[1:]
+    elif op in ("num.truediv", "num.floordiv", "num.mod"):
+        divisor = numbers.wrap(context, inputs[1])
+        condition = numbers.compare(context, "ne", divisor, 0)
+        error, template, values = ZeroDivisionError, (_zero(op, context, inputs),), ()
+    else:
+        raise _dynamic(context, errors[0])
+
+    def fail() -> None:
+        raise merge.raise_now(context, error, template, values)
+
+    merge.branch(context, condition, lambda: None, fail)
+    return op == "check"
+
+
+def _zero(op: str, context: Context, inputs: tuple[Value, ...]) -> str:
+    """Python's words for a division by zero."""
+    operation = {"num.truediv": operator.truediv, "num.floordiv": operator.floordiv, "num.mod": operator.mod}[op]
+    kinds = [numbers.wrap(context, v).number_type for v in inputs]
+    one = 1.0 if float in kinds else 1
+    try:
+        operation(one, 0)
+    except ZeroDivisionError as error:
+        return str(error)
+    raise AssertionError(op)
+
+
+#: what checked arithmetic may raise that Python's would too
+_ARITHMETIC: dict[str, Classes] = {
+    "num.truediv": (ZeroDivisionError,), "num.floordiv": (ZeroDivisionError,), "num.mod": (ZeroDivisionError,),
+    "num.pow": (ZeroDivisionError,), "num.math": (ValueError, OverflowError), "num.cast": (ValueError, OverflowError),
+    "num.lshift": (ValueError,), "num.rshift": (ValueError,),
+}
+
+
+# --- raising -------------------------------------------------------------------------------------------------------
+
+
+def assert_(context: Context, s: ast.Assert) -> None:
+    """`assert test, message`."""
+    test = ex.condition(context, s.test)
+    if test is True:
+        return
+
+    def fail() -> None:
+        args = () if s.msg is None else (ex.evaluate(context, s.msg),)
+        throw(context, calls.ExceptionValue(AssertionError, args))
+
+    if test is False:
+        fail()
+        return
+    from jitgrad.script.frontend.statements import live_after
+
+    merge.branch(context, test, lambda: None, fail, live_after(context, s))
+    ex.narrow(context, s.test, test, True)
+
+
+def raise_(context: Context, s: ast.Raise) -> None:
+    """`raise`, `raise error`, `raise error from cause` (the cause is only seen in a traceback)."""
+    if s.exc is None:
+        if not context.handling:
+            raise merge.raise_now(context, RuntimeError, ("No active exception to reraise",))
+        throw(context, context.handling[-1])
+        return
+    value = ex.evaluate(context, s.exc)
+    if s.cause is not None:
+        ex.evaluate(context, s.cause)
+    context.node = s
+    if isinstance(value, type) and issubclass(value, BaseException):
+        value = calls.ExceptionValue(value, ())
+    if not isinstance(value, calls.ExceptionValue):
+        raise merge.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
+    throw(context, value)
+
+
+def throw(context: Context, error: calls.ExceptionValue) -> None:
+    """Raise an exception: to a handler in this function by its flag, else out of here."""
+    if error.unknown:
+        raise UnsupportedCall("which exception is raised again is known only at run time", context.span(),
+                              hint="name the exception")
+    for attempt in reversed(context.tries):
+        handler = attempt.handler(error.cls)
+        if handler is not None:
+            if attempt.frame is context.frame and attempt.depth != context.depth:
+                handler.raised.append(error)
+                context.state.values[handler.flag] = True
+                return
+            break
+    raise raised(context, error)
+
+
+def raised(context: Context, error: calls.ExceptionValue) -> merge.Raised:
+    """The raise of an exception, for the caller to raise."""
+    from jitgrad.script.frontend.printing import template_of
+
+    if not error.args:
+        return merge.raise_now(context, error.cls, None)
+    if len(error.args) > 1:
+        raise UnsupportedCall(f"`{error.cls.__name__}` with {len(error.args)} arguments", context.span(),
+                              hint="give one message, an f-string")
+    template, values = template_of(context, [error.args[0]])
+    return merge.raise_now(context, error.cls, template, values)
+
+
+def pending(context: Context) -> Any:
+    """Whether control is on its way to a handler in this function: False, True or a run-time bool."""
+    result: Any = False
+    for attempt in context.tries:
+        if attempt.frame is context.frame:
+            for handler in attempt.handlers:
+                result = numbers.either(context, result, context.state.values.get(handler.flag, False))
+    return result
+
+
+def may_leave(context: Context, statements: Sequence[ast.stmt]) -> bool:
+    """Whether a `raise` below goes to a handler around, in this function."""
+    return "raise" in exits(statements) and any(a.frame is context.frame and a.handlers for a in context.tries)
+
+
+# --- try -----------------------------------------------------------------------------------------------------------
+
+
+def try_(context: Context, s: ast.Try) -> None:
+    """`try` with handlers, `else`, `finally`."""
+    from jitgrad.script.frontend.statements import run_block
+
+    if not s.finalbody:
+        _handled(context, s)
+        return
+    if exits(s.finalbody) & {"break", "continue", "return"}:
+        raise UnsupportedSyntax("a `finally` that leaves by itself", context.span(s.finalbody[0]),
+                                hint="return after the `try`")
+    with_finish(context, lambda: _handled(context, s), lambda: run_block(context, s.finalbody))
+
+
+def with_finish(context: Context, run: Callable[[], None], finish: Callable[[], None]) -> None:
+    """`run`, then `finish`, whichever way control takes."""
+    attempt = Attempt(context, [], finish)
+    frame, node, grad = context.frame, context.node, context.grad
+    outer = context.tries
+    context.tries = [*outer, attempt]
+    try:
+        run()
+    except merge.Raised as error:
+        context.tries = outer
+        context.frame, context.node, context.grad = frame, node, grad
+        if error.attempt is not attempt:
+            raise
+        finish()
+        raise merge.raise_now(context, error.error, error.template, error.values) from None
+    finally:
+        context.tries = outer
+    kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
+    finish()
+    context.state.values.update(kept)
+
+
+def _flags(context: Context) -> list[Any]:
+    """Where pending exits of this function are."""
+    frame = context.frame
+    keys: list[Any] = [(frame.id, "return"), (frame.id, ("result",))]
+    keys += [(loop.id, kind) for loop in frame.loops for kind in ("break", "continue")]
+    return keys + [h.flag for a in context.tries if a.frame is frame for h in a.handlers]
+
+
+def _handled(context: Context, s: ast.Try) -> None:
+    from jitgrad.script.frontend.statements import run_block
+
+    if not s.handlers:
+        run_block(context, s.body)
+        return
+    handlers = [Handler(context, _classes(context, h), h) for h in s.handlers]
+    attempt = Attempt(context, handlers, None)
+    frame, node, grad = context.frame, context.node, context.grad
+    outer = context.tries
+    context.tries = [*outer, attempt]
+    caught: calls.ExceptionValue | None = None
+    try:
+        run_block(context, s.body)
+    except merge.Raised as error:
+        if error.attempt is not attempt:
+            raise
+        caught = _value(context, error)
+    except ScriptError as error:
+        caught = _python_error(error)
+        if caught is None or error.blocks or attempt.handler(caught.cls) is None:
+            raise
+    finally:
+        context.tries = outer
+    if caught is not None:
+        context.frame, context.node, context.grad = frame, node, grad
+        handler = attempt.handler(caught.cls)
+        assert handler is not None
+        _take(context, handler, caught)
+        return
+    _after(context, s, [(h, context.state.values.pop(h.flag, False)) for h in handlers])
+
+
+def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> None:
+    """After the body: the handler whose flag is set, else `else`."""
+    from jitgrad.script.frontend.statements import live_after, run_pending
+
+    if not flags:
+        run_pending(context, s.orelse, live_after(context, s))
+        return
+    (handler, flag), *rest = flags
+
+    def take() -> None:
+        first = handler.raised[0]
+        known = len(handler.raised) == 1 and not is_dynamic(first.args)
+        _take(context, handler, first if known else calls.ExceptionValue(first.cls, (), unknown=True))
+
+    if isinstance(flag, Number):
+        merge.branch(context, flag, take, lambda: _after(context, s, rest), live_after(context, s))
+    elif flag:
+        take()
+    else:
+        _after(context, s, rest)
+
+
+def _take(context: Context, handler: Handler, error: calls.ExceptionValue) -> None:
+    """Run a handler's body."""
+    from jitgrad.script.frontend.statements import run_block
+    from jitgrad.script.frontend.targets import assign_name
+
+    name = handler.node.name
+    if name is not None:
+        assign_name(context, name, error, handler.node)
+    context.handling.append(error)
+    try:
+        run_block(context, handler.node.body)
+    finally:
+        context.handling.pop()
+    if name is not None:
+        context.state.values[(context.frame.id, name)] = UNBOUND
+
+
+def _classes(context: Context, handler: ast.ExceptHandler) -> Classes:
+    if handler.type is None:
+        return (BaseException,)
+    found = calls.static(context, ex.evaluate(context, handler.type), "the class of an `except`")
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _value(context: Context, error: merge.Raised) -> calls.ExceptionValue:
+    """The exception object of a raise that unwound to its handler."""
+    if error.template is None:
+        return calls.ExceptionValue(error.error, ())
+    from jitgrad.script.frontend import heap, strings
+
+    parts: list[Any] = []
+    for part in error.template:
+        if isinstance(part, str):
+            parts.append(part)
+        else:
+            value = error.values[part[0]]
+            tensor = isinstance(value.type, TensorType)
+            parts.append((heap.new_tensor(context, value) if tensor else numbers.wrap(context, value), *part[1:]))
+    return calls.ExceptionValue(error.error, (strings.text(context, parts),))
+
+
+def _python_error(error: ScriptError) -> calls.ExceptionValue | None:
+    """What Python would have raised where compilation found an error; None for a refusal."""
+    if isinstance(error, UnresolvedAttribute):
+        return calls.ExceptionValue(AttributeError, (error.message,))
+    if isinstance(error, UnresolvedName):
+        return calls.ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
+    cause = error.__cause__
+    if isinstance(error, (TypeMismatch, ShapeMismatch)) and isinstance(cause, (TypeError, RuntimeError)):
+        return calls.ExceptionValue(type(cause), (str(cause),))
+    return None
+
+
+# --- with ----------------------------------------------------------------------------------------------------------
+
+
+def with_(context: Context, s: ast.With) -> None:
+    """`with` on grad modes, and on context managers written in Python."""
+    from jitgrad.script.frontend.statements import run_block
+
+    def enter(items: list[ast.withitem]) -> None:
+        if not items:
+            run_block(context, s.body)
+            return
+        value = ex.evaluate(context, items[0].context_expr)
+        context.node = items[0].context_expr
+        _scope(context, value, items[0], lambda: enter(items[1:]))
+
+    before = context.grad
+    try:
+        enter(s.items)
+    finally:
+        context.grad = before
+
+
+def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], None]) -> None:
+    from jitgrad.script.frontend.generators import Generator
+    from jitgrad.script.frontend.targets import assign
+
+    def bind(entered: Any) -> None:
+        if item.optional_vars is not None:
+            assign(context, item.optional_vars, entered)
+
+    if isinstance(value, calls.GradScope):
+        before, context.grad = context.grad, value.enabled
+        bind(None)
+        run()
+        context.grad = before
+        return
+    if isinstance(value, contextlib.nullcontext):
+        bind(value.enter_result)
+        run()
+        return
+    if isinstance(value, Generator):  # made by `contextlib.contextmanager`
+        def enter(entered: Any) -> bool:
+            inner = context.frame, context.node
+            context.frame, context.node = frame, node
+            bind(entered)
+            run()
+            context.frame, context.node = inner
+            return False
+
+        frame, node = context.frame, context.node
+        value.run(context, enter)
+        return
+    cls: Any = value.cls if isinstance(value, Instance) else type(value)
+    if not all(hasattr(getattr(cls, name, None), "__code__") for name in ("__enter__", "__exit__")):
+        raise UnsupportedSyntax(f"`with` on {type_word(value)}", context.span(item.context_expr),
+                                hint="scripts know `no_grad()`, `enable_grad()` and `set_grad_enabled(...)`, and "
+                                     "context managers written in Python")
+    bind(calls.call(context, cls.__enter__, (value,), {}))
+
+    def leave() -> None:
+        if calls.call(context, cls.__exit__, (value, None, None, None), {}):
+            raise UnsupportedCall("an `__exit__` that returns a true value", context.span(item.context_expr),
+                                  hint="handle the exception with `try` and `except`")
+
+    with_finish(context, run, leave)

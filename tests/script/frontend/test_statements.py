@@ -1,0 +1,584 @@
+"""Statements: loops and their exits, targets, exceptions, scopes. (PYTEST_DONT_REWRITE: asserts stay as written.)"""
+
+from __future__ import annotations
+
+import jitgrad as torch
+from jitgrad import nn
+from tests.script.frontend.agree import ints, registry, suite, t
+
+PROGRAMS, program = registry()
+MODULES = nn.ModuleList([nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 3)])
+NAMED = nn.ModuleDict({"first": nn.Linear(3, 3), "second": nn.ReLU()})
+SEQUENCE = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid())
+
+
+# --- loops ---------------------------------------------------------------------------------------------------------
+
+
+@program((t(3), 4), (t(3), 0), (t(3), 9))
+def while_else(x, n: int):
+    k = 0
+    while k < n:
+        x = x * 1.1
+        k += 1
+        if k == 7:
+            break
+    else:
+        x = x + 1
+    return x, k
+
+
+@program((t(3), 4), (t(3), 0), (t(3), 9))
+def for_else(x, n: int):
+    for k in range(n):
+        if k == 5:
+            x = x - 1
+            break
+        x = x * 0.9
+    else:
+        x = x + 1
+    return x
+
+
+@program((t(3), 6, 2), (t(3), 3, 0), (t(3), 0, 1))
+def continue_and_break_in_nested_loops(x, n: int, m: int):
+    for i in range(n):
+        if i % 2 == m:
+            continue
+        for j in range(i):
+            if j > m:
+                break
+            x = x + 0.1 * j
+        else:
+            x = x * 0.5
+    return x
+
+
+@program((t(5), 0.5), (t(5), 100.0), (t(5), -9.0))
+def return_from_nested_loops(x, limit: float):
+    s = x.sum() * 0
+    for i in range(len(x)):
+        for j in range(i + 1):
+            s = s + x[i] * x[j]
+            if s > limit:
+                return s, i, j
+    return s, -1, -1
+
+
+@program((t(4), 1.0), (t(4), -1.0))
+def exits_inside_with(x, c: float):
+    for k in range(5):
+        with torch.no_grad():
+            y = x * 2
+            if c > 0:
+                break
+            if k == 2:
+                return x + y
+        x = x * 1.5
+    return x + y
+
+
+@program((t(4), 3),)
+def continue_inside_with(x, n: int):
+    for k in range(n):
+        with torch.no_grad():
+            if k == 1:
+                continue
+        x = x * 2
+    return x
+
+
+@program((3,), (0,), (7,))
+def ranges(n: int):
+    total = 0
+    for i in range(n):
+        total += i
+    for i in range(1, n):
+        total += 10 * i
+    for i in range(n, 0, -1):
+        total += 100 * i
+    for i in range(10, -n, -3):
+        total += 1000 * i
+    for i in range(0, n, 2):
+        total += 7 * i
+    return total
+
+
+@program((t(4, 3),), (t(2, 3),), (t(5, 3),))
+def over_rows(m):
+    s = torch.zeros(3)
+    for row in m:
+        s = s * 0.5 + row
+    return s
+
+
+@program((t(3),))
+def over_tuple_and_list(x):
+    for scale in (1.0, 2.0, 0.5):
+        x = x * scale
+    for f in [torch.tanh, torch.sigmoid]:
+        x = f(x)
+    return x
+
+
+@program(({"a": t(3), "b": t(3, seed=1)},))
+def over_dict_views(d):
+    s = 0
+    names = ""
+    for k in d:
+        names += k
+    for k in d.keys():
+        names += k
+    for v in d.values():
+        s = s + v
+    for k, v in d.items():
+        s = s + v * (2 if k == "b" else 1)
+    return s, names
+
+
+@program((t(4, 3), 2), (t(6, 3), 3))
+def enumerate_from_start(m, start: int):
+    s = torch.zeros(3)
+    for i, row in enumerate(m, start):
+        s = s + i * row
+    for i, row in enumerate(m, start=1):
+        s = s - i * row
+    return s
+
+
+@program((t(4, 3), t(3, 3, seed=1)), (t(2, 3), t(5, 3)))
+def zip_of_unequal_lengths(a, b):
+    s = torch.zeros(3)
+    for x, y in zip(a, b):
+        s = s + x * y
+    for i, x in zip(range(3), a):
+        s = s + i * x
+    return s
+
+
+@program((t(4, 3),), (t(6, 3),))
+def reversed_rows(m):
+    s = torch.zeros(3)
+    for row in reversed(m):
+        s = s * 0.5 + row
+    for i in reversed(range(len(m))):
+        s = s + i * m[i]
+    for k in reversed((1, 2)):
+        s = s * k
+    return s
+
+
+@program((t(2, 3),))
+def over_modules(x):
+    for layer in MODULES:
+        x = layer(x)
+    for i, layer in enumerate(MODULES):
+        x = layer(x) * (i + 1)
+    for name, layer in NAMED.items():
+        x = layer(x) + len(name)
+    for name in NAMED:
+        x = NAMED[name](x)
+    for layer in NAMED.values():
+        x = layer(x)
+    for layer in SEQUENCE:
+        x = layer(x)
+    for layer in MODULES[1:]:
+        x = layer(x)
+    for layer in reversed(MODULES):
+        x = layer(x)
+    return x + len(MODULES) + len(SEQUENCE)
+
+
+@program((t(3),))
+def over_string(x):
+    for c in "abca":
+        if c == "a":
+            x = x + 1
+        else:
+            x = x * 2
+    return x
+
+
+@program((t(3),))
+def over_set(x):
+    for c in {1, 2, 3}:
+        x = x + c
+    for c in frozenset((4, 5)):
+        x = x * c
+    return x
+
+
+def pairs(n):
+    for i in range(n):
+        for j in range(i):
+            yield i, j
+
+
+def layers_of(modules):
+    for m in modules:
+        if isinstance(m, nn.Linear):
+            yield m
+    yield torch.tanh
+
+
+@program((t(3),))
+def over_generator_function(x):
+    for i, j in pairs(4):
+        x = x + i * j
+    for f in layers_of(MODULES):
+        x = f(x)
+    return x + sum(i for i, _ in pairs(3))
+
+
+@program((t(3), 2.0), (t(3), 0.0))
+def walrus_in_while(x, a: float):
+    k = 0
+    while (y := a * k) < 5.0 and k < 10:
+        x = x + y
+        k += 1
+    return x, y
+
+
+@program((t(3),))
+def generator_expressions(x):
+    s = sum(x * i for i in range(3))
+    a = any(i > 2 for i in range(3)), all(i < 3 for i in range(3))
+    m = max(i * i for i in (1, -3, 2)), min(abs(i) for i in (1, -3, 2))
+    v = torch.stack(list(x * i for i in range(3)))
+    w = torch.cat([x[i:i + 1] for i in (2, 1)])
+    u = tuple(x[i] for i in range(3))
+    n = "".join(c for c in "hello" if c != "l")
+    d = dict((k, x * v) for k, v in (("a", 1), ("b", 2)))
+    return s, a, m, v, w, u, n, d
+
+
+@program((t(3),))
+def comprehensions(x):
+    a = [x * i + j for i in range(3) if i != 1 for j in (1, 2) if j < i + 2]
+    b = {k: x * v for k, v in {"p": 1, "q": 2}.items() if v > 1}
+    c = [[i * j for j in range(3)] for i in range(2)]
+    e = sum({i % 2 for i in range(5)})
+    return a, b, c, e
+
+
+@program((t(3), 3), (t(3), 5))
+def late_binding(x, n: int):
+    fs = []
+    for i in (1, 2, 3):
+        fs.append(lambda y: y * i)
+    gs = [lambda y, i=i: y * i for i in (1, 2, 3)]
+    s = 0
+    for f in fs:
+        s = s + f(x)
+    for g in gs:
+        s = s + g(x)
+    for i in range(n):
+        s = s + i
+    return s + fs[0](x)
+
+
+# --- exceptions ----------------------------------------------------------------------------------------------------
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def try_finally(x, c: float):
+    try:
+        y = x * 2
+        if c > 0:
+            return y
+    finally:
+        print("done", c)
+    return y + 1
+
+
+@program((t(3),))
+def static_except(x):
+    try:
+        d = {"a": 1}
+        y = x * d["b"]
+    except KeyError:
+        y = x + 10
+    try:
+        y = y + 1
+    except ValueError:
+        y = y * 100
+    else:
+        y = y - 3
+    finally:
+        y = y * 2
+    return y
+
+
+@program((t(3),))
+def except_attribute(x):
+    try:
+        y = x.no_such_thing
+    except AttributeError:
+        y = x
+    try:
+        import_error = int("three")
+    except (TypeError, ValueError) as e:
+        import_error = 3
+        print("caught", e)
+    return y * import_error
+
+
+@program((t(3),), (t(5),), compilations=2)
+def except_static_raise(x):
+    def check(n):
+        if n > 4:
+            raise ValueError("too many")
+        return n
+    try:
+        k = check(3)
+        k = check(9)
+    except ValueError as e:
+        print(e)
+        k = 2
+    return x * k
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def raise_with_message(x, c: float):
+    if c < 0:
+        raise ValueError(f"negative: {c:.2f} for {x.shape[0]}")
+    return x * c
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def raise_from(x, c: float):
+    if c < 0:
+        raise ValueError("negative") from KeyError("x")
+    if c < -5:
+        raise ValueError("more") from None
+    return x * c
+
+
+class ShapeError(RuntimeError):
+    pass
+
+
+@program((t(3), 1), (t(3), 4))
+def raise_own_class(x, n: int):
+    if x.shape[0] != n:
+        raise ShapeError("expected {} got {}".format(n, x.shape[0]))
+    return x * n
+
+
+@program((t(3), 2), (t(3), -2))
+def asserts(x, n: int):
+    assert n > 0, "n must be positive, is %d" % n
+    assert x.ndim == 1
+    assert isinstance(x, torch.Tensor), "no tensor"
+    return x * n
+
+
+@program((t(3), 2), (t(3), -2))
+def bare_assert(x, n: int):
+    assert n > 0
+    return x * n
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def reraise(x, c: float):
+    try:
+        if c < 0:
+            raise ValueError("negative")
+        y = x * c
+    except ValueError:
+        print("seen")
+        raise
+    return y
+
+
+# --- names ---------------------------------------------------------------------------------------------------------
+
+
+@program((t(3), True), (t(3), False))
+def delete_name(x, c: bool):
+    y = x * 2
+    z = y + 1
+    del y
+    if c:
+        y = x
+    return z + y
+
+
+@program((t(3),))
+def delete_items(x):
+    d = {"a": x, "b": x * 2}
+    del d["a"]
+    items = [x, x + 1, x + 2, x + 3]
+    del items[0]
+    del items[-1]
+    parts = [1, 2, 3, 4]
+    del parts[1:3]
+    return d, items, parts
+
+
+@program((t(3), 4), (t(3), 1))
+def nonlocal_writes(x, n: int):
+    count = 0
+    total = x * 0
+
+    def step(y):
+        nonlocal count, total
+        count += 1
+        total = total + y * count
+
+    for _ in range(n):
+        step(x)
+    step(x * 2)
+    return total, count
+
+
+COUNT = 0
+RATE = 0.5
+
+
+@program((t(3),))
+def reads_globals(x):
+    return x * RATE + COUNT
+
+
+@program((t(3),))
+def chained_and_swapped(x):
+    a = b = x * 2
+    a, b = b + 1, a
+    (c, d), e = (a, b), 3
+    [f, g] = [c, d]
+    head, *middle, last = (x, x + 1, x + 2, x + 3)
+    first, *rest = [1, 2, 3]
+    *init, end = "abc"
+    return a, b, e, f, g, head, middle, last, first, rest, init, end
+
+
+class Box:
+    def __init__(self, value):
+        self.value = value
+        self.items = [1, 2]
+
+
+@program((Box(t(3)), t(3)), grad=False)
+def augmented_attribute(box, x):
+    box.value += x
+    y = x * 1
+    y[0] += 5
+    y[1:] *= 2
+    z = y
+    z -= 1
+    w = y[0:2]
+    w /= 2
+    return y, z, w
+
+
+@program((t(2, 2), 5))
+def augmented_operators(x, n: int):
+    y = x * 1
+    y += 1
+    y -= 0.5
+    y *= 2
+    y /= 3
+    y **= 2
+    y @= x
+    n += 1
+    n -= 2
+    n *= 3
+    n //= 2
+    n %= 5
+    n **= 2
+    n <<= 2
+    n >>= 1
+    n |= 8
+    n &= 12
+    n ^= 5
+    f = 7.5
+    f //= 2
+    f %= 2
+    b = x > 0
+    b &= x < 1
+    b |= x > 2
+    b ^= True
+    return y, n, f, b
+
+
+@program((ints(1, 2, 3),))
+def augmented_ints(i):
+    j = i + 0
+    j <<= 2
+    j >>= 1
+    j //= 2
+    j %= 2
+    return j
+
+
+@program((t(3), 1), (t(3), 2), (t(3), 7))
+def match_numbers(x, n: int):
+    match n:
+        case 1:
+            return x
+        case 2 | 3:
+            return x * 2
+        case k if k > 5:
+            return x * k
+        case _:
+            return -x
+
+
+@program((t(3), "relu"), (t(3), "tanh"), (t(3), "other"), compilations=3)
+def match_strings(x, kind):
+    match kind:
+        case "relu":
+            y = torch.relu(x)
+        case "tanh" | "sigmoid":
+            y = torch.tanh(x)
+        case other:
+            y = x * len(other)
+    return y
+
+
+@program((t(3), (1, 2)), (t(3), (1, 2, 3)), (t(3), ()), compilations=3)
+def match_sequences(x, shape):
+    match shape:
+        case ():
+            return x
+        case (a, b):
+            return x * a + b
+        case (a, *rest):
+            return x * a + len(rest)
+
+
+@program((t(3),))
+def annotated(x: torch.Tensor) -> torch.Tensor:
+    y: torch.Tensor = x * 2
+    z: int
+    z = 3
+    n: "list[int]" = [1, 2]
+    return y * z + n[0]
+
+
+@program((t(3),))
+def docstring_and_pass(x):
+    """What it does."""
+    pass
+    ...
+    "a string"
+    if x.ndim:
+        pass
+    else:
+        pass
+    return x
+
+
+@program((t(3), 3), (t(3), 9))
+def while_true_break(x, n: int):
+    k = 0
+    while True:
+        x = x * 1.1
+        k += 1
+        if k >= n or k == 5:
+            break
+    return x, k
+
+
+test_programs = suite(PROGRAMS)
