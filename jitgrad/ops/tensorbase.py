@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from jitgrad.device import CPU
 from jitgrad.ops.library import (
     activation,
+    combine,
     compare,
     convert,
     creation,
     linalg,
+    order,
     pointwise,
     random,
     rearrange,
@@ -340,6 +342,26 @@ class TensorBase(Operators):
     argsort = reduce.argsort
     topk = reduce.topk
     median = reduce.median
+    cummax = order.cummax
+    cummin = order.cummin
+    kthvalue = order.kthvalue
+    logcumsumexp = order.logcumsumexp
+    msort = order.msort
+    quantile = order.quantile
+    unique = order.unique
+    unique_consecutive = order.unique_consecutive
+    addbmm = combine.addbmm
+    corrcoef = combine.corrcoef
+    cov = combine.cov
+    diagflat = combine.diagflat
+    diagonal_scatter = combine.diagonal_scatter
+    heaviside = combine.heaviside
+    kron = combine.kron
+    masked_scatter = combine.masked_scatter
+    masked_scatter_ = combine.masked_scatter_
+    put = combine.put
+    put_ = combine.put_
+    select_scatter = combine.select_scatter
     cumsum_ = reduce.cumsum_
     cumprod_ = reduce.cumprod_
     relu = activation.relu

@@ -102,9 +102,17 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 @library
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
                    include_self: bool = True) -> Tensor:
-    """Elements of src that go to the same place, and input's there if include_self, reduced: "sum" or "mean"."""
+    """Elements of src that go to the same place, and input's there if include_self, reduced.
+
+    reduce: "sum", "mean", "prod", "amax" or "amin". RuntimeError for another.
+    """
+    if reduce in ("prod", "amax", "amin"):
+        from jitgrad.ops.library.combine import extreme_scatter
+
+        return extreme_scatter(input, dim, index, src, reduce, bool(include_self))
     if reduce not in ("sum", "mean"):
-        raise NotImplementedError(f"scatter_reduce() does not have reduce='{reduce}'; it has 'sum' and 'mean'")
+        raise RuntimeError("reduce argument must be one of \"sum\", \"prod\", \"mean\", \"amax\", \"amin\", got "
+                           + str(reduce))
     ones = expand_to(as_operand(1, input.dtype), tuple(index.shape))
     zeros = expand_to(as_operand(0, input.dtype), tuple(input.shape))
     count = _scatter("scatter_add", zeros, dim, index, ones)

@@ -197,8 +197,32 @@ F.scaled_dot_product_attention(a3, a3, a3, t.tensor([[True, False, True]] * 3))
 F.scaled_dot_product_attention(a3, a3, a3, attn_mask=m[:3, :3], scale=0.3)
 """
 
+ORDER = """
+t.cummax(x, 0); t.cummax(x, 1)[1]; t.cummin(x, -1); t.cummax(i, 0); t.cummin(i, 1)[1]; x.cummax(1)[0]; t.cummax(s, 0)
+t.logcumsumexp(x, 0); t.logcumsumexp(x * 30, 1); t.kthvalue(x, 2); t.kthvalue(x, 3, 0); t.kthvalue(x, 1, 1, True)
+t.msort(x); t.quantile(x, 0.3); t.quantile(x, 0.6, 1); t.quantile(x, 0.5, 0, True); t.quantile(x, v.sigmoid(), 1)
+t.quantile(x, 0.4, interpolation='lower'); t.quantile(x, 0.4, 0, interpolation='higher'); t.quantile(n, 0.5, 1)
+t.quantile(x, 0.4, interpolation='midpoint'); t.quantile(x, 0.4, 1, interpolation='nearest'); x.quantile(0.1, 1)
+t.searchsorted(t.sort(v)[0], x); t.searchsorted(t.sort(v)[0], v, right=True); t.searchsorted(t.sort(x)[0], y)
+t.bucketize(x, t.sort(v)[0]); t.bucketize(i, t.sort(k)[0], right=True); t.isin(i, k); t.isin(i, k, invert=True)
+t.unique(i); t.unique(i, return_inverse=True); t.unique(i, return_counts=True); t.unique(x); i.unique()
+t.unique_consecutive(i, return_inverse=True, return_counts=True); t.unique(i, True, True, True)
+"""
+
+COMBINE = """
+t.kron(x, m); t.kron(v, w); t.kron(x, v); t.block_diag(x, v, s); t.diagflat(x, 1); t.heaviside(x, y)
+t.heaviside(x * 0, v); t.masked_scatter(x, b, y); t.masked_scatter(x, v > 0, y); t.put(x, g, t.ones(3, 2))
+t.put(x, g, t.ones(3, 2), accumulate=True); t.select_scatter(x, v, 0, 1); t.select_scatter(x, x[:, 0], 1, -1)
+t.diagonal_scatter(x, x[0, :3]); t.addbmm(x @ m, a3, q, beta=0.5, alpha=2); t.trapezoid(x); t.trapezoid(x, v)
+t.trapezoid(x, dx=0.5, dim=0); t.trapezoid(x, y, dim=0); t.cov(x); t.cov(x, correction=0); t.corrcoef(x); t.cov(v)
+t.vander(v); t.vander(v, 3); t.vander(v, 3, True); t.scatter_reduce(x, 1, i % 4, y, 'amax')
+t.scatter_reduce(x, 1, i % 4, y, 'amin', include_self=False); t.scatter_reduce(x, 0, i % 3, y, 'prod')
+t.scatter_reduce(i, 1, j % 4, i, 'amax', include_self=False); x.scatter_reduce(1, j % 4, y, 'prod', include_self=False)
+"""
+
 GROUPS = {"arithmetic": ARITHMETIC, "functions": FUNCTIONS, "comparisons": COMPARISONS, "reductions": REDUCTIONS,
-          "shapes": SHAPES, "indexing": INDEXING, "products": PRODUCTS, "creation": CREATION, "losses": LOSSES}
+          "shapes": SHAPES, "indexing": INDEXING, "products": PRODUCTS, "creation": CREATION, "losses": LOSSES,
+          "order": ORDER, "combine": COMBINE}
 
 
 def expressions(group: str) -> list[str]:

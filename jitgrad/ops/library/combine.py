@@ -1,0 +1,214 @@
+"""Tensors put together from others: products of matrices, blocks, masks and places; statistics of two variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import bool_, int64
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    axis,
+    cast,
+    expand_to,
+    inplace,
+    library,
+    product,
+    require_equal,
+    result_dtype,
+    static_int,
+    wrap_index,
+)
+from jitgrad.ops.library.indexing import checked_indices
+from jitgrad.ops.library.shape import take_slice
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+
+@library
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: each element of input times the whole of other."""
+    d = result_dtype(input, other)
+    a, b = cast(input, d), cast(other, d)
+    n = max(a.ndim, b.ndim)
+    m, k = ((1,) * (n - x.ndim) + tuple(x.shape) for x in (a, b))
+    left = apply("reshape", a, shape=tuple(s for size in m for s in (size, 1)))
+    right = apply("reshape", b, shape=tuple(s for size in k for s in (1, size)))
+    return apply("reshape", apply("mul", left, right), shape=tuple(p * q for p, q in zip(m, k, strict=True)))
+
+
+@library
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices (vectors are rows, numbers 1 x 1) along the diagonal of one, zeros elsewhere."""
+    d = result_dtype(*tensors)
+    blocks = []
+    for t in tensors:
+        if t.ndim > 2:
+            raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input has {t.ndim} "
+                               "dimensions")
+        blocks.append(apply("reshape", cast(t, d), shape=(1,) * (2 - t.ndim) + tuple(t.shape)))
+    width: Any = 0
+    for b in blocks:
+        width = width + b.shape[1]
+    rows, start = [], 0
+    for b in blocks:
+        rows.append(apply("pad", b, pads=((0, 0), (start, width - start - b.shape[1])), value=0))
+        start = start + b.shape[1]
+    return apply("cat", *rows, axis=0)
+
+
+@library
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """A matrix with the elements of input on one diagonal."""
+    from jitgrad.ops.library.rearrange import diag
+
+    return diag(apply("reshape", input, shape=(product(input.shape),)), offset)
+
+
+@library
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below 0, 1 above, values at 0."""
+    x, v = input, values
+    if x.dtype is not v.dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
+    return apply("where", apply("eq", x, zero), v, apply("where", apply("lt", x, zero), zero, one))
+
+
+@library
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """input with the elements of source, in order, where mask (broadcast to input) is True."""
+    if mask.dtype is not bool_:
+        raise RuntimeError("masked_scatter_ only supports boolean masks, but got mask with dtype " + mask.dtype.name)
+    if source.dtype is not input.dtype:
+        raise RuntimeError("masked_scatter: expected self and source to have same dtypes but got "
+                           f"{input.dtype.name} and {source.dtype.name}")
+    m = expand_to(mask, tuple(input.shape))
+    line = apply("reshape", cast(m, int64), shape=(product(input.shape),))
+    place = apply("mul", apply("sub", apply("cumsum", line, axis=0), line), line)
+    values = apply("reshape", source, shape=(product(source.shape),))
+    taken = apply("index", values, checked_indices(place, values.shape[0], 0, negative=False), axes=(0,))
+    return apply("where", m, apply("reshape", taken, shape=tuple(input.shape)), input)
+
+
+@library
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """input with source written (or added) at places of its elements counted in order."""
+    count = product(input.shape)
+    i = checked_indices(apply("reshape", index, shape=(product(index.shape),)), count, 0)
+    v = apply("reshape", source, shape=(product(source.shape),))
+    line = apply("reshape", input, shape=(count,))
+    return apply("reshape", apply("index_put", line, v, i, axes=(0,), accumulate=bool(accumulate)),
+                 shape=tuple(input.shape))
+
+
+@library
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: Any) -> Tensor:
+    """input with src written to the slice at index of dim."""
+    a = axis(dim, input.ndim)
+    return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=wrap_index(index, input.shape[a], a))
+
+
+@library
+def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """input with src written to a diagonal."""
+    return apply("diagonal_scatter", input, cast(src, input.dtype), offset=static_int(offset),
+                 axis1=axis(dim1, input.ndim), axis2=axis(dim2, input.ndim))
+
+
+@library
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    """beta * input + alpha * the sum of the products of two batches of matrices."""
+    total = apply("sum", apply("matmul", batch1, batch2), axes=(0,), keepdim=False)
+    return input * beta + total * alpha
+
+
+@library
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
+    """The integral along dim by the trapezoidal rule, at places x or in steps dx."""
+    a = axis(dim, y.ndim)
+    n = y.shape[a] - 1
+    height = (take_slice(y, a, 0, n) + take_slice(y, a, 1, n)) / 2
+    if x is None:
+        return apply("sum", height * dx, axes=(a,), keepdim=False)
+    if x.ndim == 1:
+        steps = apply("reshape", take_slice(x, 0, 1, n) - take_slice(x, 0, 0, n),
+                      shape=tuple(n if k == a else 1 for k in range(y.ndim)))
+    else:
+        steps = take_slice(x, a, 1, n) - take_slice(x, a, 0, n)
+    return apply("sum", height * steps, axes=(a,), keepdim=False)
+
+
+@library
+def cov(input: Tensor, *, correction: int = 1) -> Tensor:
+    """Covariances of the rows, whose columns are observations. NotImplementedError for weights: there are none."""
+    x: Any = input if input.ndim == 2 else apply("reshape", input, shape=(1, product(input.shape)))
+    centred = x - apply("mean", x, axes=(1,), keepdim=True)
+    products = apply("matmul", centred, apply("permute", centred, axes=(1, 0))) / (x.shape[1] - correction)
+    return products if input.ndim == 2 else apply("reshape", products, shape=())
+
+
+@library
+def corrcoef(input: Tensor) -> Tensor:
+    """Correlations of the rows, whose columns are observations."""
+    c = cov(input)
+    if input.ndim < 2:
+        return c / c
+    scale = apply("sqrt", apply("diagonal", c, offset=0, axis1=0, axis2=1))
+    result = c / apply("unsqueeze", scale, axis=1) / apply("unsqueeze", scale, axis=0)
+    return result.clamp(-1, 1)
+
+
+@library
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Powers of a vector (n,): (n, N), falling unless `increasing`; N is n by default."""
+    count = x.shape[0] if N is None else static_int(N)
+    powers = apply("arange", length=count, dtype=int64)
+    if not increasing:
+        powers = count - 1 - powers
+    return apply("pow", apply("unsqueeze", x, axis=1), cast(powers, x.dtype))
+
+
+@library
+def extreme_scatter(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
+    """`scatter_reduce` for "amax", "amin" and "prod": every place looks at all of src along dim."""
+    a = axis(dim, input.ndim)
+    for k, (n, m) in enumerate(zip(input.shape, index.shape, strict=True)):
+        if k != a:
+            require_equal(n, m, lambda: f"scatter_reduce() with reduce='{reduce}' needs an index of input's sizes but "
+                                        "along dim")
+    for k, n in enumerate(index.shape):
+        src = take_slice(src, k, 0, n)
+    i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
+    places = apply("reshape", apply("arange", length=input.shape[a], dtype=int64),
+                   shape=tuple(input.shape[a] if k == a else 1 for k in range(input.ndim + 1)))
+    here = apply("eq", places, apply("unsqueeze", _moved(i, a), axis=a))
+    values = apply("unsqueeze", _moved(src, a), axis=a)
+    start: Any = 1 if reduce == "prod" else _extreme(input.dtype, low=reduce == "amax")
+    neutral = as_operand(start, input.dtype)
+    found = apply(reduce, apply("where", here, values, neutral), axes=(input.ndim,), keepdim=False)
+    touched = apply("any", here, axes=(input.ndim,), keepdim=False)
+    if include_self:
+        name = {"prod": "mul", "amax": "maximum", "amin": "minimum"}[reduce]
+        found = apply(name, input, found)
+    return apply("where", touched, found, input)
+
+
+def _moved(x: Any, a: int) -> Any:
+    """Axis `a` at the end."""
+    return apply("permute", x, axes=(*(k for k in range(x.ndim) if k != a), a))
+
+
+def _extreme(d: Any, low: bool) -> Any:
+    if d.is_floating_point:
+        return float("-inf") if low else float("inf")
+    bits = d.itemsize * 8 - 1
+    return -(2 ** bits) if low else 2 ** bits - 1
+
+
+masked_scatter_, put_ = inplace(masked_scatter), inplace(put)
+
+__all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "extreme_scatter", "heaviside",
+           "kron", "masked_scatter", "masked_scatter_", "put", "put_", "select_scatter", "trapezoid", "vander"]

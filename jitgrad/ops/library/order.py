@@ -1,0 +1,270 @@
+"""Functions of the order of elements: running extremes, quantiles, places in sorted vectors, distinct values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jitgrad.dtypes import int32, int64
+from jitgrad.ops.backend import backend
+from jitgrad.ops.library.core import apply, as_operand, axis, cast, library, product, require, result_dtype, size_of
+from jitgrad.ops.library.shape import take_slice
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+
+class cummax_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+class cummin_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+class kthvalue_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+def _last(x: Any, a: int) -> Any:
+    """`x` with axis `a` moved to the end."""
+    return x if a == x.ndim - 1 else apply("permute", x, axes=(*(k for k in range(x.ndim) if k != a), a))
+
+
+def _back(x: Any, a: int) -> Any:
+    """The inverse of `_last`."""
+    n = x.ndim - 1
+    return x if a == n else apply("permute", x, axes=(*range(a), n, *range(a, n)))
+
+
+def _earlier(n: Any) -> Any:
+    """bool (n, n): [i, j] says whether j <= i."""
+    k = apply("arange", length=n, dtype=int64)
+    return apply("le", apply("unsqueeze", k, axis=0), apply("unsqueeze", k, axis=1))
+
+
+def _seen(x: Any, fill: Any) -> Any:
+    """(..., n) -> (..., n, n): row i has elements up to i, then `fill`."""
+    n = x.shape[-1]
+    rows = apply("expand", apply("unsqueeze", x, axis=x.ndim - 1), shape=(*x.shape[:-1], n, n))
+    return apply("where", _earlier(n), rows, as_operand(fill, x.dtype))
+
+
+def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
+    if input.ndim == 0:
+        return input, backend().lift(0, int64)
+    a, down = axis(dim, input.ndim), fn == "cummin"
+    x = _last(input, a)
+    size: Any = math.inf if x.dtype.is_floating_point else 2 ** (x.dtype.itemsize * 8 - 1) - 1
+    seen = _seen(x, size if down else -size)
+    back = apply("flip", seen, axes=(seen.ndim - 1,))  # of equal ones the last counts
+    place = apply("argmin" if down else "argmax", back, axes=(back.ndim - 1,), keepdim=False)
+    place = apply("sub", x.shape[-1] - 1 + apply("mul", place, as_operand(0, int64)), place)
+    return _back(apply("gather", x, place, axis=x.ndim - 1), a), _back(place, a)
+
+
+@library
+def cummax(input: Tensor, dim: int) -> cummax_result:
+    """Named (values, indices) of the largest element so far along dim; of equal ones the last."""
+    return cummax_result(*_running("cummax", input, dim))
+
+
+@library
+def cummin(input: Tensor, dim: int) -> cummin_result:
+    """Named (values, indices) of the smallest element so far along dim; of equal ones the last."""
+    return cummin_result(*_running("cummin", input, dim))
+
+
+@library
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """log of the running sums of exp(input) along dim, without overflow."""
+    if input.ndim == 0:
+        return input
+    a = axis(dim, input.ndim)
+    seen = _seen(_last(input, a), -math.inf)
+    return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
+
+
+@library
+def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> kthvalue_result:
+    """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
+    if input.ndim == 0:
+        return kthvalue_result(input, backend().lift(0, int64))
+    a, k = axis(dim, input.ndim), size_of(k)
+    for condition in (k >= 1, k <= input.shape[a]):
+        require(condition, RuntimeError, f"kthvalue(): selected number k out of range for dimension {a}")
+    found = apply("sort", input, axis=a, descending=False, stable=True)
+    parts = [apply("slice", f, axis=a, start=k - 1, length=1, step=1) for f in found]
+    return kthvalue_result(*(parts if keepdim else [apply("squeeze", p, axis=a) for p in parts]))
+
+
+@library
+def msort(input: Tensor) -> Tensor:
+    """input with its first axis sorted."""
+    return apply("sort", input, axis=0, descending=False, stable=True)[0]
+
+
+@library
+def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+             interpolation: str = "linear") -> Tensor:
+    """The q-quantiles along dim (of all elements by default); NaN where there is one.
+
+    Args:
+        q: in [0, 1]: a number, or a tensor () or (Q,), whose axis comes first in the result.
+        interpolation: between two elements: "linear", "lower", "higher", "nearest" or "midpoint".
+    """
+    if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
+        raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
+                           f"got {interpolation}")
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("quantile() input tensor must be either float or double dtype")
+    rank = input.ndim
+    a = 0 if dim is None or not rank else axis(dim, rank)
+    x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else _last(input, a)
+    values = apply("sort", x, axis=x.ndim - 1, descending=False, stable=True)[0]
+    at = as_operand(q, x.dtype)
+    if at.ndim > 1:
+        raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    lines = apply("reshape", at, shape=(at.shape[0] if at.ndim else 1, *[1] * x.ndim))
+    place = lines * (x.shape[-1] - 1)
+    low = apply("floor", place)
+    if interpolation == "nearest":
+        low = apply("round", place)
+    elif interpolation == "higher":
+        low = apply("ceil", place)
+    stretched = apply("expand", apply("unsqueeze", values, axis=0), shape=(lines.shape[0], *values.shape))
+
+    def pick(where: Any) -> Any:
+        index = apply("expand", cast(where, int64), shape=(lines.shape[0], *values.shape[:-1], 1))
+        return apply("squeeze", apply("gather", stretched, index, axis=x.ndim), axis=x.ndim)
+
+    result = pick(low)
+    if interpolation in ("linear", "midpoint"):
+        share = apply("squeeze", place - low, axis=x.ndim)
+        if interpolation == "midpoint":
+            share = apply("where", apply("gt", share, as_operand(0, x.dtype)), as_operand(0.5, x.dtype), share)
+        result = result + (pick(apply("ceil", place)) - result) * share
+    last = take_slice(values, x.ndim - 1, x.shape[-1] - 1, 1)  # NaN comes last
+    spoiled = apply("unsqueeze", apply("squeeze", apply("ne", last, last), axis=x.ndim - 1), axis=0)
+    result = apply("where", spoiled, as_operand(math.nan, x.dtype), result)
+    if keepdim:
+        if dim is None or not rank:
+            result = apply("reshape", result, shape=(result.shape[0], *[1] * rank))
+        else:
+            result = apply("unsqueeze", result, axis=a + 1)
+    return result if at.ndim else apply("squeeze", result, axis=0)
+
+
+# --- places in sorted vectors --------------------------------------------------------------------------------------
+
+
+@library
+def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+                 side: str | None = None) -> Tensor:
+    """Where values would go into sorted vectors: before equal elements, or after them (`right`, side="right").
+
+    Args:
+        sorted_sequence: (n,), or (..., n) with input (..., m).
+        input: a tensor or a number.
+    """
+    if side is not None and side not in ("left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites, got side of left while "
+                           "right was True")
+    d = result_dtype(sorted_sequence, input)
+    line, v = cast(sorted_sequence, d), as_operand(input, d)
+    if line.ndim != 1 and line.ndim != v.ndim:
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions "
+                           "of boundaries tensor and input value tensor must match")
+    if line.ndim > 1:
+        line = apply("unsqueeze", line, axis=line.ndim - 1)
+    before = apply("le" if right or side == "right" else "lt", line, apply("unsqueeze", v, axis=v.ndim))
+    return apply("sum", cast(before, int32 if out_int32 else int64), axes=(v.ndim,), keepdim=False)
+
+
+@library
+def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """Between which of the sorted boundaries (n,) each value lies: 0 to n."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@library
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Which elements are among the test elements (or, with invert, are not)."""
+    d = result_dtype(elements, test_elements)
+    x, among = as_operand(elements, d), as_operand(test_elements, d)
+    among = apply("reshape", among, shape=(product(among.shape),))
+    found = apply("any", apply("eq", apply("unsqueeze", x, axis=x.ndim), among), axes=(x.ndim,), keepdim=False)
+    return apply("logical_not", found) if invert else found
+
+
+# --- distinct values -----------------------------------------------------------------------------------------------
+
+
+def _runs(line: Any) -> tuple[Any, Any]:
+    """Where a run of equal elements of a vector begins, and the number of each element's run."""
+    one = apply("pad", apply("ne", take_slice(line, 0, 1, line.shape[0] - 1),
+                             take_slice(line, 0, 0, line.shape[0] - 1)), pads=((1, 0),), value=True)
+    return one, apply("cumsum", cast(one, int64), axis=0) - 1
+
+
+def _distinct(line: Any, want_counts: bool) -> tuple[Any, Any, Any]:
+    """The first element of each run, the number of each element's run, the runs' lengths."""
+    begins, number = _runs(line)
+    first = apply("nonzero", begins)
+    first = apply("squeeze", first, axis=1)
+    values = apply("index", line, first, axes=(0,))
+    if not want_counts:
+        return values, number, None
+    zeros = apply("full", value=0, shape=(first.shape[0],), dtype=int64)
+    ones = apply("full", value=1, shape=(line.shape[0],), dtype=int64)
+    return values, number, apply("index_put", zeros, ones, number, axes=(0,), accumulate=True)
+
+
+def _answer(values: Any, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
+    given = [values] + ([inverse] if return_inverse else []) + ([counts] if return_counts else [])
+    return tuple(given) if len(given) > 1 else values
+
+
+@library
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+           dim: int | None = None) -> Any:
+    """The distinct elements in order; on demand the place of each element among them, and how often each occurs.
+
+    The input has at least one element. NotImplementedError for `dim`.
+    """
+    if dim is not None:
+        raise NotImplementedError("unique() does not have dim: it gives the distinct elements of the whole tensor")
+    line = apply("reshape", input, shape=(product(input.shape),))
+    ordered, places = apply("sort", line, axis=0, descending=False, stable=True)
+    values, number, counts = _distinct(ordered, return_counts)
+    inverse = None
+    if return_inverse:
+        inverse = apply("scatter", apply("mul", places, as_operand(0, int64)), places, number, axis=0)
+        inverse = apply("reshape", inverse, shape=tuple(input.shape))
+    return _answer(values, inverse, counts, return_inverse, return_counts)
+
+
+@library
+def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+                       dim: int | None = None) -> Any:
+    """The first element of each run of equal ones; options as `unique`'s."""
+    if dim is not None:
+        raise NotImplementedError("unique_consecutive() does not have dim: it takes the tensor as one vector")
+    values, number, counts = _distinct(apply("reshape", input, shape=(product(input.shape),)), return_counts)
+    inverse = apply("reshape", number, shape=tuple(input.shape))
+    return _answer(values, inverse, counts, return_inverse, return_counts)
+
+
+__all__ = ["bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "msort", "quantile",
+           "searchsorted", "unique", "unique_consecutive"]
