@@ -548,12 +548,40 @@ class ScriptFunction:
         from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
         args, kwargs = self.call_arguments(values)
+        numbers = self._varying(values)
+        if numbers:
+            try:
+                return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, numbers))
+            except ScriptError:
+                pass  # one of them is needed as a constant
         try:
-            script = build(self.eager, args, kwargs, optimistic=optimistic, any_grads=any_grads)
+            script = build(self.eager, args, kwargs, optimistic, any_grads)
         except ScriptError as error:
             if config.current().debug:
                 raise
             raise error.with_traceback(None) from None  # the message has the place; our own frames hide it
+        return self._finished(script)
+
+    def _varying(self, values: dict[str, Any]) -> frozenset[Any]:
+        """Slots of ints that were taken to be constants and have changed since: better read at run time."""
+        found: set[Any] = set()
+        for guard in {g.source: g for s in self._specialisations for g in s.script.guards
+                      if g.kind == "equal" and type(g.value) is int}.values():
+            with suppress(Unreadable):
+                now = resolve(guard.source, values)
+                if type(now) is not int or now == guard.value:
+                    continue
+                match guard.source:
+                    case sig.Attr(base, name):
+                        found.add(("attr", id(resolve(base, values)), name))
+                    case sig.Global(function, name):
+                        found.add(("global", id(function.__globals__), name))
+                    case sig.Cell(function, index):
+                        found.add(("cell", id(function.__closure__[index])))
+        return frozenset(found)
+
+    def _finished(self, script: sig.ScriptGraph) -> sig.ScriptGraph:
+        """`script` as specialisations take it: with parameters, its loops in stretches where memory is to be spared."""
         script.parameters = self._params
         if self.remat and is_grad_enabled():
             from jitgrad.script.autodiff.segments import split_loops

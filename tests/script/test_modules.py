@@ -87,6 +87,28 @@ def test_what_changes_between_calls_is_seen(cache, tmp_path):
         assert fast.cache_info().compilations == before
 
 
+def test_an_int_that_changes_is_read_at_run_time():
+    net = Net()
+    fast = torch.jit.script(net)
+    for k in range(2, 12):
+        net.k = k
+        agree(net, fast)
+    assert fast.cache_info().compilations == 2
+
+    class Settings:
+        axis, times = 0, 1
+
+    settings = Settings()
+
+    @jitgrad.script
+    def f(x):
+        return x.sum(dim=settings.axis) * settings.times
+
+    for axis, times in ((0, 1), (1, 1), (1, 2), (1, 3), (0, 4), (1, 5)):
+        settings.axis, settings.times = axis, times
+        assert torch.allclose(f(X), X.sum(dim=axis) * times)
+
+
 def test_a_stored_program_is_not_used_where_modules_are_shared_otherwise(tmp_path):
     with config.override(cache=str(tmp_path)):
         net = Net()

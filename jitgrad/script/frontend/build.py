@@ -28,13 +28,14 @@ STACK = 10_000  # Python frames: inlined calls and nested branches take about fi
 
 
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-          optimistic: bool = True, any_grads: bool = False) -> sig.ScriptGraph:
+          optimistic: bool = True, any_grads: bool = False, numbers: frozenset[Any] = frozenset()) -> sig.ScriptGraph:
     """Specialise `function` for arguments like these; nothing is executed and no object is changed.
 
     Args:
         function: a plain Python function.
         args, kwargs: the first call's objects.
         optimistic: whether sizes that are equal now may be assumed equal (guarded); else they are checked at run time.
+        numbers: slots of ints (attributes, globals, closure variables) that are read at run time from the start.
         any_grads: whether each call may find a `.grad` or None on each tensor; else they are as at the first call.
 
     Raises:
@@ -45,7 +46,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
                                 hint="script functions written in Python; this one is built in")
     bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     bound.apply_defaults()
-    decisions: set[Any] = set()
+    decisions: set[Any] = set(numbers)
     log: list[str] = []
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, STACK))
