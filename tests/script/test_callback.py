@@ -273,6 +273,16 @@ def test_gradient_in_loops_and_branches():
         gradients(f, lambda n=n: (leaf(0.5, 1.2), leaf(0.7, 1.1), n))
 
 
+def test_hooks_on_tensors_inside():
+    @jitgrad.ignore
+    def tripled(x: Tensor) -> Tensor:
+        y = x * 1
+        y.register_hook(lambda g: g * 3)
+        return y
+
+    assert gradients(lambda x: tripled(x * 2), lambda: (leaf(1.0, 2.0),))[0].tolist() == [6.0, 6.0]
+
+
 def test_what_is_not_reached_stays_none():
     @jitgrad.ignore
     def first(x: Tensor, y: Tensor) -> Tensor:

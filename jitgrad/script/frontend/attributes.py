@@ -29,7 +29,10 @@ from jitgrad.script.frontend.values import (
     type_word,
 )
 
-_GRADIENT = {"grad_fn": "`.grad_fn` inside a script", "register_hook": "a hook on a tensor of a script"}
+_GRADIENT = {"grad_fn": ("`.grad_fn`, for a script has no tape", "look at the `grad_fn` of what the script returns"),
+             "register_hook": ("a hook on a tensor that the script computes",
+                               "register it on a parameter or argument before the call or on the result after it, "
+                               "or in a function marked `@jitgrad.ignore` that the tensor passes through")}
 MISSING = object()
 #: how long a list `tolist` makes
 TO_LIST = 64
@@ -83,8 +86,8 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
     if name == "grad_fn" and (obj.is_leaf or not obj.requires_grad):
         return None
     if name in _GRADIENT:
-        raise NonDifferentiable(_GRADIENT[name] + " is not supported yet", context.span(),
-                                hint="call it outside the script")
+        what, instead = _GRADIENT[name]
+        raise NonDifferentiable(what, context.span(), hint=instead)
     if name == "data":
         return obj.detach()
     if name in ("requires_grad", "is_leaf"):
