@@ -271,6 +271,7 @@ def once_differentiable(backward: Backward) -> Backward:
                     found[i] = node.attach(wrap(g._data), i)
         return tuple(found) if several else found[0]
 
+    once.once = True  # type: ignore[attr-defined]  # for scripts, which evaluate what it wraps
     return once  # type: ignore[return-value]
 
 

@@ -253,6 +253,8 @@ class GraphFunction:
 
     def to_bytes(self) -> bytes | None:
         """Everything that another process needs to run this; None where the program cannot be stored."""
+        if any(n.op == "custom" for n in walk(self.graph.block)):
+            return None  # its text has no form for the derivative
         if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
             return None
         from jitgrad.script.text import to_text

@@ -290,6 +290,9 @@ class _Run:
         getattr(sys, node.attrs.get("stream", "stdout")).write(render(node.attrs["template"], inputs))
         return ()
 
+    def custom(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return inputs[:len(node.outputs)]
+
     def mark(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         return ()
 
@@ -426,7 +429,7 @@ _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
     "list.new": _Run.list_new, "list.put": _Run.list_put, "list.get": _Run.list_get, "list.take": _Run.list_take,
     "list.len": _Run.seq_len, "list.copy": _Run.list_copy,
-    "region.begin": _Run.mark, "region.end": _Run.mark,
+    "custom": _Run.custom, "region.begin": _Run.mark, "region.end": _Run.mark,
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
     "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }

@@ -35,7 +35,7 @@ MATH_TO_BOOL = ("isnan", "isinf", "isfinite")
 
 STRUCTURAL = frozenset({"if", "while", "scan"})
 #: ops whose results have the types that whoever made the node gave them
-TYPED = frozenset({"callback", "callback.vjp"})
+TYPED = frozenset({"custom", "callback", "callback.vjp"})
 
 #: reads that are valid only where a check, a condition or a loop's counter says so
 GUARDED = frozenset({"opt.get", "seq.get", "list.get"})

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.errors import NonDifferentiable
 from jitgrad.script import signature as sig
 from jitgrad.script.executor import BoundScript, ScriptFunction, Specialisation, is_eager
 from jitgrad.script.gradfunction import GraphFunction
@@ -35,6 +36,8 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
     direction = {id(x): t for x, t in zip(flat, directions, strict=True)}
     specialisation = func.specialise(*primals)
     script = specialisation.script
+    if script.gradient_state:  # what it does may depend on what needs a gradient, as the general way has it
+        return None
     places = list(_places(script.result))
     if (len(direction) != len(flat) or specialisation.function.writes or specialisation.store is not None
             or not all(isinstance(p, (sig.Output, sig.Same, sig.ViewOf)) for p in places)):
@@ -45,7 +48,10 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
     objects, arrays = entered
     wrt = [i for i, x in enumerate(objects) if id(x) in direction]
     tangents = [direction[id(objects[i])] for i in wrt]
-    program, outputs = _program(specialisation, objects, tuple(wrt), tangents)
+    try:
+        program, outputs = _program(specialisation, objects, tuple(wrt), tangents)
+    except NonDifferentiable:  # a derivative that was written by hand, for the backward pass only
+        return None
     on_commit = functools.partial(specialisation.commit, params) if specialisation.commit is not None else None
     results = program([*objects, *tangents], [*arrays, *(t._data for t in tangents)], on_commit)
     n = specialisation.function.n_outputs

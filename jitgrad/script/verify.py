@@ -479,6 +479,11 @@ class _Verifier:
     def print_node(self, node: Node) -> None:
         self.template(self.attr(node, "template"), len(node.inputs))
 
+    def custom(self, node: Node) -> None:
+        call = self.attr(node, "call")
+        if [v.type for v in node.outputs] != [v.type for v in node.inputs[:call.results]]:
+            self.fail("the outputs are not of the types of the results")
+
     def mark(self, node: Node) -> None:
         self.attr(node, "number")
 
@@ -521,7 +526,7 @@ _CONVENTIONS: Mapping[str, Callable[[_Verifier, Node], None]] = {
     "opt.get": _Verifier.opt_get, "seq.get": _Verifier.seq_get, "seq.len": _Verifier.seq_len,
     "list.new": _Verifier.list_new, "list.put": _Verifier.list_put, "list.get": _Verifier.list_at,
     "list.take": _Verifier.list_at, "list.len": _Verifier.list_alone, "list.copy": _Verifier.list_alone,
-    "region.begin": _Verifier.mark, "region.end": _Verifier.mark,
+    "custom": _Verifier.custom, "region.begin": _Verifier.mark, "region.end": _Verifier.mark,
     "check": _Verifier.check, "print": _Verifier.print_node, "commit": _Verifier.commit,
     "callback": _Verifier.callback, "callback.vjp": _Verifier.callback_vjp,
 }

@@ -161,6 +161,9 @@ class Flow:
                 for v in node.outputs:
                     self._edge(node.inputs[i], v)
             return
+        if node.op == "custom":
+            self._custom(node)
+            return
         if row is None:
             if node.op == "leaf":
                 for root in node.inputs[1:]:
@@ -176,6 +179,13 @@ class Flow:
             if is_differentiable(v.type):
                 for x in node.inputs:
                     self._edge(x, v)
+
+    def _custom(self, node: Node) -> None:
+        """A derivative written by hand: from the arguments that it reaches to the results that have a gradient."""
+        call = node.attrs["call"]
+        for k in call.reaches:
+            for i in call.differentiable:
+                self._edge(node.inputs[call.results + k], node.outputs[i])
 
     def _structural(self, node: Node) -> None:
         if node.op in ("if", "region"):

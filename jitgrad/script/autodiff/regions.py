@@ -21,10 +21,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
+from jitgrad.errors import NonDifferentiable
 from jitgrad.ops.types import Type, map_dims
-from jitgrad.script.autodiff.cotangents import Cotangent, restate
+from jitgrad.script.autodiff.cotangents import Cotangent, Reached, either, masked, restate, zero
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.prepare import pure
+from jitgrad.script.custom import CustomDerivative
 from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, map_attr, type_symbols, walk
 from jitgrad.script.irops import Effect, effect
 
@@ -218,6 +220,41 @@ class Copy(Rename):
         params = tuple([self.define(p) for p in block.params])
         nodes = [self.node(n) for old in block.nodes for n in pure(old)]
         return Block(params, nodes, tuple([self.value(v) for v in block.results]), binds)
+
+
+def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
+    """The adjoint of a custom derivative: a copy of its code."""
+    context, call = reverse.context, node.attrs["call"]
+    if call.once and not call.block.results:
+        raise NonDifferentiable("trying to differentiate twice a function that was marked with @once_differentiable",
+                                node.span)
+    given = [cotangents.pop(node.outputs[i], None) for i in call.differentiable]
+    reached: Reached = False
+    for c in given:
+        if c is not None:
+            reached = either(context, reached, c.reached)
+    values = []
+    for i, c in zip(call.differentiable, given, strict=True):
+        type_ = frame.type(node.outputs[i].type)
+        values.append(zero(context, type_, lambda: node.outputs[0]).value if c is None
+                      else restate(context, masked(context, c), type_))
+    results = [frame.fetch(v) for v in node.outputs]
+    others = [frame.fetch(v) for v in node.inputs[call.results:]]
+    copy = Copy(frame)
+    copy.sizes = {s: frame.size(d) for s, d in zip(call.symbols, node.attrs["sizes"], strict=True)}
+    copy.values.update(zip(call.block.params, [*values, *results, *others], strict=True))
+    code = [copy.node(n) for n in call.block.nodes]
+    for n in code:
+        if n.blocks:
+            context.note(n)
+    frame.out.nodes += code
+    for k, r in zip(call.reaches, call.block.results, strict=True):
+        x = node.inputs[call.results + k]
+        if call.once:  # what it returns may be used, not differentiated
+            last = CustomDerivative(call.name, Block(), (), 1, len(values), (0,), tuple(range(len(values))), True)
+            copy.values[r] = context.builder.emit("custom", [copy.value(r), *values], types=[copy.value(r).type],
+                                                  call=last, sizes=())[0]
+        reverse.accumulate(frame, cotangents, x, Cotangent(copy.value(r), reached, reached is True))
 
 
 # --- the adjoint ---------------------------------------------------------------------------------------------------

@@ -89,6 +89,8 @@ class Reverse:
             control.loop(self, frame, node, cotangents)
         elif node.op == regions.REGION:
             regions.region(self, frame, node, cotangents)
+        elif node.op == "custom":
+            regions.custom(self, frame, node, cotangents)
         elif node.op in OPS:
             self.row(frame, node, cotangents)
         elif node.op == "callback":

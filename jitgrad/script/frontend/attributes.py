@@ -11,6 +11,7 @@ from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCa
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import calls, gradients, merge, objects, strings
 from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.customs import SymFunctionCtx
 from jitgrad.script.frontend.printing import STREAMS
 from jitgrad.script.frontend.values import (
     UNBOUND,
@@ -42,6 +43,8 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
     """`obj.name`."""
     if isinstance(obj, SymTensor):
         return _of_tensor(context, obj, name)
+    if isinstance(obj, SymFunctionCtx):
+        return obj.get(context, name)
     if isinstance(obj, Number):
         return _of_number(context, obj, name)
     if isinstance(obj, Union):
@@ -261,6 +264,9 @@ def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
         return
     if isinstance(obj, Instance):
         objects.setattribute(context, obj, name, value)
+        return
+    if isinstance(obj, SymFunctionCtx):
+        obj.set(context, name, value)
         return
     if isinstance(obj, SymTensor):
         if name == "grad":

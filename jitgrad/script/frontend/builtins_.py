@@ -620,8 +620,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 def _register_library() -> None:
     from jitgrad.eager import engine, grad_mode
+    from jitgrad.eager.function import Function as CustomFunction
     from jitgrad.jit import is_scripting
-    from jitgrad.script.frontend import gradients, modules
+    from jitgrad.script.frontend import customs, gradients, modules
     from jitgrad.script.marks import refuse
     from jitgrad.utils.checkpoint import checkpoint
 
@@ -631,6 +632,7 @@ def _register_library() -> None:
     HANDLERS[grad_mode.is_grad_enabled] = _is_grad_enabled
     HANDLERS.update(modules.handlers())
     HANDLERS[checkpoint] = _checkpoint
+    HANDLERS[CustomFunction.apply.__func__] = customs.apply  # type: ignore[attr-defined]
     HANDLERS[refuse] = _refuse
     HANDLERS[is_scripting] = lambda context, args, kwargs: True
 

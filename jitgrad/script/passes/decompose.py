@@ -58,6 +58,8 @@ class _Decompose(Rewriter):
     def visit(self, node: Node) -> Sequence[Value] | None:
         if node.op in ("detach", "leaf") and not self.namespace.keep_vjp:
             return node.inputs[:1]  # they only say where the tape ends
+        if node.op == "custom" and not self.namespace.keep_vjp:
+            return node.inputs[:len(node.outputs)]
         op = OPS.get(node.op)
         if op is None or op.compose is None or not self.namespace.is_expanded(op):
             return None
