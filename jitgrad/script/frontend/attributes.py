@@ -43,8 +43,6 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
     """`obj.name`."""
     if isinstance(obj, SymTensor):
         return _of_tensor(context, obj, name)
-    if isinstance(obj, SymFunctionCtx):
-        return obj.get(context, name)
     if isinstance(obj, Number):
         return _of_number(context, obj, name)
     if isinstance(obj, Union):
@@ -74,7 +72,7 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
         return STREAMS[name]
     if isinstance(obj, (type, types.ModuleType)):
         return context.inputs.attribute(obj, name)
-    return _of_object(context, obj, name)
+    return obj.get(context, name) if isinstance(obj, SymFunctionCtx) else _of_object(context, obj, name)
 
 
 def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
