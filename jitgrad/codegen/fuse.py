@@ -72,15 +72,19 @@ class Group:
 class Fusion:
     """Grows groups. `depends[item]` are the units (items or other nodes) of the block that an item needs."""
 
-    def __init__(self, items: Iterable[Item], producers: dict[Value, Item], depends: dict[object, set[object]],
-                 positions: dict[object, int]):
+    def __init__(self, items: Iterable[Item], producers: dict[Value, Item], depends: dict[object, set[object]]):
         self.items = list(items)
-        self.producers, self.depends, self.positions = producers, depends, positions
+        self.producers, self.depends = producers, depends
         self.group: dict[object, Group] = {}
         self.reasons: list[tuple[Node, Node, str]] = []
         for item in self.items:
             sources = {o.base for o in item.operands if o.base not in producers}
             self.group[item] = Group(item.space, item.inner, [item], {item: tuple(range(len(item.space)))}, sources)
+        self.ranks: dict[object, int] = {self.group.get(u, u): rank for rank, u in enumerate(_sorted(depends))}
+        self.users: dict[object, list[object]] = {}
+        for unit, needed in depends.items():
+            for d in needed:
+                self.users.setdefault(d, []).append(unit)
 
     def run(self) -> list[Group]:
         """All groups, after merging."""
@@ -97,12 +101,14 @@ class Fusion:
         if first is second:
             return
         plan = self.plan(first, second, producer, consumer, operand)
-        if not isinstance(plan, str) and self.path_around(first, second):
-            plan = "something between them is not part of a kernel"
         if isinstance(plan, str):
             self.reasons.append((producer.node, consumer.node, plan))
+            return
+        before = self.between(first, second)
+        if before is None:
+            self.reasons.append((producer.node, consumer.node, "something between them is not part of a kernel"))
         else:
-            self.merge(first, second, *plan)
+            self.merge(first, second, *plan, before)
 
     def plan(self, first: Group, second: Group, producer: Item, consumer: Item,
              operand: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Size, ...], frozenset[int]] | str:
@@ -170,7 +176,8 @@ class Fusion:
         return match
 
     def merge(self, first: Group, second: Group, map1: tuple[int, ...], map2: tuple[int, ...],
-              space: tuple[Size, ...], inner: frozenset[int]) -> None:
+              space: tuple[Size, ...], inner: frozenset[int], before: set[object]) -> None:
+        """Make one group of two; `before` is what the one that comes later needs between them."""
         maps = {item: tuple(map1[a] for a in axes) for item, axes in first.maps.items()}
         maps.update((item, tuple(map2[a] for a in axes)) for item, axes in second.maps.items())
         if not self.consistent(first, second, maps):
@@ -178,6 +185,8 @@ class Fusion:
             return
         items = sorted(first.items + second.items, key=lambda i: i.index)
         group = Group(space, inner, items, maps, first.sources | second.sources)
+        low, high = (first, second) if self.ranks[first] < self.ranks[second] else (second, first)
+        self.join(low, high, group, before)
         for item in items:
             self.group[item] = group
 
@@ -197,24 +206,56 @@ class Fusion:
                             return False
         return True
 
-    def path_around(self, first: Group, second: Group) -> bool:
-        """Whether `second` also needs `first` through something outside both."""
-        # positions say nothing here: an early node may need a group that a later member ties to `first`
-        seen: set[object] = {second}
-        stack: list[object] = [d for item in second.items for d in self.depends[item]
-                               if self.group.get(d) not in (first, second)]
+    # --- order ---
+    # Groups and the other units have ranks: each has a greater one than what it needs. So a search for a way from one
+    # group to another looks only at what lies between the two.
+
+    def between(self, low: Group, high: Group) -> set[object] | None:
+        """What `high` needs that comes after `low`; None if some of it needs `low`."""
+        ranks, begin = self.ranks, self.ranks[low]
+        found: set[object] = {high}
+        stack: list[object] = [high]
         while stack:
             unit = stack.pop()
-            group = self.group.get(unit)
-            if group is first:
-                return True
-            key = group if group is not None else unit
-            if key in seen:
-                continue
-            seen.add(key)
-            for member in group.items if group is not None else [unit]:
-                stack.extend(self.depends[member])
-        return False
+            for part in unit.items if isinstance(unit, Group) else (unit,):
+                for d in self.depends[part]:
+                    needed = self.group.get(d, d)
+                    if needed is low:
+                        if unit is not high:
+                            return None
+                    elif ranks[needed] > begin and needed not in found:
+                        found.add(needed)
+                        stack.append(needed)
+        found.discard(high)
+        return found
+
+    def behind(self, low: Group, high: Group) -> set[object]:
+        """What needs `low` and comes before `high`; none of it is needed by `high`."""
+        ranks, end = self.ranks, self.ranks[high]
+        found: set[object] = {low}
+        stack: list[object] = [low]
+        while stack:
+            unit = stack.pop()
+            for part in unit.items if isinstance(unit, Group) else (unit,):
+                for u in self.users.get(part, ()):
+                    user = self.group.get(u, u)
+                    if ranks[user] < end and user not in found:
+                        found.add(user)
+                        stack.append(user)
+        found.discard(low)
+        return found
+
+    def join(self, low: Group, high: Group, merged: Group, before: set[object]) -> None:
+        """Put a merged group in its place: after `before`, ahead of what needs `low`. Nothing else moves.
+
+        Source: Pearce and Kelly, "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2007.
+        """
+        ranks = self.ranks
+        moved = sorted(before, key=ranks.__getitem__)
+        after = sorted(self.behind(low, high), key=ranks.__getitem__) if before else []
+        places = sorted([ranks.pop(low), ranks.pop(high), *(ranks[u] for u in moved), *(ranks[u] for u in after)])
+        ranks.update(zip((*moved, merged), places, strict=False))
+        ranks.update(zip(reversed(after), reversed(places), strict=False))
 
     def merge_siblings(self) -> None:
         """Groups over the same space that read the same memory and do not need each other."""
@@ -226,17 +267,37 @@ class Fusion:
             for other in groups[1:]:
                 small = (len(current.items) + len(other.items) <= MAX_ITEMS
                          and len(current.sources | other.sources) <= MAX_OPERANDS)
-                if small and current.sources & other.sources and not self.related(current, other):
+                before = self.unrelated(current, other) if small and current.sources & other.sources else None
+                if before is not None:
                     axes = tuple(range(len(current.space)))
-                    self.merge(current, other, axes, axes, current.space, current.inner)
+                    self.merge(current, other, axes, axes, current.space, current.inner, before)
                     current = self.group[current.items[0]]
                 else:
                     current = other
 
-    def related(self, a: Group, b: Group) -> bool:
-        """Whether one needs the other in any way."""
-        return self.needs(a, b) or self.needs(b, a)
+    def unrelated(self, a: Group, b: Group) -> set[object] | None:
+        """None where one needs the other in any way; else what the later of the two needs between them."""
+        low, high = (a, b) if self.ranks[a] < self.ranks[b] else (b, a)
+        if any(self.group.get(d) is low for item in high.items for d in self.depends[item]):
+            return None
+        return self.between(low, high)
 
-    def needs(self, group: Group, other: Group) -> bool:
-        direct = any(self.group.get(d) is other for item in group.items for d in self.depends[item])
-        return direct or self.path_around(other, group)
+
+def _sorted(depends: dict[object, set[object]]) -> list[object]:
+    """The units, each after those that it needs."""
+    order: list[object] = []
+    done: set[object] = set()
+    for root in depends:
+        stack = [root]
+        while stack:
+            unit = stack[-1]
+            if unit in done:
+                stack.pop()
+                continue
+            waiting = [d for d in depends[unit] if d not in done]
+            if waiting:
+                stack += waiting
+            else:
+                done.add(unit)
+                order.append(stack.pop())
+    return order

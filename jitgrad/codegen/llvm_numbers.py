@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import dtypes
-from jitgrad.codegen.llvm_emit import EMIT, convert
+from jitgrad.codegen.layout import RAISED
+from jitgrad.codegen.llvm_emit import COMPUTED, EMIT, convert
 from jitgrad.codegen.program import NumberStep
 from jitgrad.dtypes import dtype
-from jitgrad.kernels.values import V
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, SeqType, TensorType, Type
+from jitgrad.kernels.values import Code, V
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.ir import Value
 from jitgrad.script.irops import ARITHMETIC, BITWISE, COMPARISONS, MATH_TO_BOOL, MATH_TO_INT
 
@@ -33,6 +34,16 @@ _INTRINSIC = {"fabs": "fabs", "sqrt": "sqrt"}
 LIBM = frozenset({"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
                   "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "tgamma", "lgamma", "cbrt",
                   "pow", "hypot", "fmod"})
+
+def part_types(type_: Type) -> tuple[str, ...]:
+    """LLVM types of a value's registers."""
+    if isinstance(type_, TensorType):
+        return (COMPUTED[type_.dtype.name],)
+    assert not isinstance(type_, OptionalType)
+    if type_ == NUMBER:
+        return ("i64", "i64")
+    return ("double",) if type_ == FLOAT else ("i1",) if type_ == BOOL else ("i64",)
+
 
 Checked = tuple[V, "V | None"]  # a result, and where it is certainly right
 
@@ -132,6 +143,8 @@ class Numbers:
         """An operation; checked, with Python as the slow path."""
         node, printer = step.node, self.printer
         out = node.outputs[0]
+        if step.site >= 0 and printer.quick and len(part_types(out.type)) == 1 and self.out_of_line(step):
+            return
         result, good = self.operation(node.op, node.inputs, node.attrs, out.type)
         if step.site < 0 or good is None:
             printer.define(out, *result)
@@ -152,6 +165,71 @@ class Numbers:
         printer.start(fine)
         printer.define(out, *[printer.code.emit(f"load {v.type}, ptr {n}", v.elem, 1)
                               for n, v in zip(names, result, strict=True)])
+
+    def out_of_line(self, step: NumberStep) -> bool:
+        """A checked operation as a call of a function that all equal ones share; False where nothing is checked.
+
+        For programs that run their steps once: the slow path would be most of their text.
+        """
+        node, printer = step.node, self.printer
+        out = node.outputs[0]
+        key = ("number", node.op, tuple(sorted(node.attrs.items())), tuple(v.type for v in node.inputs))
+        if key not in printer.module.helpers:
+            printer.module.helpers[key] = self.helper(step, f"jg_number{len(printer.module.helpers)}")
+        name = printer.module.helpers[key]
+        if not name:
+            return False
+        given = [v for value in node.inputs for v in printer.parts(value)]
+        (kind,) = part_types(out.type)
+        place = printer.variable(kind)
+        arguments = "".join(f", {v.type} {v.name}" for v in given)
+        good = printer.code.emit(f"call i64 @{name}(ptr %block, i64 {step.site}{arguments}, ptr {place})", "i64", 1)
+        printer.leave_unless(good.ne(0), RAISED)
+        printer.define(out, printer.code.emit(f"load {kind}, ptr {place}", kind, 1))
+        return True
+
+    def helper(self, step: NumberStep, name: str) -> str:
+        """The function: computes, or lets Python compute; 0 where that raised."""
+        node, printer = step.node, self.printer
+        around, printer.code = printer.code, Code()
+        inputs: list[Value] = []
+        parameters: list[str] = []
+        for value in node.inputs:
+            stand_in = Value(value.type)
+            inputs.append(stand_in)
+            parts = []
+            for kind in part_types(value.type):
+                parts.append(V(printer.code, f"%a{len(parameters)}", kind, 1))
+                parameters.append(f"{kind} {parts[-1].name}")
+            printer.values[stand_in] = tuple(parts)
+        (result,), good = self.operation(node.op, tuple(inputs), node.attrs, node.outputs[0].type)
+        if good is None:
+            printer.code = around
+            return ""
+        printer.line(f"store {result.type} {result.name}, ptr %out")
+        printer.line(f"br i1 {good.name}, label %fine, label %slow")
+        printer.start("slow")
+        printer.pass_values(inputs)
+        printer.module.declares["jg_callback"] = "declare i64 @jg_callback(ptr, i64)"
+        printer.module.externals.add("jg_callback")
+        status = printer.code.emit("call i64 @jg_callback(ptr %block, i64 %site)", "i64", 1)
+        printer.line(f"br i1 {status.eq(1).name}, label %take, label %bad")
+        printer.start("take")
+        word = printer.load_word(printer.layout.payload, "i64" if result.elem == "i1" else result.elem)
+        word = word.ne(0) if result.elem == "i1" else word
+        printer.line(f"store {word.type} {word.name}, ptr %out")
+        printer.line("br label %fine")
+        printer.start("fine")
+        printer.line("ret i64 1")
+        printer.start("bad")
+        printer.line("ret i64 0")
+        head = ", ".join(["ptr %block", "i64 %site", *parameters, "ptr %out"])
+        code, printer.code = printer.code, around
+        printer.module.declares.update(code.declares)
+        printer.module.externals |= code.externals
+        printer.module.functions.append("\n".join(
+            [f"define internal i64 @{name}({head}) nounwind noinline optnone {{", "entry:", *code.lines, "}"]))
+        return name
 
     def operation(self, op: str, inputs: tuple[Value, ...], attrs: Any, type_: Type) -> tuple[tuple[V, ...], V | None]:
         """The registers of a result, and where they are certainly right (None: everywhere)."""

@@ -27,6 +27,7 @@ from jitgrad.codegen.layout import (
     native_name,
 )
 from jitgrad.codegen.llvm_emit import COMPUTED, EMIT, STORED, convert, narrow, widen
+from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.lower_effects import NumberOutput
 from jitgrad.codegen.program import (
@@ -60,7 +61,7 @@ from jitgrad.dims import Atom, Dim, Size, Symbol, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.blas import gemm_symbol
 from jitgrad.kernels.values import Code, V
-from jitgrad.ops.types import BOOL, FLOAT, NUMBER, OptionalType, TensorType, Type
+from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Value
 
 if TYPE_CHECKING:
@@ -71,6 +72,24 @@ ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
 POLL_CYCLES = 100_000_000
 #: an ndarray's flags: C-contiguous and aligned
 CONTIGUOUS = 0x101
+
+
+#: a program of more steps than this is glue all the same: good code for it would take seconds
+LARGE = 3000
+
+
+def _repeats(steps: Sequence[Any]) -> bool:
+    """Whether a program has a loop, and is not too large for the slow code generator."""
+    count, loops, pending = 0, False, [steps]
+    while pending:
+        for step in pending.pop():
+            count += 1
+            if isinstance(step, IfStep):
+                pending += [step.then, step.otherwise]
+            elif isinstance(step, LoopStep):
+                loops = True
+                pending.append(step.body)
+    return loops and count <= LARGE
 
 
 class ProgramPrinter:
@@ -94,6 +113,8 @@ class ProgramPrinter:
         self.numbers = llvm_numbers.Numbers(self)
         self.sequences = Sequences(self)
         self.arena = False
+        #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
+        self.quick = not _repeats(program.steps)
 
     # --- small things ---
 
@@ -284,9 +305,8 @@ class ProgramPrinter:
             self.module.declares.update(code.declares)
             self.module.externals |= code.externals
         reset = ["  call void @jg_arena_reset(ptr %block)"] if self.arena else []
-        # Code that runs once is glue between kernels: the quick code generator makes it in a third of the time.
-        quick = "" if any(isinstance(s, (IfStep, LoopStep)) for s in program.steps) else " noinline optnone"
-        head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) nounwind{quick} {{"
+        attributes = "nounwind noinline optnone" if self.quick else "nounwind"
+        head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) {attributes} {{"
         lines = [head, "entry:", *self.allocas,
                  *self.entry.lines, *reset, "  br label %body", "body:", *self.code.lines, "}", ""]
         return "\n".join(lines)
@@ -699,16 +719,6 @@ def _payload_words(steps: Sequence[Any]) -> int:
         elif isinstance(step, LoopStep):
             most = max(most, _payload_words(step.body))
     return most
-
-
-def part_types(type_: Type) -> tuple[str, ...]:
-    """LLVM types of a value's registers."""
-    if isinstance(type_, TensorType):
-        return (COMPUTED[type_.dtype.name],)
-    assert not isinstance(type_, OptionalType)
-    if type_ == NUMBER:
-        return ("i64", "i64")
-    return ("double",) if type_ == FLOAT else ("i1",) if type_ == BOOL else ("i64",)
 
 
 def _alone(atom: Atom) -> Dim:

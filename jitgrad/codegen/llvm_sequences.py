@@ -302,7 +302,7 @@ class Sequences:
         if isinstance(step.target, Buffer):
             self.get_tensor(step, header, at, step.target)
             return
-        from jitgrad.codegen.llvm_program import part_types
+        from jitgrad.codegen.llvm_numbers import part_types
 
         for j, (name, kind) in enumerate(zip(p.value_variables(step.target), part_types(step.target.type),
                                              strict=True)):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.codegen import (
     access,
+    lower_commits,
     lower_conv,
     lower_effects,
     lower_lists,
@@ -58,14 +59,16 @@ class BlockLowering:
         state.steps = []
         state.see(self.block.binds)
         self.classify()
-        fusion = Fusion(self.items, self.item_of, self.depends, self.positions)
+        fusion = Fusion(self.items, self.item_of, self.depends)
         groups = fusion.run()
         for group in groups:
             for item in group.items:
                 self.group_of[item] = group
         state.reasons += [r for r in fusion.reasons if self.apart(*r)]
         around = state.origin
-        for unit in self.order(groups):
+        units = self.order(groups)
+        lower_commits.aim_commits(self, units)
+        for unit in units:
             if isinstance(unit, Group):
                 state.origin = tuple([item.node for item in unit.items])
                 state.emit(GroupBuilder(_View(self), unit).build())
@@ -123,7 +126,7 @@ class BlockLowering:
         for result in self.block.results:
             if isinstance(result.type, TensorType):
                 self.stored.add(state.base(result))
-        lower_effects.order_commits(self)
+        lower_commits.order_commits(self)
 
     def touches_list(self, node: Node) -> bool:
         """Whether a node, or a block in it, reads or makes a list."""

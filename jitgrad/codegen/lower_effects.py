@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.access import AFFINE, contiguous_strides
-from jitgrad.codegen.lower_joins import absent, aim, constant, zero
+from jitgrad.codegen.lower_joins import absent, aim, constant, put_at, zero
 from jitgrad.codegen.program import ArenaAllocate, Buffer, CallStep, CommitSlot, IfStep, NumberStep, Ref
 from jitgrad.dims import Size, product
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
-from jitgrad.script.ir import Node, Value, type_symbols, walk
+from jitgrad.script.ir import Graph, Node, Value, type_symbols, walk
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
-    from jitgrad.codegen.lower_block import BlockLowering
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +57,55 @@ def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
         else:
             mine.append(inner)
         parts.append(tuple(mine))
-    for i in sorted(committed & set(state.input_buffers)):
-        protect(state, i)
+    for i in overwritten_early(state.graph, sorted(committed & set(state.input_buffers))):
+        keep(state, i)
     return parts
 
 
-def protect(state: Lowering, i: int) -> None:
-    """Read a copy of an input that the program overwrites, unless every read comes before the write."""
+def keep(state: Lowering, i: int) -> None:
+    """Read a copy of an input that the program overwrites while its old content is still needed."""
     value = state.graph.inputs[i]
     if not isinstance(value.type, TensorType):
-        return
-    names = {value}
-    last_read, first_write, depth_of_write = -1, 1 << 60, 0
-    top = set(map(id, state.graph.block.nodes))
-    for position, node in enumerate(walk(state.graph.block)):
-        if node.op == "commit" and node.attrs["target"] == i:
-            first_write = min(first_write, position)
-            depth_of_write += id(node) not in top
-        if any(v in names for v in node.inputs):
-            last_read = position if node.op != "commit" or node.attrs["target"] != i else last_read
-            if len(node.outputs) == 1 and node.op in AFFINE:
-                names.add(node.outputs[0])
-        if any(r in names for b in node.blocks for r in b.results):
-            last_read = 1 << 60
-    if last_read < first_write and not depth_of_write and not any(r in names for r in state.graph.outputs):
         return
     original = state.refs[value]
     copy = state.allocate(value.type.dtype, value.type.dims)
     state.copy_into(value, copy)
     state.refs[value] = copy
     state.originals[i] = original
+
+
+def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
+    """Those of the inputs that are written before their old content, or a window on it, is read for the last time.
+
+    A write inside a branch or loop counts as early.
+    """
+    owner = {graph.inputs[i]: i for i in written}  # a value that shows the input's memory -> the input
+    last_read: dict[int, int] = {}
+    first_write: dict[int, int] = {}
+    nested: set[int] = set()
+    top = set(map(id, graph.block.nodes))
+    never = 1 << 60
+    for position, node in enumerate(walk(graph.block)):
+        target = node.attrs["target"] if node.op == "commit" else -1
+        if target >= 0:
+            first_write.setdefault(target, position)
+            if id(node) not in top:
+                nested.add(target)
+        for v in node.inputs:
+            i = owner.get(v)
+            if i is not None:
+                if i != target:
+                    last_read[i] = max(position, last_read.get(i, -1))
+                if len(node.outputs) == 1 and node.op in AFFINE:
+                    owner[node.outputs[0]] = i
+        for b in node.blocks:
+            for r in b.results:
+                if r in owner:
+                    last_read[owner[r]] = never
+    for r in graph.outputs:
+        if r in owner:
+            last_read[owner[r]] = never
+    return [i for i in written if i in nested or last_read.get(i, -1) >= first_write.get(i, never)]
 
 
 def plan_outputs(state: Lowering) -> list[Any]:
@@ -227,7 +245,7 @@ def commit(state: Lowering, node: Node) -> None:
             state.copy_into(value, copy)
             value = Value(value.type)
             state.set_ref(value, copy)
-        state.copy_into(value, memory)
+        put_at(state, value, memory)  # where it may have been computed
         return
     parts: list[Value | Ref] = []
     inner: Value | None = value
@@ -261,19 +279,6 @@ def arena_copy(state: Lowering, value: Value, flags: Sequence[Value | Ref]) -> R
     else:
         state.steps += steps
     return target
-
-
-def order_commits(block: BlockLowering) -> None:
-    """A write to an input waits for the reads of what was there."""
-    state = block.state
-    inputs = state.graph.inputs
-    for unit in list(block.depends):
-        if isinstance(unit, Node) and unit.op == "commit":
-            target = inputs[unit.attrs["target"]]
-            if isinstance(target.type, TensorType) and unit.attrs["target"] not in state.originals:
-                for other, reads in block.reads.items():
-                    if other is not unit and target in reads:
-                        block.depends[unit].add(other)
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {

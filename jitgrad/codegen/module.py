@@ -22,6 +22,7 @@ class ModuleText:
         self.kernels: dict[Any, str] = {}
         self.kernel_list: list[tuple[str, Any]] = []
         self.gemms: dict[str, dtype] = {}
+        self.helpers: dict[Any, str] = {}  # checked number operations that are called (llvm_numbers.py)
         self.reserves = False
         self.polls = False
         self.arena = False

@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_at_least_zero, require_modes, require_rate
 
 Betas = tuple[float | Tensor, float | Tensor]
 
@@ -85,7 +85,7 @@ class Adam(Optimizer):
                 rate = lr * scale / (1 - beta1 ** t)
                 if group["maximize"]:
                     grad = -grad
-                if weight_decay != 0:
+                if is_on(weight_decay):
                     if group["decoupled_weight_decay"]:
                         p.mul_(1 - lr * weight_decay)
                     else:

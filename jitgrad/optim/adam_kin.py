@@ -7,7 +7,7 @@ from typing import Any
 import jitgrad
 from jitgrad import Tensor
 from jitgrad.optim.adaptive import direction, number
-from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_at_least_zero, require_modes, require_rate
 
 Betas = tuple[float, float]
 
@@ -25,7 +25,7 @@ def _decayed(group: Group, p: Tensor, grad: Tensor, lr: float) -> Tensor:
     """`direction`, or with decoupled weight decay p <- p * (1 - lr * weight_decay) and the gradient alone."""
     if not group["decoupled_weight_decay"]:
         return direction(group, p, grad)
-    if group["weight_decay"] != 0:
+    if is_on(group["weight_decay"]):
         p.mul_(1 - lr * group["weight_decay"])
     return -grad if group["maximize"] else grad
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_at_least_zero, require_modes, require_rate
 
 
 def number(rate: Any) -> Any:
@@ -18,7 +18,7 @@ def direction(group: Group, p: Tensor, grad: Tensor) -> Tensor:
     """The gradient, turned round where the group maximises, plus the L2 penalty's."""
     if group["maximize"]:
         grad = -grad
-    if group["weight_decay"] != 0:
+    if is_on(group["weight_decay"]):
         grad = grad.add(p, alpha=group["weight_decay"])
     return grad
 
@@ -164,7 +164,7 @@ class RMSprop(Optimizer):
         state: dict[str, Any] = {}
         state["step"] = jitgrad.tensor(0.0)
         state["square_avg"] = jitgrad.zeros_like(p)
-        if group["momentum"] > 0:
+        if is_on(group["momentum"]):
             state["momentum_buffer"] = jitgrad.zeros_like(p)
         if group["centered"]:
             state["grad_avg"] = jitgrad.zeros_like(p)
@@ -185,7 +185,7 @@ class RMSprop(Optimizer):
                     mean.lerp_(grad, 1 - alpha)
                     square = square.addcmul(mean, mean, value=-1)
                 divisor = square.sqrt().add_(group["eps"])
-                if momentum > 0:
+                if is_on(momentum):
                     buffer = state["momentum_buffer"]
                     buffer.mul_(momentum).addcdiv_(grad, divisor)
                     p.add_(buffer, alpha=-lr)

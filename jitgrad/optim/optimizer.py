@@ -38,6 +38,12 @@ def require_at_least_zero(what: str, value: Any) -> None:
         raise ValueError(f"Invalid {what}: {value}")
 
 
+def is_on(option: Any) -> bool:
+    """Whether an option of a group takes part. A float always does: it may be scheduled, and a compiled step, which
+    reads it at run time, has no branch then."""
+    return isinstance(option, float) or option != 0
+
+
 def require_rate(lr: Any) -> None:
     """ValueError unless lr is a number, or a tensor of one element, that is at least 0."""
     if isinstance(lr, Tensor) and lr.numel() != 1:

@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Group, Optimizer, Params, require_at_least_zero, require_modes, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, is_on, require_at_least_zero, require_modes, require_rate
 
 
 class SGD(Optimizer):
@@ -59,7 +59,7 @@ class SGD(Optimizer):
                 group.setdefault(name, default)
 
     def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
-        if isinstance(group["momentum"], int) and group["momentum"] == 0:  # a float may be scheduled
+        if not is_on(group["momentum"]):
             return {}
         state = {"momentum_buffer": jitgrad.zeros_like(p)}  # momentum * 0 + grad is the first gradient
         if group["dampening"] != 0:
@@ -74,9 +74,9 @@ class SGD(Optimizer):
             if grad is not None:
                 if group["maximize"]:
                     grad = -grad
-                if weight_decay != 0:
+                if is_on(weight_decay):
                     grad = grad.add(p, alpha=weight_decay)
-                if momentum != 0:
+                if is_on(momentum):
                     state = self._state_of(p, group)
                     buffer = state.get("momentum_buffer")
                     if buffer is None:  # momentum was switched on after the parameter was added

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from jitgrad.script.frontend import gradients, heap, mappings, merge
 from jitgrad.script.frontend.backend import SymbolicBackend
 from jitgrad.script.frontend.context import Context, Restart, activated
 from jitgrad.script.frontend.frames import Frame
-from jitgrad.script.frontend.inputs import Inputs
+from jitgrad.script.frontend.inputs import SHARED, Inputs
 from jitgrad.script.frontend.results import Results
 from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.frontend.source import source_of
@@ -47,6 +48,8 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     bound.apply_defaults()
     decisions: set[Any] = set(numbers)
+    if _takes_gradients(function):
+        decisions.add(SHARED)
     log: list[str] = []
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, STACK))
@@ -60,6 +63,12 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     finally:
         sys.setrecursionlimit(limit)
     raise NotStatic("too many loops would have to be unrolled", source_of(function).span(source_of(function).node))
+
+
+def _takes_gradients(function: Callable[..., Any]) -> bool:
+    """Whether the function seems to hold a training step: parameters are then found in the model and the optimizer."""
+    return any(isinstance(n, ast.Attribute) and n.attr in ("backward", "grad", "zero_grad")
+               for n in ast.walk(source_of(function).node))
 
 
 def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions: set[Any], log: list[str],

@@ -101,6 +101,7 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
             raise _may_be_copy(context)
         context.inputs.note_written(storage)
+        context.inputs.dirty[storage] = None
     if context.links:
         from jitgrad.script.frontend.merge import propagate
 
@@ -178,14 +179,16 @@ def _paths_equal(a: Path, b: Path) -> bool:
 
 def commit_dirty(context: Context) -> None:
     """Emit a commit for every outer storage or slot whose memory is not current."""
-    state = context.state
-    for key in context.inputs.written:
+    state, inputs = context.state, context.inputs
+    for key in inputs.dirty:
         value = state.values.get(key)
         if value is None:
             continue
         clean = ("clean", key)
-        current = context.inputs.commit_value(key, value)
+        current = inputs.commit_value(key, value)
         if current is None or state.values.get(clean) is current:
             continue
-        context.builder.emit("commit", (current,), target=context.inputs.target(key))
+        context.builder.emit("commit", (current,), target=inputs.target(key))
         state.values[clean] = current
+    if not context.depth:  # inside a branch or loop what was written may be written again on another way
+        inputs.dirty.clear()

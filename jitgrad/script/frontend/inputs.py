@@ -46,6 +46,7 @@ class Inputs:
         sources: where each comes from.
         guards: what was assumed of objects read on the way.
         written: storages and slots that the script writes, in order of their first write.
+        dirty: those of them that may have been written since their memory was last made current.
         int_symbols: symbols that stand for int inputs in guards, and the inputs.
         rewritten: lists and dicts that the script did not make, and whose content is stored as a whole.
         stores: slot -> source, for attributes that are rebound to something that is no number.
@@ -58,12 +59,14 @@ class Inputs:
         self.sources: list[sig.Source] = []
         self.guards: dict[tuple[Any, ...], sig.Guard] = {}
         self.written: dict[Any, None] = {}
+        self.dirty: dict[Any, None] = {}
         self.stores: dict[Any, sig.Source] = {}
         self.changed: dict[SymDict, None] = {}
         self.objects: dict[int, tuple[Any, sig.Source | None]] = {}  # id -> object (kept alive) and where it is
         self.tensors: dict[int, Any] = {}  # graph input -> the tensor of the first call
         self._places: dict[int, int] = {}  # id of a tensor -> the first graph input that it is
         self._one_each = False
+        self._neighbours: dict[int, list[int]] = {}  # owner of memory -> the graph inputs in it
         self._found: dict[sig.Source, Any] = {}
         self._containers: dict[int, Any] = {}
         self._slots: dict[Any, int] = {}
@@ -258,9 +261,11 @@ class Inputs:
             found = self._found[source] = SymTensor(storage, (), type_)
             if needs:
                 context.leaves[storage] = None
-            for other in self.written:
-                if isinstance(other, Storage):
-                    self._refuse_shared(other.input, index)
+            neighbours = self._neighbours.setdefault(_owner(tensor), [])
+            for other in neighbours:
+                if self._found[self.sources[other]].storage in self.written:
+                    self._refuse_shared(other, index)
+            neighbours.append(index)
         result: SymTensor = found
         return result
 
@@ -351,7 +356,7 @@ class Inputs:
         index = storage.input
         if storage in self.written:
             return
-        for other in self.tensors:
+        for other in self._neighbours[_owner(self.tensors[index])]:
             if other != index:
                 self._refuse_shared(index, other)
         self.written[storage] = None
@@ -398,7 +403,7 @@ class Inputs:
                 self.guard(path, "type", kind)
                 self._number(before, path, _name(path))
                 self._slots[slot] = self.sources.index(path)
-            self.written[slot] = None
+            self.written[slot] = self.dirty[slot] = None
         else:
             self.stores[slot] = path
         context.state.values[slot] = value
@@ -409,7 +414,7 @@ class Inputs:
         if slot not in self._slots:
             self.random_state("offset")
             self._slots[slot] = self.sources.index(sig.RngState("offset"))
-        self.written[slot] = None
+        self.written[slot] = self.dirty[slot] = None
         self.context.state.values[slot] = value
 
     def commit_value(self, key: Any, value: Any) -> Value | None:
@@ -444,6 +449,14 @@ def _similar(obj: Any, name: str) -> str:
 
 def _array(tensor: Any) -> Any:
     return tensor._data
+
+
+def _owner(tensor: Any) -> int:
+    """What owns a tensor's memory: tensors of different owners share none."""
+    array = tensor._data
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return id(array if array.base is None else array.base)
 
 
 def _name(source: sig.Source) -> str:
