@@ -15,6 +15,7 @@ from jitgrad.codegen.lower_block import BlockLowering
 from jitgrad.codegen.lower_joins import Transfer, aim, constant, is_single, make_variable, number, put_at
 from jitgrad.codegen.lower_products import Sums
 from jitgrad.codegen.lower_sequences import columns_of, element_place, read_element, type_unknown, write_element
+from jitgrad.codegen.lower_updates import chain
 from jitgrad.codegen.program import (
     Allocate,
     Assign,
@@ -92,8 +93,9 @@ class Loop:
         start.values.append((self.k, zero))
         sums = Sums(state, self.body)
         for j, (param, init) in enumerate(zip(self.params, self.inits, strict=True)):
-            if self.is_sum(j, sums):
-                self.begin_sum(j)
+            way = self.updates(j, sums)
+            if way or self.is_sum(j, sums):
+                self.begin_sum(j, way)
             else:
                 make_variable(state, param)
                 start.add(param, init)
@@ -135,17 +137,30 @@ class Loop:
         return (result.type == param.type == self.finals[j].type and self.fixed(param.type)
                 and self.body.results.count(result) == 1 and sums.over(param, result) is not None)
 
-    def begin_sum(self, j: int) -> None:
+    def updates(self, j: int, sums: Sums) -> list[Value]:
+        """The values on the way from a carry's parameter to its result, if the body only writes into parts of it."""
+        param, result = self.params[j], self.results[j]
+        if result is param or param.type != self.finals[j].type or not self.fixed(param.type) or (
+                self.body.results.count(result) != 1):
+            return []
+        return chain(self.state, self.body, param, result, sums.uses) or []
+
+    def begin_sum(self, j: int, way: list[Value]) -> None:
         """Its memory (that of the final value, if it has a place), holding the initial value."""
-        state, param = self.state, self.params[j]
+        state, param, init = self.state, self.params[j], self.inits[j]
         assert isinstance(param.type, TensorType)
+        for v in (param, *way):
+            if v not in state.owned:
+                state.owned.add(v)
+                state.undo.append((state.owned, v))
+        if init in state.owned and init in state.refs:  # a loop around this one keeps it in place
+            self.own[j] = state.set_ref(param, state.refs[init])
+            return
         place = state.dest.get(self.finals[j])
         if place is None or place.strides != contiguous_strides(place.dims):
             place = state.allocate(param.type.dtype, param.type.dims)
         state.copy_into(self.inits[j], place)
         self.own[j] = state.set_ref(param, place)
-        state.owned.add(param)
-        state.undo.append((state.owned, param))
 
     # --- sequences of results ---
 

@@ -125,8 +125,12 @@ def add_back(state: Lowering, node: Node) -> None:
 
 
 def _copy_of(state: Lowering, node: Node) -> Ref:
-    target = state.place(node.outputs[0])
-    state.copy_into(node.inputs[0], target)
+    """What is written into: a copy of x, or x where a loop keeps it in place."""
+    x, out = node.inputs[0], node.outputs[0]
+    if x in state.owned and out in state.owned and x in state.refs:
+        return state.set_ref(out, state.refs[x])
+    target = state.place(out)
+    state.copy_into(x, target)
     return target
 
 
