@@ -23,6 +23,7 @@ from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_joins import is_single, tensor
 from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
 from jitgrad.codegen.lower_random import DRAWS
+from jitgrad.codegen.lower_updates import PARTS
 from jitgrad.codegen.program import NumberStep, ScalarStep
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
@@ -51,6 +52,9 @@ class BlockLowering:
         self.consumers: dict[Value, list[Item]] = {}
         self.stored: set[Value] = set()         # bases that something other than a kernel reads
         self.group_of: dict[Item, Group] = {}
+        self.last: dict[str, object] = {}  # "check", "effect", "list" -> the last unit that is, has or touches one
+        self.parts: dict[Value, set[object]] = {}  # tensor to be written in place -> units that read a part before
+        self.writers: dict[Value, object] = {}   # such a tensor -> the unit that writes
         self.reads: dict[object, set[Value]] = {}  # unit -> bases that it reads
 
     def run(self) -> list[Any]:
@@ -90,11 +94,9 @@ class BlockLowering:
         state = self.state
         self.wanted_inline = self.materialised()
         binders: dict[Symbol, object] = {}
-        last_effect: object | None = None
-        last_check: object | None = None
-        last_list: tuple[object, ...] = ()
         for index, node in enumerate(self.nodes):
-            if node.op in AFFINE and self.is_view(node):
+            overwritten = node.op in PARTS and node.inputs[0] in state.owned
+            if node.op in AFFINE and not overwritten and self.is_view(node):
                 state.views[node.outputs[0]] = node
                 continue
             if self.try_inline(node):
@@ -104,29 +106,50 @@ class BlockLowering:
                 unit = node
             self.positions[unit] = index
             self.depends[unit] = self.needs(unit, node)
+            self.parts_before(unit, node, overwritten)
             if binders:
                 self.depends[unit] |= {binders[s] for s in _symbols(node) if s in binders}
             for s in node.binds:
                 binders[s] = unit
             if node.op == "dim.bind":
                 binders[node.attrs["symbol"]] = unit
-            if last_check is not None:
-                self.depends[unit].add(last_check)
-            if state.may_check(node):
-                last_check = unit
-            if self.touches_list(node):  # one may be changed in place: who reads it before stays before
-                self.depends[unit].update(last_list)
-                last_list = (unit,)
-            if state.has_effect(node):
-                if last_effect is not None:
-                    self.depends[unit].add(last_effect)
-                last_effect = unit
+            self.keep_order(unit, node)
             for value in node.outputs:
                 self.producers[value] = unit
         for result in self.block.results:
             if isinstance(result.type, TensorType):
                 self.stored.add(state.base(result))
         lower_commits.order_commits(self)
+
+    def keep_order(self, unit: object, node: Node) -> None:
+        """What a node comes after although it reads nothing of it: checks; effects if it is one; who read a list before
+        it is changed in place.
+        """
+        state, last = self.state, self.last
+        kinds = [(True, state.may_check(node), "check"), (state.has_effect(node), True, "effect"),
+                 (self.touches_list(node), True, "list")]
+        for follows, leads, kind in kinds:
+            if not follows:
+                continue
+            if kind in last:
+                self.depends[unit].add(last[kind])
+            if leads:
+                last[kind] = unit
+
+    def parts_before(self, unit: object, node: Node, is_part: bool) -> None:
+        """A part of a tensor that is written in place is copied out before, wherever the copy stands."""
+        state = self.state
+        if is_part:
+            x = node.inputs[0]
+            self.parts.setdefault(x, set()).add(unit)
+            if x in self.writers:
+                self.depends[self.writers[x]].add(unit)
+            return
+        values: Iterable[Value] = (*node.inputs, *state.captures(node)) if node.blocks else node.inputs
+        for v in values:
+            if v in state.owned:
+                self.writers[v] = unit
+                self.depends[unit] |= self.parts.get(v, set())
 
     def touches_list(self, node: Node) -> bool:
         """Whether a node, or a block in it, reads or makes a list."""

@@ -14,6 +14,7 @@ from jitgrad import dims
 from jitgrad.codegen import access
 from jitgrad.codegen.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.kernel import Stmt
+from jitgrad.codegen.lower_joins import is_single
 from jitgrad.codegen.lower_kernel import KernelBuilder, read, windows
 from jitgrad.codegen.lower_products import ACCUMULATE
 from jitgrad.codegen.program import CallStep, LoadScalar, NumberStep, Ref
@@ -106,6 +107,18 @@ def write_back(state: Lowering, node: Node) -> None:
     """select_scatter, slice_scatter: a copy of x, then src over its window."""
     target = _copy_of(state, node)
     state.copy_into(node.inputs[1], _part(node, target))
+
+
+def copy_of_part(state: Lowering, node: Node) -> None:
+    """select, slice of what is about to be written in place."""
+    out, part = node.outputs[0], _part(node, state.ref(node.inputs[0]))
+    if is_single(out.type):
+        state.emit(LoadScalar(out, part.buffer, part.offset))
+        state.set_register(out)
+        return
+    behind = Value(out.type)
+    state.set_ref(behind, part)
+    state.copy_into(behind, state.place(out))
 
 
 def add_back(state: Lowering, node: Node) -> None:
@@ -265,6 +278,6 @@ def nonzero(state: Lowering, node: Node) -> None:
 RULES: dict[str, Callable[[Any, Node], None]] = {
     "reshape": reshape, "cat": cat, "pad": pad,
     "select_scatter": write_back, "slice_scatter": write_back, "select_add": add_back, "slice_add": add_back,
-    "index_put": index_put, "scatter": scatter, "scatter_add": scatter,
+    "select": copy_of_part, "slice": copy_of_part, "index_put": index_put, "scatter": scatter, "scatter_add": scatter,
 }
 

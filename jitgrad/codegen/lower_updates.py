@@ -6,7 +6,8 @@
         yield %q
 
 A carry may stay where it is if every value on the way from the parameter to the result has one reader: the next op that
-replaces or adds to a part of it, a loop that carries it in the same way, or a branch both sides of which do so.
+replaces or adds to a part of it, a loop that carries it in the same way, or a branch both sides of which do so. Parts
+of it that are read (`select`, `slice`) are copied out before.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from jitgrad.codegen.lower_joins import is_single
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Block, Node, Value
+from jitgrad.script.ir import Block, Node, Value, attr_symbols
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 #: ops whose result is the first operand but for a part
 UPDATES = frozenset({"select_scatter", "slice_scatter", "select_add", "slice_add", "index_put", "scatter",
                      "scatter_add"})
+
+#: ops that read a part of their operand
+PARTS = frozenset({"select", "slice"})
 
 
 def readers(state: Lowering, block: Block) -> Counter[Value]:
@@ -36,24 +40,29 @@ def readers(state: Lowering, block: Block) -> Counter[Value]:
     return uses
 
 
-def chain(state: Lowering, block: Block, start: Value, end: Value, uses: Counter[Value] | None = None) -> list[Value] | None:
+def chain(state: Lowering, block: Block, start: Value, end: Value,
+          uses: Counter[Value] | None = None) -> list[Value] | None:
     """The values on the way from `start` to the block's result `end`, `start` included, if nobody else reads one."""
     if not isinstance(start.type, TensorType) or is_single(start.type) or start.type != end.type:
         return None
     uses = uses if uses is not None else readers(state, block)
     found = [start]
     at = start
-    for node in block.nodes:
-        if at is end:
-            break
-        if at not in node.inputs and not (node.blocks and at in state.captures(node)):
-            continue
-        following = _through(state, node, at)
-        if following is None or uses[at] != 1:
+    while at is not end:
+        touching = [(i, n) for i, n in enumerate(block.nodes)
+                    if at in n.inputs or (n.blocks and at in state.captures(n))]
+        takers = [(i, n) for i, n in touching if n.op not in PARTS]
+        if len(takers) != 1 or uses[at] != len(touching):
+            return None
+        (place, taker), = takers
+        late = {s for n in block.nodes[place:] for s in n.binds}  # a part read afterwards is read before instead
+        following = _through(state, taker, at)
+        if following is None or any(not late.isdisjoint(attr_symbols(a)) for i, n in touching if i > place
+                                    for a in n.attrs.values()):
             return None
         at, *inside = following
         found += [*inside, at]
-    return found if at is end and uses[at] == 1 else None
+    return found if uses[at] == 1 else None
 
 
 def _through(state: Lowering, node: Node, at: Value) -> list[Value] | None:
