@@ -150,7 +150,7 @@ def _seconds(function: Any, n: int) -> float:
     return best
 
 
-@pytest.mark.parametrize("function", [programs.fibonacci_of_tensors])
+@pytest.mark.parametrize("function", [programs.stacked, programs.stack_machine, programs.fibonacci_of_tensors])
 def test_time_is_linear(function):
     """Appending, popping and stacking take the same time per item, forward and backward."""
     scripted = torch.script(function)

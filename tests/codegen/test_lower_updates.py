@@ -1,0 +1,110 @@
+"""Loops that write into parts of a tensor: right whatever else reads it, and linear where nothing else does."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import jitgrad as torch
+from jitgrad import config
+
+
+def rows(x, n):
+    out = torch.zeros(n, 3)
+    for i in range(n):
+        out[i] = x * i
+    return out
+
+
+def triangle(x, n):
+    out = torch.zeros(n, n)
+    for i in range(n):
+        for j in range(n):
+            if (i + j) % 2 == 0:
+                out[i, j] = x[0] * i * j
+            else:
+                out[j, i] += x[1]
+        out[i] *= 2
+    return out
+
+
+def reads_what_it_wrote(x, n):
+    out = torch.zeros(n + 2, 3)
+    out[0] = x
+    for i in range(n):
+        out[i + 1] = torch.tanh(out[i] + out[0])
+    return out
+
+
+def keeps_the_old(x, n):
+    out, last = torch.zeros(n, 3), torch.zeros(n, 3)
+    for i in range(n):
+        last = out.clone()
+        out[i] = x * i + last[0]
+    return out + last
+
+
+def swaps(x, n):
+    out = torch.zeros(n, 3) + x
+    for i in range(n - 1):
+        a, b = out[i].clone(), out[i + 1].clone()
+        out[i], out[i + 1] = b * i, a
+    return out
+
+
+def gathers(x, n):
+    out = torch.zeros(n, 3)
+    for i in range(n):
+        out[torch.tensor([0, i])] = torch.stack([x, x * i])
+    return out
+
+
+def recurrent(x, n):
+    h = x[0] * 0
+    for i in range(n):
+        for j in range(i):
+            if j % 2:
+                h = torch.tanh(h + x[i] * x[j])
+    return h
+
+
+PROGRAMS = [(rows, 3), (triangle, 3), (reads_what_it_wrote, 3), (keeps_the_old, 3), (swaps, 3), (gathers, 3),
+            (recurrent, (9, 2))]
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 9])
+@pytest.mark.parametrize(("function", "shape"), PROGRAMS, ids=lambda v: getattr(v, "__name__", ""))
+def test_as_eager(function, shape, n):
+    torch.manual_seed(0)
+    x = torch.randn(shape)
+
+    def run(f):
+        leaf = x.clone().requires_grad_()
+        y = f(leaf, n)
+        (y * torch.arange(y.numel()).reshape(y.shape).cos()).sum().backward()
+        return y, leaf.grad
+
+    expected = run(function)
+    for interpret in (False, True):
+        with config.override(interpret=interpret):
+            for a, b in zip(run(torch.script(function)), expected, strict=True):
+                assert torch.allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("function", [rows, recurrent])
+def test_time_is_linear_in_the_size(function):
+    scripted = torch.script(function)
+
+    def seconds(size):
+        x = torch.ones((size, 2) if function is recurrent else 3, requires_grad=True)
+        n = 9 if function is recurrent else size
+        best = 1e9
+        for _ in range(3):
+            start = time.perf_counter()
+            scripted(x, n).sum().backward()
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    seconds(10)
+    assert seconds(32000) < 100 * seconds(2000)  # 16 times as large
