@@ -24,7 +24,7 @@ from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.saved import saved
-from jitgrad.ops.types import INT, OptionalType, SeqType, TensorType
+from jitgrad.ops.types import INT, ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.flow import Flow, Loop, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
@@ -96,6 +96,8 @@ class Forward:
                 some.results = (builder.one("opt.some", self.zero(builder.one("opt.get", v, known=True))),)
             return builder.emit("if", [builder.one("opt.has", v)], blocks=[some, Block(results=(v,))],
                                 types=[type_])[0]
+        if isinstance(type_, ListType):
+            return self.zeros(v, type_)
         assert isinstance(type_, SeqType)
         symbols = sorted(type_symbols(type_.elem), key=lambda s: s.number)
         elem, fresh = abstract(type_.elem, symbols)
@@ -105,6 +107,17 @@ class Forward:
             body.results = (self.zero(x),)
         return builder.emit("scan", [builder.one("seq.len", v), v], blocks=[body], types=[type_], n_carries=0,
                             reverse=False)[0]
+
+    def zeros(self, v: Value, type_: ListType) -> Value:
+        """A tangent of zero for every element of a list."""
+        builder = self.builder
+        elem, fresh = abstract(type_.elem, sorted(type_symbols(type_.elem), key=lambda s: s.number))
+        k, total = Value(INT, "k"), Value(type_)
+        with builder.into(Block((k, total))) as body:
+            (x,) = builder.emit("list.get", (v, k), types=(elem,), binds=fresh)
+            body.results = builder.emit("list.put", (total, k, self.zero(x)), types=(type_,))
+        return builder.emit("scan", [builder.one("list.len", v), builder.one("list.new", type=type_)], blocks=[body],
+                            types=[type_], n_carries=1, reverse=False)[0]
 
     def like(self, t: Value, v: Value) -> Value:
         """`t`, which may still have to be repeated, with the type of `v`."""
@@ -182,10 +195,16 @@ class Forward:
         elif node.op == "leaf":  # the content of the first operand with the history of the second
             if tangents[-1] is not None and len(tangents) > 1:
                 self.tangents[node.output] = self.like(tangents[-1], node.output)
-        elif node.op in ("opt.some", "opt.get", "seq.get"):
+        elif node.op == "list.put":
+            elements, k, item = node.inputs
+            item = self.like(self.fetch(item), item)
+            (self.tangents[node.output],) = self.builder.emit("list.put", (self.fetch(elements), k, item),
+                                                              types=(node.output.type,))
+        elif node.op in ("opt.some", "opt.get", "seq.get", "list.get", "list.take"):
             assert tangents[0] is not None
-            attrs = {"known": True} if node.op == "opt.get" else {}  # there where the value is
-            self.tangents[node.output] = self.builder.one(node.op, tangents[0], *node.inputs[1:], **attrs)
+            attrs: dict[str, Any] = {"known": True} if node.op == "opt.get" else {}  # there where the value is
+            operands = (tangents[0], *node.inputs[1:])
+            (self.tangents[node.output],) = self.builder.emit(node.op, operands, types=(node.output.type,), **attrs)
         else:
             raise NonDifferentiable(f"`{node.op}` has no derivative", node.span)
 
