@@ -105,6 +105,14 @@ from jitgrad.ops.library.convert import (
     numel,
     result_type,
 )
+from jitgrad.ops.library.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from jitgrad.ops.library.core import is_tensor
 from jitgrad.ops.library.creation import (
     BoolTensor,
@@ -282,6 +290,13 @@ from jitgrad.ops.library.pointwise import (
     trunc,
     xlogy,
 )
+from jitgrad.ops.library.pooling import (
+    adaptive_avg_pool1d,
+    avg_pool1d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from jitgrad.ops.library.random import (
     bernoulli,
     dropout,
@@ -339,6 +354,11 @@ from jitgrad.ops.library.reduce import (
     topk,
     var,
     var_mean,
+)
+from jitgrad.ops.library.resampling import (
+    channel_shuffle,
+    pixel_shuffle,
+    pixel_unshuffle,
 )
 from jitgrad.ops.library.shape import (
     broadcast_to,
@@ -415,6 +435,7 @@ __all__ = [
     "absolute",
     "acos",
     "acosh",
+    "adaptive_avg_pool1d",
     "add",
     "addbmm",
     "addcdiv",
@@ -449,6 +470,7 @@ __all__ = [
     "atanh",
     "atleast_1d",
     "atleast_2d",
+    "avg_pool1d",
     "baddbmm",
     "bernoulli",
     "bincount",
@@ -472,6 +494,7 @@ __all__ = [
     "ceil_",
     "celu",
     "celu_",
+    "channel_shuffle",
     "chunk",
     "clamp",
     "clamp_",
@@ -482,6 +505,12 @@ __all__ = [
     "column_stack",
     "concat",
     "concatenate",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "copysign",
     "corrcoef",
     "cos",
@@ -617,6 +646,9 @@ __all__ = [
     "masked_select",
     "matmul",
     "max",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "maximum",
     "mean",
     "median",
@@ -652,6 +684,8 @@ __all__ = [
     "outer",
     "permute",
     "pi",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "polygamma",
     "positive",
     "pow",

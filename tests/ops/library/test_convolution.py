@@ -179,3 +179,15 @@ def test_messages_at_run_time():
         fn(jitgrad.zeros(2, 3, 2, 5), jitgrad.zeros(4, 3, 3, 3))
     with pytest.raises(RuntimeError, match=r"weight of size \[4, 2, 3, 3\], expected input\[2, 3, 5, 5\] to have 2 channels"):
         fn(jitgrad.zeros(2, 3, 5, 5), jitgrad.zeros(4, 2, 3, 3))
+
+
+def test_names_in_the_public_namespace():
+    """The functions that torch itself has, beside those of its nn.functional."""
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 4, 6)), rng.standard_normal((3, 4, 2))
+    for name, args in (("conv1d", (w,)), ("avg_pool1d", (2,)), ("max_pool1d", (2,)), ("adaptive_avg_pool1d", (3,)),
+                       ("channel_shuffle", (2,)), ("pixel_shuffle", (2,))):
+        given = [x.reshape(1, 4, 2, 6) if name == "pixel_shuffle" else x, *args]
+        ours, theirs = (getattr(library, name)(*[library.tensor(a) if isinstance(a, np.ndarray) else a for a in given])
+                        for library in (jitgrad, torch))
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-12)
