@@ -13,6 +13,7 @@ from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import gradients, heap, mappings, merge
+from jitgrad.script.frontend.annotations import check as check_annotations
 from jitgrad.script.frontend.backend import SymbolicBackend
 from jitgrad.script.frontend.context import Context, Restart, activated
 from jitgrad.script.frontend.frames import Frame
@@ -47,6 +48,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
                                 hint="script functions written in Python; this one is built in")
     bound = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     bound.apply_defaults()
+    check_annotations(function, bound.arguments)
     decisions: set[Any] = set(numbers)
     if _takes_gradients(function):
         decisions.add(SHARED)

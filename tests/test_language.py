@@ -1,0 +1,32 @@
+"""docs/language.md: every row has a test."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.script.refusals.test_refusals import CASES, parse
+
+TABLE = Path(__file__).parent.parent / "docs" / "language.md"
+ROWS = [line for line in TABLE.read_text().splitlines() if line.startswith("| ") and not line.startswith(
+    ("| construct", "| ---"))]
+
+
+def test_there_are_enough() -> None:
+    assert len(ROWS) >= 80
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_row(row: str) -> None:
+    found = re.search(r"`(\w+)(?:\.py)?::(\w+)` \|$", row)
+    assert found is not None, "a row names no test"
+    module, name = found.groups()
+    if module == "refusals":
+        assert name in parse(CASES.read_text())
+        assert "refused" in row
+        return
+    programs = importlib.import_module(f"tests.script.frontend.{module}").PROGRAMS
+    assert name in [case.function.__name__ for case in programs]
