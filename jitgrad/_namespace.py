@@ -140,6 +140,8 @@ from jitgrad.ops.library.creation import (
     zeros,
     zeros_like,
 )
+from jitgrad.ops.library.decompositions import cholesky, det, logdet, slogdet
+from jitgrad.ops.library.decompositions import inv as inverse
 from jitgrad.ops.library.gather import (
     argwhere,
     bincount,
@@ -495,6 +497,7 @@ __all__ = [
     "celu",
     "celu_",
     "channel_shuffle",
+    "cholesky",
     "chunk",
     "clamp",
     "clamp_",
@@ -524,6 +527,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "deg2rad",
+    "det",
     "device",
     "diag",
     "diag_embed",
@@ -603,6 +607,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "inverse",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
@@ -631,6 +636,7 @@ __all__ = [
     "log_softmax",
     "logaddexp",
     "logcumsumexp",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -739,6 +745,7 @@ __all__ = [
     "sin_",
     "sinc",
     "sinh",
+    "slogdet",
     "softmax",
     "sort",
     "split",

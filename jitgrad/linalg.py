@@ -1,16 +1,21 @@
-"""torch.linalg, as far as the op table expresses it: norms and products."""
+"""torch.linalg: norms, products, inverses, determinants, factors."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.library import decompositions as _decompositions
 from jitgrad.ops.library import linalg as _linalg
 from jitgrad.ops.library import rearrange as _rearrange
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library import shape as _shape
 from jitgrad.ops.library.core import library
 
+LinAlgError = _decompositions.LinAlgError
+cholesky, det, eigh, eigvalsh = (_decompositions.cholesky, _decompositions.det, _decompositions.eigh,
+                                 _decompositions.eigvalsh)
+inv, slogdet, solve = _decompositions.inv, _decompositions.slogdet, _decompositions.solve
 cross, matmul, vector_norm = _linalg.cross, _linalg.matmul, _reduce.vector_norm
 
 
@@ -65,11 +70,11 @@ def multi_dot(tensors: Any) -> Tensor:
 
 @library
 def matrix_power(A: Tensor, n: int) -> Tensor:
-    """A @ A @ ... n times, n >= 0, by squaring."""
+    """A @ A @ ... n times, by squaring; of the inverse for negative n."""
     from jitgrad.ops.library.creation import eye
 
     if n < 0:
-        raise NotImplementedError("matrix_power() needs n >= 0: there is no inverse")
+        A, n = inv(A), -n
     result, base = None, A
     while n:
         if n & 1:
@@ -80,4 +85,5 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     return _shape.expand_as(eye(A.shape[-1], dtype=A.dtype), A) if result is None else result
 
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "matrix_power", "multi_dot", "norm", "vecdot", "vector_norm"]
+__all__ = ["LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",
+           "matrix_power", "multi_dot", "norm", "slogdet", "solve", "vecdot", "vector_norm"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: rows that run in Python on the buffers, because there is no native form of them
 LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", "random.uniform",
-                     "random.bits", "sum_to"})
+                     "random.bits", "sum_to", "inv", "solve", "cholesky", "slogdet", "eigh"})
 #: rows whose operands are read as memory, not by a kernel
 STORING = frozenset({"matmul", ACCUMULATE, "reshape", "windows", "max_pool", "conv", "conv_transpose",
                      "conv_weight"}) | LIBRARY

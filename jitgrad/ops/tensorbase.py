@@ -15,6 +15,7 @@ from jitgrad.ops.library import (
     compare,
     convert,
     creation,
+    decompositions,
     linalg,
     order,
     pointwise,
@@ -342,6 +343,11 @@ class TensorBase(Operators):
     argsort = reduce.argsort
     topk = reduce.topk
     median = reduce.median
+    cholesky = decompositions.cholesky
+    det = decompositions.det
+    inverse = decompositions.inv
+    logdet = decompositions.logdet
+    slogdet = decompositions.slogdet
     cummax = order.cummax
     cummin = order.cummin
     kthvalue = order.kthvalue

@@ -6,6 +6,7 @@ from . import (
     contract,
     convolutions,
     create,
+    decompositions,
     elementary,
     gather,
     logic,
@@ -15,5 +16,5 @@ from . import (
     windows,
 )
 
-__all__ = ["activations", "arithmetic", "contract", "convolutions", "create", "elementary", "gather", "logic",
-           "reductions", "scans", "views", "windows"]
+__all__ = ["activations", "arithmetic", "contract", "convolutions", "create", "decompositions", "elementary", "gather",
+           "logic", "reductions", "scans", "views", "windows"]
