@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
-from jitgrad.ops.types import INT, OptionalType, SeqType, TensorType, Type, map_dims
+from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import NUMBERS, Amendments, abstract
 from jitgrad.script.autodiff.flow import Flow
 from jitgrad.script.graph_namespace import GraphNamespace
@@ -301,7 +301,7 @@ class Mirror(Frame):
                 if node.output.type in NUMBERS:
                     self.emit_again(node)
             for raw, image in late:
-                prologue.nodes.append(_reshape(raw, image))
+                prologue.nodes += _restated(raw, image)
             for node in order:
                 if node.output.type not in NUMBERS:
                     self.emit_again(node)
@@ -402,7 +402,16 @@ def _is_cheap(node: Node) -> bool:
     return node.op in CHEAP or node.op.startswith("num.")
 
 
-def _reshape(raw: Value, image: Value) -> Node:
-    """Restate the sizes of a value."""
-    assert isinstance(image.type, TensorType)
-    return Node("reshape", (raw,), {"shape": image.type.dims}, (image,))
+def _restated(raw: Value, image: Value) -> list[Node]:
+    """`image` is `raw` with its sizes restated: a tensor, or one that may be absent."""
+    if isinstance(image.type, TensorType):
+        return [Node("reshape", (raw,), {"shape": image.type.dims}, (image,))]
+    assert isinstance(image.type, OptionalType)
+    assert isinstance(raw.type, OptionalType)
+    elem = image.type.elem
+    has, given, some, none = Value(BOOL), Value(raw.type.elem), Value(image.type), Value(image.type)
+    there = Value(elem)
+    then = Block((), [Node("opt.get", (raw,), {"known": True}, (given,)), *_restated(given, there),
+                      Node("opt.some", (there,), {}, (some,))], (some,))
+    other = Block((), [Node("opt.none", (), {"type": elem}, (none,))], (none,))
+    return [Node("opt.has", (raw,), {}, (has,)), Node("if", (has,), {}, (image,), (then, other))]

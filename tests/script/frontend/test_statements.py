@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import jitgrad as torch
 from jitgrad import nn
 from tests.script.frontend.agree import ints, registry, suite, t
@@ -581,4 +583,228 @@ def while_true_break(x, n: int):
     return x, k
 
 
+@program((t(3), 3), (t(3), 0))
+def return_in_both(x, n: int):
+    while True:
+        if n <= 0:
+            return x
+        n -= 1
+        x = x * 1.5
+
+
+class Scope:
+    def __init__(self, name):
+        self.name = name
+        self.depth = 0
+    def __enter__(self):
+        print("enter", self.name)
+        self.depth += 1
+        return self
+    def __exit__(self, *error):
+        print("exit", self.name)
+        return None
+
+
+@contextlib.contextmanager
+def scaled(k):
+    print("begin", k)
+    yield k * 2
+    print("end", k)
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def context_managers(x, c: float):
+    with Scope("a") as s:
+        y = x * s.depth
+        if c < 0:
+            return y
+    with scaled(3) as k, contextlib.nullcontext(5) as m:
+        y = y * k + m
+    return y
+
+
+def count_up(n):
+    k = 0
+    while k < n:
+        if k % 3 != 1:
+            yield k
+        k += 1
+
+
+def both(n):
+    yield from count_up(n)
+    yield 100
+
+
+@program((t(3), 6), (t(3), 0), (t(3), 9))
+def generator_with_run_time_loop(x, n: int):
+    total = 0
+    for k in count_up(n):
+        x = x + k
+        total += k
+        if total > 12:
+            break
+    else:
+        x = x * 2
+    for k in both(3):
+        total += k
+    return x, total
+
+
+@program((t(3), 6), (t(3), 0))
+def return_inside_generator_loop(x, n: int):
+    for k in count_up(n):
+        x = x * 1.5
+        if k >= 3:
+            return x, k
+    return x, -1
+
+
+@program((t(3), 2), (t(3), 7))
+def finally_before_a_failing_check(x, n: int):
+    try:
+        y = x[n] * 2
+    finally:
+        print("cleanup", n)
+    return y
+
+
+@program((t(3), 2.0), (t(3), 0.0))
+def finally_before_a_division(x, a: float):
+    try:
+        y = x * (1.0 / a)
+    finally:
+        print("cleanup")
+    return y
+
+
+@program((t(3), 1), (t(3), 5), (t(3), -1))
+def nested_try(x, n: int):
+    out = 0
+    try:
+        try:
+            if n > 3:
+                raise ValueError("big")
+            if n < 0:
+                raise KeyError("neg")
+            out += 1
+        except ValueError:
+            out += 10
+        else:
+            out += 100
+        finally:
+            out += 1000
+    except KeyError:
+        out += 5
+    return x * out
+
+
+@program((t(4), 2), (t(4), 9), (t(4), 0))
+def raise_in_loop_handled_outside(x, n: int):
+    try:
+        for i in range(n):
+            x = x * 1.1
+            if i == 5:
+                raise StopIteration
+        x = x + 1
+    except StopIteration:
+        x = x - 1
+    return x
+
+
+@program((t(4), 5), (t(4), 2))
+def try_in_loop(x, n: int):
+    k = 0
+    for i in range(n):
+        try:
+            if i == 3:
+                raise ValueError("three")
+            k += 1
+            x = x * 2
+        except ValueError as e:
+            print("caught", e)
+            continue
+        x = x + 1
+    return x, k
+
+
+def counter():
+    n = 0
+    def step(by=1):
+        nonlocal n
+        n += by
+        return n
+    return step
+
+
+@program((t(3), 4),)
+def closure_with_state(x, m: int):
+    a, b = counter(), counter()
+    for _ in range(m):
+        a(2)
+    b()
+    return x * a() + b()
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def text_of_branches(x, c: float):
+    s = f"a{c}" if c > 0 else f"a{c * 2}"
+    names = ["x", "y"]
+    print(s, names, f"{names[0]!r}")
+    for k in (0, 1):
+        s = s + str(k)
+    return s
+
+
+@program((t(3), 4), (t(3), 1))
+def objects_with_optional_attribute(x, n: int):
+    class_ = Box2()
+    for i in range(n):
+        if i == 2:
+            class_.best = x * i
+    return class_.best if class_.best is not None else x
+
+
+class Box2:
+    def __init__(self):
+        self.best = None
+
+
+@program((t(3), 1.0), (t(3), -1.0))
+def attribute_on_one_side(x, c: float):
+    b = Box2()
+    if c > 0:
+        b.extra = x
+    b.best = x * 2
+    return b.extra + b.best
+
+
 test_programs = suite(PROGRAMS)
+
+TOTAL = 0
+
+
+def adds_to_global(n: int):
+    global TOTAL
+    TOTAL += n
+    return TOTAL * 2
+
+
+def keeps_tensor(x):
+    global KEPT
+    KEPT = x * 2
+    return KEPT + 1
+
+
+def test_global_writes() -> None:
+    global TOTAL
+    outcomes = []
+    for f in (adds_to_global, torch.script(adds_to_global)):
+        TOTAL = 1
+        outcomes.append([f(n) for n in (1, 2, 3)] + [TOTAL])
+    assert outcomes[0] == outcomes[1] == [4, 8, 14, 7]
+    scripted = torch.script(keeps_tensor)
+    for k in (1.0, 2.0):
+        assert scripted(torch.full((2,), k)).tolist() == [2 * k + 1] * 2
+        assert KEPT.tolist() == [2 * k] * 2
+    assert scripted.cache_info().compilations == 1
