@@ -570,6 +570,103 @@ def untouched(x, y, n):
     return torch.stack(xs)
 
 
+# --- names, calls, text --------------------------------------------------------------------------------------------
+
+
+def rebound(x, n):
+    xs = []
+    for i in range(n):
+        xs = xs + [x * i]  # noqa: RUF005
+    return torch.stack(xs)
+
+
+def breadth_first(x, n):
+    level, order, total = [1], [], x * 0
+    while len(level) > 0:
+        following = []
+        for v in level:
+            order.append(v)
+            total = total + x * v
+            for c in (2 * v, 2 * v + 1):
+                if c <= n:
+                    following.append(c)
+        level = following
+    return total, order
+
+
+def swapped(x, n):
+    a, b = [], []
+    for i in range(n):
+        a.append(x * i)
+        a, b = b, a
+    return len(a), len(b), torch.stack(a + b)
+
+
+def by_a_closure(x, n):
+    xs = []
+
+    def push(v):
+        xs.append(v)
+        return len(xs)
+
+    t = 0
+    for i in range(n):
+        t += push(x * i)
+    return torch.stack(xs), t
+
+
+def in_a_dict(x, n):
+    d = {"a": [], "b": []}
+    for i in range(n):
+        d["a"].append(x * i)
+        if i % 2:
+            d["b"].append(x)
+    return torch.stack(d["a"]), len(d["b"])
+
+
+def made_by_a_call(x, n):
+    def build(k):
+        ys = []
+        for j in range(k):
+            ys.append(x + j)
+        return ys
+
+    t = x * 0
+    for i in range(1, n):
+        t = t + torch.stack(build(i)).sum(0)
+    return t
+
+
+def returned_early(x, n):
+    out = []
+    for i in range(n):
+        out.append(x * i)
+        if i == 3:
+            return out
+    return out
+
+
+def tensors_of_numbers(x, n):
+    return torch.tensor([float(x[i]) for i in range(n)]), torch.tensor([i for i in range(n)])  # noqa: C416
+
+
+def growing_items(x, n):
+    xs, h = [], x
+    for _ in range(n):
+        h = torch.cat((h, x))
+        xs.append(h)
+    return torch.cat(xs), sum([y.sum() for y in xs])
+
+
+def printed_whole(x, n):
+    x = x.detach()
+    xs, fs = [i for i in range(n)], [0.5 * i for i in range(n)]  # noqa: C416
+    print(xs)
+    print("got", fs, "and", xs, sep="; ", end="!\n")
+    print([x * i for i in range(n)], 3, [(i, x[0] * i) for i in range(n)])
+    return x
+
+
 CALLS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (stacked, (_x(3), 4)), (stacked, (_x(3), 1)), (stacked, (_x(3), 40)), (stacked, (_x(3), 0)),
     (rnn_outputs, (_x(5, 2, 3), _x(2, 3), _x(3, 3))), (every_other, (_x(2, 3), _x(3, 3), 5)),
@@ -594,4 +691,8 @@ CALLS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (tree, (_x(4, 3), _x(3, 3), torch.tensor([0, 1]))), (depth_first, (_x(9, 2), 9)),
     (returned, (_x(3), 4)), (returned, (_x(3), 0)), (returned_structure, (_x(3), 3)), (returned_ragged, (_x(6), 5)),
     (returned_optional, (_x(3), 4)), (untouched, (_x(3), _x(3), 2)), (untouched, (_x(3), _x(3), 6)),
+    (rebound, (_x(3), 4)), (breadth_first, (_x(3), 10)), (swapped, (_x(3), 5)), (by_a_closure, (_x(3), 4)),
+    (in_a_dict, (_x(3), 5)), (made_by_a_call, (_x(3), 4)), (returned_early, (_x(3), 2)), (returned_early, (_x(3), 7)),
+    (tensors_of_numbers, (_x(4), 4)), (growing_items, (_x(3), 3)), (printed_whole, (_x(2), 3)),
+    (printed_whole, (_x(2), 0)),
 ]

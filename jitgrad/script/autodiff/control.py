@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jitgrad.dims import Symbol
-from jitgrad.ops.types import BOOL, INT, ListType, SeqType, TensorType, Type
+from jitgrad.ops.types import BOOL, INT, SeqType, TensorType, Type
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.cotangents import (
     Cotangent,
@@ -22,6 +22,7 @@ from jitgrad.script.autodiff.cotangents import (
     as_reached,
     cotangent_type,
     either,
+    holds_list,
     masked,
     reach_type,
     restate,
@@ -212,7 +213,7 @@ class _Adjoint:
         """The type of a carry's cotangent in the mirror; sizes that change from iteration to iteration are fresh."""
         parts, mirror = self.parts, self.mirror
         param, out = parts.carry_params[i].type, parts.carry_outputs[i].type
-        if isinstance(param, ListType):
+        if holds_list(param):
             return cotangent_type(param)
         if param == out:
             return self.frame.type(out)
@@ -224,7 +225,7 @@ class _Adjoint:
         """The cotangent of one element of a sequence that the loop made."""
         mirror = self.mirror
         type_, fresh = abstract(mirror.type(y.type), mirror.local)
-        if isinstance(type_, ListType):
+        if holds_list(type_):
             type_, fresh = cotangent_type(type_), ()
         param = Value(type_)
         reached: Reached = True
@@ -266,7 +267,7 @@ class _Adjoint:
             r = as_reached(context, c.reached, type_, lambda: mirror.fetch(carry)) if reached is not None else None
         out = parts.carry_outputs[i]
         final = self.finals[i] or zero(context, self.frame.type(out.type), lambda: self.frame.fetch(out))
-        out_type = param.type if carry.type == out.type or isinstance(type_, ListType) else type_
+        out_type = param.type if carry.type == out.type or holds_list(type_) else type_
         tracked = _Tracked(_Carry(masked(context, final), param, value, out_type), None, init)
         if reached is not None and r is not None:
             start = as_reached(context, final.reached, self.frame.type(out.type), lambda: self.frame.fetch(out))

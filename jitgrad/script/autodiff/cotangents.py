@@ -66,6 +66,13 @@ def _sizeless(type_: Type) -> Type:
 _ANY = tuple(dim(Symbol(f"any{i}")) for i in range(64))
 
 
+def holds_list(type_: Type) -> bool:
+    """Whether a value of `type_` is a list, or may hold one: its cotangent's type then says nothing of sizes."""
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return isinstance(type_, ListType)
+
+
 def tells(type_: Type) -> bool:
     """Whether a cotangent of a value of `type_` says itself what was reached, by what is absent from it."""
     return isinstance(type_, (OptionalType, ListType))

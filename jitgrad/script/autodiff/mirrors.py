@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
-from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
+from jitgrad.ops.types import OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import NUMBERS, abstract
+from jitgrad.script.autodiff.cotangents import holds_list
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
 from jitgrad.script.ir import Block, Node, Value
 
@@ -49,7 +50,7 @@ class FunctionFrame(Mirror):
         for image in self.cotangents:
             # Sizes come from what is saved, so that every set of cotangents finds them.
             unbound = [s for s in dict.fromkeys(self.context.type_symbols(image.type))
-                       if s not in self.bound and not isinstance(image.type, ListType)]
+                       if s not in self.bound and not holds_list(image.type)]
             type_, fresh = abstract(image.type, unbound)
             arrivals.append((image, Value(type_, image.name) if fresh else image, fresh))
         for image, raw, bound in arrivals:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.ops.library import join
+from jitgrad.ops.library import creation, join
 
 
 def stack(tensors: Any, dim: int = 0) -> Any:
@@ -130,7 +130,29 @@ def remove(items: Any, value: Any) -> None:
     raise ValueError("list.remove(x): x not in list")
 
 
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Any:
+    """Numbers as a vector."""
+    if len(data) == 0:
+        raise RuntimeError("tensor() of an empty list: a script must know its dtype; use `torch.zeros(0, dtype=...)`")
+    out = creation.tensor(data[0], dtype=dtype, device=device).new_zeros(len(data))
+    for k in range(len(data)):
+        out[k] = data[k]
+    return out.requires_grad_() if requires_grad else out
+
+
+def show(items: Any) -> None:
+    """Print a list as `print` does, without a line's end."""
+    print("[", end="")
+    for k in range(len(items)):
+        if k > 0:
+            print(", ", end="")
+        print(f"{items[k]!r}", end="")
+    print("]", end="")
+
+
 #: library function -> what runs in its place on a list of run-time length
 FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     join.stack: stack, join.cat: cat, join.concat: cat, join.concatenate: cat,
+    creation.tensor: tensor,
 }

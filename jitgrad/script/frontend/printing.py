@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend import calls, heap, merge, strings
+from jitgrad.script.frontend import calls, heap, listlib, lists, merge, strings
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import Number, Union
+from jitgrad.script.frontend.values import Number, SymList, Union
 from jitgrad.script.ir import Value
 
 
@@ -52,6 +52,9 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     for i, a in enumerate(args):
         if i:
             parts.append(" " if sep is None else sep)
+        if isinstance(a, SymList) and lists.run_items(context, a) is not None:
+            _print_list(context, parts, a, args[i + 1:], sep, end)
+            return
         if isinstance(a, Union):
             _print_union(context, args, kwargs, i)
             return
@@ -62,6 +65,19 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         context.effect("print", *values, template=template, stream="stderr")
     else:
         context.effect("print", *values, template=template)
+
+
+def _print_list(context: Context, before: list[Any], value: SymList, after: tuple[Any, ...], sep: Any,
+                end: Any) -> None:
+    """A list of run-time length: printed item by item."""
+    if before:
+        template, values = template_of(context, before)
+        context.effect("print", *values, template=template)
+    calls.call(context, listlib.show, (value,), {})
+    if after:
+        print_(context, ("", *after), {"sep": sep, "end": end})
+    else:
+        print_(context, (), {"end": end})
 
 
 def _print_union(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> None:
