@@ -151,6 +151,7 @@ class Context:
         self.listed: dict[Any, None] = {}  # storages of tensors that are in a list of run-time length
         self.tries: list[Any] = []  # the `try` statements around, innermost last (exceptions.py)
         self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
+        self.chosen: set[Any] = set()  # storages that an Optional or a tuple's item may be: a branch chose
         self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
         self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
 

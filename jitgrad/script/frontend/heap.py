@@ -7,7 +7,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.context import Context, current
 from jitgrad.script.frontend.values import Path, Storage, SymTensor
 from jitgrad.script.ir import Value
 
@@ -81,6 +81,9 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
     if storage.alias:
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
+    if storage in context.chosen:
+        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it into a tuple, "
+                              "or left None there", context.span(), hint=_CLONE)
     if tensor.copied:
         raise _may_be_copy(context)
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
@@ -132,6 +135,11 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> No
     elif storage.requires_grad:
         context.state.values[storage] = context.one("detach", value)
     storage.requires_grad = requires_grad
+
+
+def note_chosen(*tensors: SymTensor) -> None:
+    """A branch put these into a container, or made them optional: what is there does not see later writes."""
+    current().chosen.update(t.storage for t in tensors)
 
 
 def _may_be_copy(context: Context) -> UnsupportedCall:

@@ -132,6 +132,7 @@ class Head:
             else:
                 like = merge.fetch(context, self.entry, key)
                 state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
+                self._freeze(key, like, state.values[key])
         return tuple(params)
 
     def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
@@ -191,6 +192,15 @@ class Head:
     def _awaited(self, key: Any) -> bool:
         """Whether the consumer of a generator that is being evaluated reads a variable later."""
         return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting)
+
+    def _freeze(self, key: Any, before: Any, carried: Any) -> None:
+        """A container that the loop carries may be the one from before it: no changes if something else refers to
+        that one."""
+        if isinstance(carried, HELD) and isinstance(before, HELD) and carried is not before and any(
+                v is before or (isinstance(v, tuple) and any(i is before for i in v))
+                or (isinstance(v, dict) and any(i is before for i in v.values()))
+                for k, v in self.entry.values.items() if k != key):
+            self.context.frozen.update((before, carried))
 
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
@@ -280,6 +290,7 @@ class Head:
             renamed = _rename(t, fresh)
             value = merge.rebuild_location(context, key, renamed, leaves, merge.fetch(context, self.entry, key))
             state.values[key] = value
+            self._freeze(key, merge.fetch(context, self.entry, key), value)
         for key in list(state.values):
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]

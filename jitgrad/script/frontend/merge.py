@@ -299,6 +299,7 @@ def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested:
     if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
         return tp.Same(a)
     if isinstance(t, tp.Tensor) and nested and any(_older(x, first, second) for x in (a, b)):
+        heap.note_chosen(*(x for x in (a, b) if _older(x, first, second)))
         return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several", t.ordered)
     if isinstance(t, tp.Items):
         one = first.values.get(a) if isinstance(a, SymList) else a
