@@ -276,7 +276,8 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         base = result._data.base
         if out is arrays[0]:  # `detach`: the same memory, no history
             result._storage = storage_of(operands[0])
-        elif base is not None and (base is arrays[0] or base is arrays[0].base):
+        elif base is not None and (base is arrays[0] or base is arrays[0].base
+                                   or getattr(base, "base", None) is arrays[0]):  # strides made by hand
             _link(result, operands[0], op, attrs)
     elif plan.ordered and not result._data.flags.c_contiguous:
         result._data = result._data.copy()

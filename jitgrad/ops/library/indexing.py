@@ -303,6 +303,8 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
     Raises IndexError as `getitem`; RuntimeError where value's shape does not broadcast.
     """
+    if key is False:  # nothing is chosen, and torch does not look at the value
+        return
     view, advanced = _view(x, key)
     value = as_value(value, x)
     if not advanced.axes:
