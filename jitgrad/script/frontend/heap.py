@@ -104,7 +104,6 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
             raise _may_be_copy(context)
         context.inputs.note_written(storage)
-        context.inputs.dirty[storage] = None
     if context.links:
         from jitgrad.script.frontend.merge import propagate
 

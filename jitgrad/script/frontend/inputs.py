@@ -354,6 +354,7 @@ class Inputs:
     def note_written(self, storage: Storage) -> None:
         """A tensor input is written: no other input may be the same memory."""
         index = storage.input
+        self.dirty[storage] = None
         if storage in self.written:
             return
         for other in self._neighbours[_owner(self.tensors[index])]:
