@@ -26,9 +26,9 @@ ALLOWED = {
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = ("api", "check", "diskcache", "executor", "explain", "gradfunction", "locate", "persist",
-       "pushforward", "pycode", "pyexpr", "pyhelpers", "results", "saved", "sources", "state", "stores",
-       "tracebacks")
+TOP = ("api", "check", "diskcache", "executor", "explain", "gradfunction", "locate", "mismatch", "persist",
+       "pushforward", "pycode", "pyexpr", "pyhelpers", "results", "saved", "sources", "specialisation", "state",
+       "stores", "tracebacks")
 
 
 def storey(module: str) -> str:

@@ -21,12 +21,12 @@ from jitgrad.onnx.structure import Writer
 from jitgrad.onnx.table import ROWS
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
-from jitgrad.script.executor import Specialisation
 from jitgrad.script.ir import Graph, Node, Value
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.sources import describe, resolve
+from jitgrad.script.specialisation import Specialisation
 
 #: the versions of the operator set in which every row of the table means what it says
 OPSETS = range(18, 24)

@@ -28,7 +28,8 @@ from jitgrad.script import marks
 from jitgrad.script.state import State, holders
 
 if TYPE_CHECKING:
-    from jitgrad.script.executor import ScriptFunction, Specialisation
+    from jitgrad.script.executor import ScriptFunction
+    from jitgrad.script.specialisation import Specialisation
 
 #: by dtype: how much two floats may differ, relative to the largest element of the tensor
 TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}

@@ -1,8 +1,9 @@
-"""Scripted functions: find the specialisation of a call, run it, put one node on the eager tape.
+"""Scripted functions: find the specialisation of a call, or make one, and run it.
 
     ScriptFunction   what `@script` returns: signature, specialisations, counters
-    Specialisation   one key: reads inputs and checks guards (`enter`), runs, rebuilds the Python result (`leave`)
-    GraphFunction    a graph with its native code and, on demand, its gradient; knows nothing of Python arguments
+    Specialisation   (`specialisation.py`) one key: reads inputs and checks guards, runs, rebuilds the Python result
+    GraphFunction    (`gradfunction.py`) a graph with its native code and, on demand, its gradient; puts one node on the
+                     eager tape; knows nothing of Python arguments
 """
 
 from __future__ import annotations
@@ -11,38 +12,25 @@ import functools
 import inspect
 import threading
 import time
-import types
-import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
-from jitgrad.dims import evaluate
-from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
-from jitgrad.eager.node import Node
 from jitgrad.errors import ScriptError
-from jitgrad.ops.types import OptionalType
-from jitgrad.script import callback, diskcache, persist, show
+from jitgrad.script import diskcache, persist, show
 from jitgrad.script import signature as sig
-from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.ir import Graph
-from jitgrad.script.results import result_writer
+from jitgrad.script.mismatch import SIZES, mismatch, other_grads
 from jitgrad.script.sources import (
-    EntryWriter,
     Unreadable,
-    argument_guards,
     describe,
-    input_symbols,
     parameter_reader,
     resolve,
-    separate,
-    tensor_key,
-    type_of_tensor,
 )
-from jitgrad.script.stores import commit_writer, store_writer
+from jitgrad.script.specialisation import Specialisation
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
@@ -98,318 +86,6 @@ def eager_mode() -> Any:
 def is_eager() -> bool:
     """Whether scripted functions run as plain Python here and now."""
     return _mode.eager or not config.current().jit
-
-
-class Specialisation:
-    """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
-
-    __slots__ = (
-        "__weakref__",
-        "commit",
-        "default_dtype",
-        "enter",
-        "function",
-        "given",
-        "grad_mode",
-        "leave",
-        "may_share",
-        "options",
-        "owner",
-        "script",
-        "spent",
-        "store",
-        "tangents",
-        "timing",
-    )
-
-    def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
-                 function: GraphFunction | None = None):
-        self.script = script
-        unread = frozenset(script.unread)
-        #: what the call's arguments must be; objects among them are known weakly, so that they can die
-        self.given = [self._weakly(g) for p in params for g in argument_guards(sig.Arg(p), values[p], unread)]
-        #: the list that this is taken out of when such an object dies
-        self.owner: list[Specialisation] = []
-        self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
-        self.may_share = False  # whether `enter` looks at memory
-        script.graph.name = name
-        if function is None:
-            objects = [resolve(s, values) for s in script.inputs]
-            function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
-        self.function = function
-        self.enter = self._write_enter(params, values)
-        self.leave = result_writer(script.result)
-        self.store = store_writer(params, values, script.inputs, script.stores) if script.stores else None
-        self.commit = commit_writer(params, values, script.commits) if script.commits else None
-        self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
-        if self.spent is not None:
-            self.spent.release()
-        self.timing = 0.0
-        self.options = True, False  # `optimistic` and `any_grads` of the frontend
-        #: tangent programs, by the inputs that have directions (see `pushforward`)
-        self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
-
-    @property
-    def assumptions(self) -> list[sig.Guard]:
-        """What a call must be like: of its arguments, then of what is read besides."""
-        given = [g if ref is None else sig.Guard(g.source, g.kind, ref()) for g, ref in self.given]
-        return given + self.script.guards
-
-    def _weakly(self, guard: sig.Guard) -> tuple[sig.Guard, weakref.ref[Any] | None]:
-        if guard.kind != "is" or isinstance(guard.value, (type, types.FunctionType, types.ModuleType)):
-            return guard, None
-        me = weakref.ref(self)
-
-        def died(_: Any) -> None:
-            specialisation = me()
-            if specialisation is not None:
-                with suppress(ValueError):
-                    specialisation.owner.remove(specialisation)
-
-        try:
-            return sig.Guard(guard.source, guard.kind, None), weakref.ref(guard.value, died)
-        except TypeError:
-            return guard, None
-
-    def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
-        """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
-        script = self.script
-        writer = EntryWriter(params, values)
-        writer.require(f"{writer.constant(is_grad_enabled)}() is {self.grad_mode}")
-        writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
-        for guard, ref in self.given:
-            if ref is None:
-                writer.guard(guard)
-            else:
-                writer.require(f"{writer.read(guard.source)} is {writer.constant(ref)}()")
-        for guard in script.guards:
-            writer.guard(guard)
-        symbols = input_symbols(writer, script.inputs, script.input_types)
-        for a, b in script.size_guards:
-            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
-        names = [writer.read(s) for s in script.inputs]
-        symbols |= {symbol: names[i] for symbol, i in script.int_symbols.items()}
-        for a, b in script.trip_guards:
-            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
-        tensor_type = type_of_tensor()
-        raw = list(names)
-        tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
-        written = self.function.writes
-        optional = {i for i, t in enumerate(script.input_types) if isinstance(t, OptionalType)}
-        tensors = [i for i in tensors if i not in optional]
-        for i in tensors:
-            raw[i] = writer.array(names[i])
-        for i in optional:
-            raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
-        if written and len(tensors) > 1:
-            self.may_share = True
-            others = "".join(f"{raw[i]}, " for i in tensors if i not in written)
-            writer.require(f"{writer.constant(separate)}(({''.join(f'{raw[i]}, ' for i in written)}), ({others}))")
-        return writer.finish(f"(({''.join(n + ', ' for n in names)}), [{', '.join(raw)}])")
-
-    def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
-        """Execute with what `enter` returned."""
-        try:
-            if self.script.calls_back:
-                snapshot = functools.partial(self._snapshot, params)
-                with callback.running(callback.Run(entered[0], functools.partial(self._store, params), snapshot,
-                                                   self._changed)):
-                    return self._run(params, entered)
-            return self._run(params, entered)
-        except Exception as error:
-            if hasattr(error, "_place") and not config.current().debug:
-                from jitgrad.script.tracebacks import show_lines
-
-                show_lines(error)
-            raise
-
-    def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
-        objects, arrays = entered
-        script = self.script
-        on_commit = functools.partial(self.commit, params) if self.commit is not None else None
-        if self.function.writes:
-            outputs = self._run_writing(objects, arrays, on_commit)
-        else:
-            outputs = self.function(objects, arrays, on_commit)
-        if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
-            for slot, i in enumerate(script.freed):
-                if outputs[i] is not None:
-                    self.spent.attach(outputs[i], slot)
-        result = self.leave(objects, outputs)
-        if self.store is not None:
-            self.store(params, objects, outputs)
-        return result
-
-    def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
-                     ) -> list[Any]:
-        """Run a program that writes tensors in place: their versions count it, their history follows it.
-
-        An exception may come after some of the writes: all are counted then.
-        """
-        written = self.script.written
-        try:
-            outputs = self.function(objects, arrays, on_commit)
-        except BaseException:
-            for index in self.function.writes:
-                objects[index]._bump()
-            raise
-        for index in self.function.writes:
-            if index not in written or not self.function.rebase(objects[index], outputs, written[index]):
-                objects[index]._bump()
-        return outputs
-
-    def _snapshot(self, params: Sequence[Any]) -> Any:
-        """What the script reads, now: the inputs, and the versions of tensors; None where an assumption fails."""
-        entered = self.enter(params)
-        if entered is None:
-            return None
-        return entered[0], [getattr(o, "_version", None) for o in entered[0]]
-
-    def _changed(self, before: Any, after: Any) -> str:
-        """The first input in which two snapshots differ, in words; "" where they agree."""
-        if before is None or after is None:
-            return "" if before is after else "an object"
-        for source, a, b, m, n in zip(self.script.inputs, before[0], after[0], before[1], after[1], strict=True):
-            same = a is b or (type(a) is type(b) and not isinstance(a, type_of_tensor()) and (a == b or a != a))
-            if (not same or m != n) and not isinstance(source, sig.RngState):
-                return f"`{describe(source)}`"
-        return ""
-
-    def _store(self, params: Sequence[Any], source: sig.Source, value: Any) -> None:
-        """Assign to the attribute, item or variable at `source`."""
-        values = dict(zip(self.script.parameters, params, strict=True))
-        match source:
-            case sig.Attr(base, name):
-                setattr(resolve(base, values), name, value)
-            case sig.Item(base, key):
-                resolve(base, values)[key] = value
-            case sig.Cell(function, index):
-                function.__closure__[index].cell_contents = value
-            case sig.Global(function, name):
-                function.__globals__[name] = value
-            case sig.RngState(part):
-                from jitgrad.random import default_generator
-
-                setattr(default_generator, part, value)
-            case _:
-                raise AssertionError(source)
-
-    def mismatch(self, values: dict[str, Any]) -> str:
-        """The first assumption that a call breaks, in words."""
-        if is_grad_enabled() is not self.grad_mode:
-            return f"the grad mode was {self.grad_mode}, is {not self.grad_mode}"
-        if get_default_dtype() is not self.default_dtype:
-            return f"the default dtype was {self.default_dtype}, is {get_default_dtype()}"
-        for guard in self.assumptions:
-            try:
-                found = resolve(guard.source, values)
-                other = resolve(guard.value, values) if guard.kind == "same" else None
-            except Unreadable as missing:
-                if guard.kind == "absent":
-                    continue
-                return f"{missing}"
-            if guard.kind == "same":
-                problem = "" if found is other else f"is another tensor than `{describe(guard.value)}`"
-            else:
-                problem = broken(guard, found)
-            if problem:
-                return f"`{describe(guard.source)}` {problem}"
-        if self.may_share and not self._separate(values):
-            return SHARED
-        return self._size_mismatch(values)
-
-    def other_grads(self, values: dict[str, Any]) -> bool:
-        """Whether the call finds gradients on some parameters and not on others, and on other ones than here.
-
-        Every step may find them on different ones: a program that asks at run time serves them all.
-        """
-        found: set[bool] = set()
-        differs = False
-        for guard in self.assumptions:
-            if isinstance(guard.source, sig.Attr) and guard.source.name == "grad" and guard.kind != "optional":
-                try:
-                    there = resolve(guard.source, values) is not None
-                except Unreadable:
-                    return False
-                found.add(there)
-                differs |= there is not (guard.kind == "tensor")
-        return differs and len(found) == 2
-
-    def _size_mismatch(self, values: dict[str, Any]) -> str:
-        script = self.script
-        sizes: dict[Any, int] = {}
-        try:
-            objects = [resolve(s, values) for s in script.inputs]
-        except Unreadable as missing:
-            return f"{missing}"
-        for found, type_ in zip(objects, script.input_types, strict=True):
-            for d, n in zip(getattr(type_, "dims", ()), getattr(found, "shape", ()), strict=True):
-                if not isinstance(d, int) and d.symbol is not None:
-                    sizes[d.symbol] = n
-        if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.size_guards):
-            return SIZES
-        sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
-        if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
-            return "whether a loop runs at all decides the type of a variable, and it differs from the first call"
-        return "something read on the way changed"
-
-    def _separate(self, values: dict[str, Any]) -> bool:
-        objects = [resolve(s, values) for s in self.script.inputs]
-        written = self.function.writes
-        others = [o._data for i, o in enumerate(objects) if i not in written and isinstance(o, type_of_tensor())]
-        return separate([objects[i]._data for i in written], others)
-
-
-def _nothing(cotangents: list[Any]) -> list[Any]:
-    """The backward of a node without inputs."""
-    return []
-
-
-#: reasons to compile again that no single guard has
-SIZES = "sizes that were equal at the first call differ"
-SHARED = "a tensor that is written shares memory with another, and did not at the first call"
-
-
-def broken(guard: sig.Guard, found: Any) -> str:
-    """How `found` breaks `guard`, in words; "" where it does not."""
-    value: Any = guard.value
-    match guard.kind:
-        case "is":
-            return "" if found is value else "is another object"
-        case "equal":
-            is_now = "a tensor" if isinstance(found, type_of_tensor()) else repr(found)
-            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {is_now}"
-        case "type":
-            return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
-        case "len":
-            return "" if len(found) == value else f"had length {value}, has {len(found)}"
-        case "keys":
-            return "" if tuple(found) == value else "has other keys"
-        case "absent":
-            return "was absent, is there"
-        case "contiguous":
-            return "" if found._data.flags.c_contiguous is value else "has another order of memory"
-        case "tensor":
-            return _other_tensor(value, found)
-        case "optional":
-            return "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"
-    raise AssertionError(guard.kind)
-
-
-def _other_tensor(key: sig.TensorKey, found: Any) -> str:
-    if not isinstance(found, type_of_tensor()):
-        return f"was a tensor, is {type(found).__name__}"
-    now = tensor_key(found)
-    if now.dtype != key.dtype:
-        return f"had dtype {key.dtype}, has {now.dtype}"
-    if now.ndim != key.ndim:
-        return f"had rank {key.ndim}, has {now.ndim}"
-    if now.requires_grad is not key.requires_grad:
-        return "did not require grad, does now" if now.requires_grad else "required grad, does not now"
-    for axis, (was, one) in enumerate(zip(key.ones, now.ones, strict=True)):
-        if was is not one:
-            return f"had {'' if was else 'not '}size 1 along axis {axis}, has {found.shape[axis]}"
-    return ""
 
 
 class ScriptFunction:
@@ -489,7 +165,7 @@ class ScriptFunction:
             entered = specialisation.enter(params)
         if entered is None:
             raise AssertionError(f"{self.__qualname__}: a fresh specialisation refuses its own call: "
-                                 + specialisation.mismatch(dict(zip(self._params, params, strict=True))))
+                                 + mismatch(specialisation, dict(zip(self._params, params, strict=True))))
         for observe in observers:
             observe(self, params)
         if self.check or config.current().check:
@@ -512,9 +188,9 @@ class ScriptFunction:
         reason = ""
         optimistic, any_grads = True, False
         if self._specialisations:
-            reason = self._specialisations[0].mismatch(values)
-            optimistic = not any(s.mismatch(values) == SIZES for s in self._specialisations)
-            any_grads = any(s.other_grads(values) for s in self._specialisations)
+            reason = mismatch(self._specialisations[0], values)
+            optimistic = not any(mismatch(s, values) == SIZES for s in self._specialisations)
+            any_grads = any(other_grads(s, values) for s in self._specialisations)
         self._misses += 1
         started = time.perf_counter()
         key = diskcache.key(self.eager, values, (optimistic, any_grads, self.remat))

@@ -11,8 +11,9 @@ import numpy as np
 from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.errors import NonDifferentiable
 from jitgrad.script import signature as sig
-from jitgrad.script.executor import BoundScript, ScriptFunction, Specialisation, is_eager
+from jitgrad.script.executor import BoundScript, ScriptFunction, is_eager
 from jitgrad.script.gradfunction import GraphFunction
+from jitgrad.script.specialisation import Specialisation
 
 
 def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: Sequence[Any]) -> Any:

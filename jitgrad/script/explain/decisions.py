@@ -8,8 +8,10 @@ from typing import Any
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
-from jitgrad.script.executor import ScriptFunction, Specialisation
+from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.mismatch import mismatch
 from jitgrad.script.sources import describe
+from jitgrad.script.specialisation import Specialisation
 
 
 def guards(specialisation: Specialisation) -> list[str]:
@@ -38,7 +40,7 @@ def run_time_values(specialisation: Specialisation) -> list[str]:
 def recompilations(function: ScriptFunction, chosen: Specialisation, values: dict[str, Any]) -> list[str]:
     """Why each other specialisation does not take this call."""
     others = [s for s in function.specialisations if s is not chosen]
-    return [s.mismatch(values) for s in others]
+    return [mismatch(s, values) for s in others]
 
 
 def _type(type_: Any) -> str:

@@ -23,10 +23,12 @@ from jitgrad.errors import JitgradError
 from jitgrad.nn import Module
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
-from jitgrad.script.executor import ScriptFunction, Specialisation, broken
+from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.ir import Graph, Node, Value, walk
+from jitgrad.script.mismatch import broken
 from jitgrad.script.saved.records import Program
 from jitgrad.script.sources import Unreadable, describe, resolve, tensor_key, type_of_tensor
+from jitgrad.script.specialisation import Specialisation
 
 
 class NoProgram(JitgradError, TypeError):

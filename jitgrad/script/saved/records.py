@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from jitgrad.dtypes import dtype
 from jitgrad.script import signature as sig
-from jitgrad.script.executor import ScriptFunction, Specialisation
+from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.specialisation import Specialisation
 
 
 @dataclass(slots=True)

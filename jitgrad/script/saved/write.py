@@ -14,6 +14,7 @@ from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import Graph, walk
+from jitgrad.script.mismatch import broken
 from jitgrad.script.saved.records import Program
 from jitgrad.script.saved.snapshot import NotSavable, Snapshot, is_plain, plain
 from jitgrad.script.saved.spans import SpanWriter
@@ -228,8 +229,6 @@ def still_holds(snapshot: Snapshot, guards: Sequence[sig.Guard]) -> bool:
 
     Values of numbers and strings, dtypes and needs-gradient flags can change there as here.
     """
-    from jitgrad.script.executor import broken
-
     for guard in guards:
         if snapshot.is_argument(guard.source) or guard.kind in ("equal", "tensor", "contiguous", "optional"):
             continue

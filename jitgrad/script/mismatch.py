@@ -1,0 +1,129 @@
+"""Why a specialisation does not take a call, in words: what a recompilation is explained with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dims import evaluate
+from jitgrad.dtypes import get_default_dtype
+from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.script import signature as sig
+from jitgrad.script.sources import Unreadable, describe, resolve, separate, tensor_key, type_of_tensor
+
+if TYPE_CHECKING:
+    from jitgrad.script.specialisation import Specialisation
+
+#: reasons to compile again that no single guard has
+SIZES = "sizes that were equal at the first call differ"
+SHARED = "a tensor that is written shares memory with another, and did not at the first call"
+
+
+def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
+    """The first assumption that a call breaks, in words."""
+    if is_grad_enabled() is not specialisation.grad_mode:
+        return f"the grad mode was {specialisation.grad_mode}, is {not specialisation.grad_mode}"
+    if get_default_dtype() is not specialisation.default_dtype:
+        return f"the default dtype was {specialisation.default_dtype}, is {get_default_dtype()}"
+    for guard in specialisation.assumptions:
+        try:
+            found = resolve(guard.source, values)
+            other = resolve(guard.value, values) if guard.kind == "same" else None
+        except Unreadable as missing:
+            if guard.kind == "absent":
+                continue
+            return f"{missing}"
+        if guard.kind == "same":
+            problem = "" if found is other else f"is another tensor than `{describe(guard.value)}`"
+        else:
+            problem = broken(guard, found)
+        if problem:
+            return f"`{describe(guard.source)}` {problem}"
+    if specialisation.may_share and not _separate(specialisation, values):
+        return SHARED
+    return _size_mismatch(specialisation, values)
+
+
+def other_grads(specialisation: Specialisation, values: dict[str, Any]) -> bool:
+    """Whether the call finds gradients on some parameters and not on others, and on other ones than here.
+
+    Every step may find them on different ones: a program that asks at run time serves them all.
+    """
+    found: set[bool] = set()
+    differs = False
+    for guard in specialisation.assumptions:
+        if isinstance(guard.source, sig.Attr) and guard.source.name == "grad" and guard.kind != "optional":
+            try:
+                there = resolve(guard.source, values) is not None
+            except Unreadable:
+                return False
+            found.add(there)
+            differs |= there is not (guard.kind == "tensor")
+    return differs and len(found) == 2
+
+
+def _size_mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
+    script = specialisation.script
+    sizes: dict[Any, int] = {}
+    try:
+        objects = [resolve(s, values) for s in script.inputs]
+    except Unreadable as missing:
+        return f"{missing}"
+    for found, type_ in zip(objects, script.input_types, strict=True):
+        for d, n in zip(getattr(type_, "dims", ()), getattr(found, "shape", ()), strict=True):
+            if not isinstance(d, int) and d.symbol is not None:
+                sizes[d.symbol] = n
+    if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.size_guards):
+        return SIZES
+    sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
+    if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
+        return "whether a loop runs at all decides the type of a variable, and it differs from the first call"
+    return "something read on the way changed"
+
+
+def _separate(specialisation: Specialisation, values: dict[str, Any]) -> bool:
+    objects = [resolve(s, values) for s in specialisation.script.inputs]
+    written = specialisation.function.writes
+    others = [o._data for i, o in enumerate(objects) if i not in written and isinstance(o, type_of_tensor())]
+    return separate([objects[i]._data for i in written], others)
+
+
+def broken(guard: sig.Guard, found: Any) -> str:
+    """How `found` breaks `guard`, in words; "" where it does not."""
+    value: Any = guard.value
+    match guard.kind:
+        case "is":
+            return "" if found is value else "is another object"
+        case "equal":
+            is_now = "a tensor" if isinstance(found, type_of_tensor()) else repr(found)
+            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {is_now}"
+        case "type":
+            return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
+        case "len":
+            return "" if len(found) == value else f"had length {value}, has {len(found)}"
+        case "keys":
+            return "" if tuple(found) == value else "has other keys"
+        case "absent":
+            return "was absent, is there"
+        case "contiguous":
+            return "" if found._data.flags.c_contiguous is value else "has another order of memory"
+        case "tensor":
+            return _other_tensor(value, found)
+        case "optional":
+            return "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"
+    raise AssertionError(guard.kind)
+
+
+def _other_tensor(key: sig.TensorKey, found: Any) -> str:
+    if not isinstance(found, type_of_tensor()):
+        return f"was a tensor, is {type(found).__name__}"
+    now = tensor_key(found)
+    if now.dtype != key.dtype:
+        return f"had dtype {key.dtype}, has {now.dtype}"
+    if now.ndim != key.ndim:
+        return f"had rank {key.ndim}, has {now.ndim}"
+    if now.requires_grad is not key.requires_grad:
+        return "did not require grad, does now" if now.requires_grad else "required grad, does not now"
+    for axis, (was, one) in enumerate(zip(key.ones, now.ones, strict=True)):
+        if was is not one:
+            return f"had {'' if was else 'not '}size 1 along axis {axis}, has {found.shape[axis]}"
+    return ""

@@ -1,0 +1,234 @@
+"""A scripted function compiled for one key: from the call's objects to the program's inputs, and back.
+
+    enter   generated: reads every input from its source and checks every assumption, None where one fails
+    run     executes the `GraphFunction`, counts what was written, rebuilds the Python result, stores what is left over
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from jitgrad import config
+from jitgrad.dtypes import get_default_dtype
+from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.eager.node import Node
+from jitgrad.ops.types import OptionalType
+from jitgrad.script import callback
+from jitgrad.script import signature as sig
+from jitgrad.script.gradfunction import GraphFunction
+from jitgrad.script.results import result_writer
+from jitgrad.script.sources import (
+    EntryWriter,
+    argument_guards,
+    describe,
+    input_symbols,
+    resolve,
+    separate,
+    type_of_tensor,
+)
+from jitgrad.script.stores import commit_writer, store_writer
+
+
+class Specialisation:
+    """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
+
+    __slots__ = (
+        "__weakref__",
+        "commit",
+        "default_dtype",
+        "enter",
+        "function",
+        "given",
+        "grad_mode",
+        "leave",
+        "may_share",
+        "options",
+        "owner",
+        "script",
+        "spent",
+        "store",
+        "tangents",
+        "timing",
+    )
+
+    def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
+                 function: GraphFunction | None = None):
+        self.script = script
+        unread = frozenset(script.unread)
+        #: what the call's arguments must be; objects among them are known weakly, so that they can die
+        self.given = [self._weakly(g) for p in params for g in argument_guards(sig.Arg(p), values[p], unread)]
+        #: the list that this is taken out of when such an object dies
+        self.owner: list[Specialisation] = []
+        self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
+        self.may_share = False  # whether `enter` looks at memory
+        script.graph.name = name
+        if function is None:
+            objects = [resolve(s, values) for s in script.inputs]
+            function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
+        self.function = function
+        self.enter = self._write_enter(params, values)
+        self.leave = result_writer(script.result)
+        self.store = store_writer(params, values, script.inputs, script.stores) if script.stores else None
+        self.commit = commit_writer(params, values, script.commits) if script.commits else None
+        self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
+        if self.spent is not None:
+            self.spent.release()
+        self.timing = 0.0
+        self.options = True, False  # `optimistic` and `any_grads` of the frontend
+        #: tangent programs, by the inputs that have directions (see `pushforward`)
+        self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
+
+    @property
+    def assumptions(self) -> list[sig.Guard]:
+        """What a call must be like: of its arguments, then of what is read besides."""
+        given = [g if ref is None else sig.Guard(g.source, g.kind, ref()) for g, ref in self.given]
+        return given + self.script.guards
+
+    def _weakly(self, guard: sig.Guard) -> tuple[sig.Guard, weakref.ref[Any] | None]:
+        if guard.kind != "is" or isinstance(guard.value, (type, types.FunctionType, types.ModuleType)):
+            return guard, None
+        me = weakref.ref(self)
+
+        def died(_: Any) -> None:
+            specialisation = me()
+            if specialisation is not None:
+                with suppress(ValueError):
+                    specialisation.owner.remove(specialisation)
+
+        try:
+            return sig.Guard(guard.source, guard.kind, None), weakref.ref(guard.value, died)
+        except TypeError:
+            return guard, None
+
+    def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
+        """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
+        script = self.script
+        writer = EntryWriter(params, values)
+        writer.require(f"{writer.constant(is_grad_enabled)}() is {self.grad_mode}")
+        writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
+        for guard, ref in self.given:
+            if ref is None:
+                writer.guard(guard)
+            else:
+                writer.require(f"{writer.read(guard.source)} is {writer.constant(ref)}()")
+        for guard in script.guards:
+            writer.guard(guard)
+        symbols = input_symbols(writer, script.inputs, script.input_types)
+        for a, b in script.size_guards:
+            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
+        names = [writer.read(s) for s in script.inputs]
+        symbols |= {symbol: names[i] for symbol, i in script.int_symbols.items()}
+        for a, b in script.trip_guards:
+            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
+        tensor_type = type_of_tensor()
+        raw = list(names)
+        tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
+        written = self.function.writes
+        optional = {i for i, t in enumerate(script.input_types) if isinstance(t, OptionalType)}
+        tensors = [i for i in tensors if i not in optional]
+        for i in tensors:
+            raw[i] = writer.array(names[i])
+        for i in optional:
+            raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
+        if written and len(tensors) > 1:
+            self.may_share = True
+            others = "".join(f"{raw[i]}, " for i in tensors if i not in written)
+            writer.require(f"{writer.constant(separate)}(({''.join(f'{raw[i]}, ' for i in written)}), ({others}))")
+        return writer.finish(f"(({''.join(n + ', ' for n in names)}), [{', '.join(raw)}])")
+
+    def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
+        """Execute with what `enter` returned."""
+        try:
+            if self.script.calls_back:
+                snapshot = functools.partial(self._snapshot, params)
+                with callback.running(callback.Run(entered[0], functools.partial(self._store, params), snapshot,
+                                                   self._changed)):
+                    return self._run(params, entered)
+            return self._run(params, entered)
+        except Exception as error:
+            if hasattr(error, "_place") and not config.current().debug:
+                from jitgrad.script.tracebacks import show_lines
+
+                show_lines(error)
+            raise
+
+    def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
+        objects, arrays = entered
+        script = self.script
+        on_commit = functools.partial(self.commit, params) if self.commit is not None else None
+        if self.function.writes:
+            outputs = self._run_writing(objects, arrays, on_commit)
+        else:
+            outputs = self.function(objects, arrays, on_commit)
+        if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
+            for slot, i in enumerate(script.freed):
+                if outputs[i] is not None:
+                    self.spent.attach(outputs[i], slot)
+        result = self.leave(objects, outputs)
+        if self.store is not None:
+            self.store(params, objects, outputs)
+        return result
+
+    def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
+                     ) -> list[Any]:
+        """Run a program that writes tensors in place: their versions count it, their history follows it.
+
+        An exception may come after some of the writes: all are counted then.
+        """
+        written = self.script.written
+        try:
+            outputs = self.function(objects, arrays, on_commit)
+        except BaseException:
+            for index in self.function.writes:
+                objects[index]._bump()
+            raise
+        for index in self.function.writes:
+            if index not in written or not self.function.rebase(objects[index], outputs, written[index]):
+                objects[index]._bump()
+        return outputs
+
+    def _snapshot(self, params: Sequence[Any]) -> Any:
+        """What the script reads, now: the inputs, and the versions of tensors; None where an assumption fails."""
+        entered = self.enter(params)
+        if entered is None:
+            return None
+        return entered[0], [getattr(o, "_version", None) for o in entered[0]]
+
+    def _changed(self, before: Any, after: Any) -> str:
+        """The first input in which two snapshots differ, in words; "" where they agree."""
+        if before is None or after is None:
+            return "" if before is after else "an object"
+        for source, a, b, m, n in zip(self.script.inputs, before[0], after[0], before[1], after[1], strict=True):
+            same = a is b or (type(a) is type(b) and not isinstance(a, type_of_tensor()) and (a == b or a != a))
+            if (not same or m != n) and not isinstance(source, sig.RngState):
+                return f"`{describe(source)}`"
+        return ""
+
+    def _store(self, params: Sequence[Any], source: sig.Source, value: Any) -> None:
+        """Assign to the attribute, item or variable at `source`."""
+        values = dict(zip(self.script.parameters, params, strict=True))
+        match source:
+            case sig.Attr(base, name):
+                setattr(resolve(base, values), name, value)
+            case sig.Item(base, key):
+                resolve(base, values)[key] = value
+            case sig.Cell(function, index):
+                function.__closure__[index].cell_contents = value
+            case sig.Global(function, name):
+                function.__globals__[name] = value
+            case sig.RngState(part):
+                from jitgrad.random import default_generator
+
+                setattr(default_generator, part, value)
+            case _:
+                raise AssertionError(source)
+
+
+def _nothing(cotangents: list[Any]) -> list[Any]:
+    """The backward of a node without inputs."""
+    return []

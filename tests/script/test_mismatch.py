@@ -1,0 +1,67 @@
+"""What a broken assumption is called; that calls are explained with it: test_executor.py."""
+
+from __future__ import annotations
+
+import pytest
+
+import jitgrad
+from jitgrad.script import signature as sig
+from jitgrad.script.mismatch import SIZES, broken, mismatch, other_grads
+from jitgrad.script.sources import tensor_key
+
+HERE = sig.Arg("x")
+MATRIX = jitgrad.zeros(2, 3)
+
+
+@pytest.mark.parametrize(("kind", "value", "kept", "changed", "words"), [
+    ("is", MATRIX, MATRIX, jitgrad.zeros(2, 3), "is another object"),
+    ("equal", 1, 1, True, "was 1, is True"),
+    ("equal", 1, 1, MATRIX, "was 1, is a tensor"),
+    ("type", int, 3, 3.0, "was int, is float"),
+    ("len", 2, [1, 2], [1], "had length 2, has 1"),
+    ("keys", ("a",), {"a": 1}, {"b": 1}, "has other keys"),
+    ("contiguous", True, MATRIX, MATRIX.T, "has another order of memory"),
+    ("optional", jitgrad.float32, None, jitgrad.zeros(2).long(), "is another tensor"),
+    ("optional", jitgrad.float32, MATRIX, jitgrad.zeros(2, requires_grad=True), "is another tensor"),
+    ("tensor", tensor_key(MATRIX), jitgrad.ones(4, 5), 1.0, "was a tensor, is float"),
+    ("tensor", tensor_key(MATRIX), MATRIX, MATRIX.double(), "had dtype jitgrad.float32, has jitgrad.float64"),
+    ("tensor", tensor_key(MATRIX), MATRIX, MATRIX[0], "had rank 2, has 1"),
+    ("tensor", tensor_key(MATRIX), MATRIX, jitgrad.zeros(2, 3, requires_grad=True),
+     "did not require grad, does now"),
+    ("tensor", tensor_key(MATRIX), MATRIX, MATRIX[:, :1], "had not size 1 along axis 1, has 1"),
+])
+def test_every_kind_of_guard(kind, value, kept, changed, words):
+    assert broken(sig.Guard(HERE, kind, value), kept) == ""
+    assert broken(sig.Guard(HERE, kind, value), changed) == words
+
+
+def test_what_should_be_absent():
+    assert broken(sig.Guard(HERE, "absent", None), 1) == "was absent, is there"
+
+
+def test_sizes_are_looked_at_last():
+    @jitgrad.script
+    def total(x, y):
+        return (x + y).sum()
+
+    first = total.specialise(jitgrad.ones(3), jitgrad.ones(3))
+    assert mismatch(first, {"x": jitgrad.ones(3), "y": jitgrad.ones(4)}) == SIZES
+    assert mismatch(first, {"x": jitgrad.ones(3), "y": 2}) == "`y` was a tensor, is int"
+
+
+def test_gradients_found_on_other_parameters():
+    @jitgrad.script
+    def norm(a, b):
+        total = 0.0
+        for p in (a, b):
+            if p.grad is not None:
+                total = total + p.grad.sum()
+        return total
+
+    a, b = jitgrad.ones(2, requires_grad=True), jitgrad.ones(2, requires_grad=True)
+    a.grad = jitgrad.ones(2)
+    first = norm.specialise(a, b)
+    assert not other_grads(first, {"a": a, "b": b})
+    assert other_grads(first, {"a": b, "b": a})
+    a.grad = None
+    assert not other_grads(first, {"a": a, "b": b})  # on none at all: a program of its own
