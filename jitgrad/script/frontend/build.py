@@ -109,8 +109,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         freed = gradients.freed_outputs(context, graph.outputs) if context.freed else set()
         carried = [v.id in context.builder.history for v in graph.outputs]
         return sig.ScriptGraph(
-            graph, context.inputs.sources, input_types, list(context.inputs.guards.values()), context.sizes.guards,
-            tree,
+            graph, context.inputs.sources, input_types, list(context.inputs.guards.values()),
+            context.sizes.needed_guards(), tree,
             trip_guards=context.sizes.trips, int_symbols=context.inputs.int_symbols,
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v not in freed),

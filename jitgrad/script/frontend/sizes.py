@@ -17,7 +17,7 @@ class Sizes:
         signed: symbols bound to ints that may be negative.
     """
 
-    __slots__ = ("_replaced", "guards", "hints", "optimistic", "signed", "trips")
+    __slots__ = ("_parts", "_replaced", "guards", "hints", "optimistic", "signed", "trips")
 
     def __init__(self, optimistic: bool):
         self.optimistic = optimistic
@@ -26,6 +26,7 @@ class Sizes:
         self.trips: list[tuple[Size, Size]] = []
         self.signed: set[Symbol] = set()
         self._replaced: dict[Symbol, Size] = {}
+        self._parts: list[tuple[Symbol, Size, int]] = []  # (s, q, n): s == n * q where q is a quotient of s
 
     def argument(self, hint: int) -> Size:
         """The size of an argument's axis: 1, or a fresh symbol."""
@@ -42,9 +43,12 @@ class Sizes:
 
     def canonical(self, size: Size) -> Size:
         """`size` with unified symbols replaced."""
-        if isinstance(size, int) or not self._replaced:
+        replaced = self._replaced
+        if not replaced:
             return size
-        return substitute(size, self._replaced)
+        while not isinstance(size, int) and not replaced.keys().isdisjoint(symbols(size)):
+            size = substitute(size, replaced)  # what a symbol stands for may have been replaced since
+        return size
 
     def canonical_type(self, type_: Type) -> Type:
         """A type with unified symbols replaced."""
@@ -85,6 +89,11 @@ class Sizes:
             elif key == "type":
                 attrs[key] = map_dims(a, self.canonical)
 
+    def needed_guards(self) -> list[tuple[Size, Size]]:
+        """The guards without those that follow from others: what a symbol turned out to be may prove them."""
+        return [(a, b) for a, b in self.guards
+                if _is_symbol(a) or _is_symbol(b) or self.canonical(a) != self.canonical(b)]
+
     def equal(self, a: Size, b: Size) -> bool:
         """Whether a == b is known."""
         return a == b or self.canonical(a) == self.canonical(b)
@@ -107,26 +116,70 @@ class Sizes:
         hint = self.hint(a)
         if hint is None or hint != self.hint(b):
             return False
-        if (a, b) not in self.guards:
-            self.guards.append((a, b))
-        self._unify(a, b)
+        self._take_equal(a, b)
         return True
 
     def fix(self, size: Size, value: int) -> None:
         """Guard that a size has the value that it has at the first call: it is this constant from here on."""
-        size = self.canonical(size)
-        if size != value:
-            self.guards.append((size, value))
-            self._unify(size, value)
+        self._take_equal(size, value)
 
-    def _unify(self, a: Size, b: Size) -> None:
-        """Replace one of two sizes that a guard says are equal by the other, if it is a symbol."""
-        old, new = (b, a) if isinstance(b, Dim) and b.symbol is not None else (a, b)
-        symbol = old.symbol if isinstance(old, Dim) else None
-        if symbol is None or symbol in symbols(new):
+    def _take_equal(self, a: Size, b: Size) -> None:
+        """Guard that two sizes are equal, as they are at the first call, and replace a symbol if one is determined."""
+        a, b = self.canonical(a), self.canonical(b)
+        if a == b:
+            return
+        pairs = self._stronger(a, b) or self._stronger(b, a)
+        if pairs:
+            for pair in pairs:
+                self._take_equal(*pair)
+            return
+        if not _is_symbol(a) and not _is_symbol(b):
+            a, b = _solved(a, b)
+        if (a, b) in self.guards:
+            return
+        self.guards.append((a, b))
+        old, new = (b, a) if _is_symbol(b) else (a, b)
+        if not isinstance(old, Dim) or old.symbol is None:
             return  # the guard alone proves it; later uses compare hints again
-        self._replaced = {s: substitute(d, {symbol: new}) for s, d in self._replaced.items()}
-        self._replaced[symbol] = new
+        if old.symbol not in symbols(new):
+            self._replaced[old.symbol] = new
+        else:
+            self._parts += [(old.symbol, part, n) for part, n in _calls(new) if new == part * n]
+        if self._parts:
+            self._name_parts()
+
+    def _name_parts(self) -> None:
+        """Where s == n * ((s + c) // n) and a symbol stands for the quotient: s in terms of that symbol instead.
+
+        So of four gates in one matrix and a state h, it is the matrix whose size is 4 * h.
+        """
+        for whole, part, n in self._parts:
+            if whole in self._replaced:
+                continue
+            part = self.canonical(part)
+            equal = (part, dim(whole) - part * (n - 1))  # any of the parts, the last
+            symbol = next((s for s, size in self._replaced.items() if self.canonical(size) in equal), None)
+            if symbol is not None:
+                del self._replaced[symbol]
+                self._replaced[whole] = dim(symbol) * n
+
+    def _stronger(self, a: Size, b: Size) -> list[tuple[Size, Size]]:
+        """Equalities that hold at the first call and say more than a == b, for a function of sizes."""
+        call, hint = _only_call(a), self.hint(b)
+        if call is None:
+            return []
+        if call.fn == "bcast" and hint != 1 and all(self.hint(part) == hint for part in call.args):
+            return [(part, b) for part in call.args]
+        if call.fn == "floordiv" and isinstance(call.args[1], int):
+            top, n = call.args
+            other = _only_call(b)
+            if other is not None and other.fn == "floordiv" and other.args[1] == n:
+                return [(top, other.args[0])] if self.hint(top) == self.hint(other.args[0]) else []
+            if isinstance(b, int):
+                symbol, rest = _solved(top, b * n)
+                if _is_symbol(symbol) and isinstance(rest, int) and self.hint(symbol) == b * n:
+                    return [(symbol, b * n)]
+        return []
 
     def at_least(self, size: Size, low: int) -> bool:
         """Whether size >= low is known, symbols but the signed ones being >= 0."""
@@ -141,6 +194,37 @@ class Sizes:
                                         for a in monomial):
                 return False
         return bound >= low
+
+
+def _calls(size: Size) -> list[tuple[Size, int]]:
+    """The functions of sizes that are terms of a size, with their factors."""
+    terms = size.terms if isinstance(size, Dim) else ()
+    return [(Dim(((m, 1),)), n) for m, n in terms if len(m) == 1 and isinstance(m[0], Call)]
+
+
+def _only_call(size: Size) -> Call | None:
+    """The function of sizes that a size is."""
+    found = _calls(size)
+    if len(found) == 1 and found[0][0] == size:
+        call = found[0][0].terms[0][0][0]  # type: ignore[union-attr]
+        return call if isinstance(call, Call) else None
+    return None
+
+
+def _is_symbol(size: Size) -> bool:
+    return isinstance(size, Dim) and size.symbol is not None
+
+
+def _solved(a: Size, b: Size) -> tuple[Size, Size]:
+    """a == b as an equation for a symbol that has no factor, and is else nowhere or only in a quotient of its own."""
+    difference = a - b
+    if isinstance(difference, Dim):
+        for monomial, coefficient in difference.terms:
+            if abs(coefficient) == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+                rest = (difference - dim(monomial[0]) * coefficient) * -coefficient
+                if monomial[0] not in symbols(rest) or any(rest == call * n for call, n in _calls(rest)):
+                    return dim(monomial[0]), rest
+    return a, b
 
 
 def _nonnegative(call: Call) -> bool:
