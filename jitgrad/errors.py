@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import linecache
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,21 @@ class Span:
             lines.append(f"called from {span}" + (f" in `{span.function}`" if span.function else ""))
             span = span.caller
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorName:
+    """An exception class by module and qualified name, as stored programs have it."""
+
+    module: str
+    name: str
+
+    def find(self) -> Any:
+        """The class. Raises ImportError or AttributeError."""
+        found: Any = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            found = getattr(found, part)
+        return found
 
 
 class JitgradError(Exception):

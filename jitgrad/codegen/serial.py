@@ -10,8 +10,8 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.launch import Interface, OutputPlan
-from jitgrad.codegen.sites import ErrorName, Site
-from jitgrad.errors import Span
+from jitgrad.codegen.sites import Site
+from jitgrad.errors import ErrorName, Span
 
 Json = Any
 

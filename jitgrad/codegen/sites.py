@@ -7,7 +7,6 @@ word (a Number two, an Optional one more), a tensor its address, sizes and strid
 from __future__ import annotations
 
 import ctypes
-import importlib
 import struct
 import sys
 import threading
@@ -20,25 +19,10 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
-from jitgrad.errors import Span
+from jitgrad.errors import ErrorName, Span
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 
 SIZE = "size"
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorName:
-    """An exception class by module and qualified name."""
-
-    module: str
-    name: str
-
-    def find(self) -> Any:
-        """The class. Raises ImportError or AttributeError."""
-        found: Any = importlib.import_module(self.module)
-        for part in self.name.split("."):
-            found = getattr(found, part)
-        return found
 
 
 @dataclass(slots=True)
@@ -112,13 +96,12 @@ def values(site: Site, block: Any, word: int) -> list[Any]:
 
 def failure(site: Site, block: Any, word: int) -> BaseException:
     """The exception of a check that failed."""
-    from jitgrad.script.interpret import render
+    from jitgrad.script.interpret import exception
 
     template, error = site.attrs["template"], site.attrs["error"]
     if isinstance(error, ErrorName):
         error = error.find()
-    found: BaseException = error() if template is None else error(render(template, values(site, block, word)))
-    return found
+    return exception(error, template, () if template is None else values(site, block, word))
 
 
 def annotated(error: BaseException, site: Site) -> BaseException:

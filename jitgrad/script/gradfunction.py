@@ -19,6 +19,7 @@ import numpy as np
 from jitgrad import config
 from jitgrad.eager.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
 from jitgrad.eager.tensor import wrap
+from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script import callback
 from jitgrad.script.ir import Block, Graph, walk
@@ -141,6 +142,8 @@ class GraphFunction:
         self.title = name + "Backward"
         #: inputs whose memory the first-order backward reads again
         self.saved: frozenset[int] = frozenset()
+        #: exceptions that are not Python's, by the names that the graph's text has for them
+        self._errors: dict[str, ErrorName] = {}
         self._lock = threading.Lock()
         self._backwards: dict[tuple[bool, ...], Backward] = {}
         self._gradients: dict[tuple[tuple[bool, ...], tuple[bool, ...]], GraphFunction] = {}
@@ -155,7 +158,7 @@ class GraphFunction:
         if isinstance(self._graph, str):
             from jitgrad.script.text import parse
 
-            self._graph = parse(self._graph)
+            self._graph = parse(self._graph, {name: error.find() for name, error in self._errors.items()})
         return self._graph
 
     @property
@@ -259,12 +262,15 @@ class GraphFunction:
             return None
         from jitgrad.script.text import to_text
 
+        named: dict[str, Any] = {}
+        text = to_text(self.graph, "chain", objects=named)
+        errors = {name: [e.__module__, e.__qualname__] for name, e in named.items() if e.__module__ != "builtins"}
         everything = self._backwards.get((True,) * len(self.differentiable))
         header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
                   "arguments": self.arguments, "n_outputs": self.n_outputs,
-                  "writes": self.writes, "lists": self._lists, "list_inputs": self.list_inputs}
-        return pack([json.dumps(header).encode(), to_text(self.graph, "chain").encode(), self._compiled[0].to_bytes()])
+                  "writes": self.writes, "lists": self._lists, "list_inputs": self.list_inputs, "errors": errors}
+        return pack([json.dumps(header).encode(), text.encode(), self._compiled[0].to_bytes()])
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GraphFunction:
@@ -276,6 +282,7 @@ class GraphFunction:
         function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
                        tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"],
                        tuple(header["writes"]), tuple(header["lists"]), tuple(header["list_inputs"]))
+        function._errors = {name: ErrorName(*found) for name, found in header["errors"].items()}
         function._residuals = tuple(header["residuals"])
         function.saved = frozenset(~i for i in function._residuals if i < 0)
         compiled = Compiled.from_bytes(program)

@@ -282,9 +282,7 @@ class _Run:
     def check_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if inputs[0]:
             return ()
-        template = node.attrs.get("template")
-        error: type[BaseException] = node.attrs["error"]
-        raise error() if template is None else error(render(template, inputs[1:]))
+        raise exception(node.attrs["error"], node.attrs.get("template"), inputs[1:])
 
     def print_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         getattr(sys, node.attrs.get("stream", "stdout")).write(render(node.attrs["template"], inputs))
@@ -453,6 +451,29 @@ def render(template: Sequence[Any], values: Sequence[Any]) -> str:
             value = _CONVERSIONS[conversion](value)
         parts.append(format(value, spec))
     return "".join(parts)
+
+
+def exception(error: type[BaseException], template: Sequence[Any] | None, values: Sequence[Any]) -> BaseException:
+    """The exception of a `check`: without arguments, of one text, or (a template that starts with None) of several."""
+    if template is None:
+        return error()
+    if len(template) and template[0] is None:
+        return error(*[_argument(a, values) for a in template[1:]])
+    return error(render(template, values))
+
+
+def _argument(stated: Any, values: Sequence[Any]) -> Any:
+    """One argument: a value by its number, None, or ("text" | "tuple" | "list", *parts)."""
+    if stated is None:
+        return None
+    if isinstance(stated, int):
+        value = values[stated]
+        return _tensor(value.copy()) if isinstance(value, np.ndarray) else value
+    kind, *parts = stated
+    if kind == "text":
+        return render(parts, values)
+    found = [_argument(a, values) for a in parts]
+    return found if kind == "list" else tuple(found)
 
 
 def _tensor(array: np.ndarray[Any, Any]) -> Any:

@@ -27,13 +27,15 @@ def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
     for guard in specialisation.assumptions:
         try:
             found = resolve(guard.source, values)
-            other = resolve(guard.value, values) if guard.kind == "same" else None
+            other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
         except Unreadable as missing:
             if guard.kind == "absent":
                 continue
             return f"{missing}"
         if guard.kind == "same":
-            problem = "" if found is other else f"is another tensor than `{describe(guard.value)}`"
+            problem = "" if found is other else f"is another object than `{describe(guard.value)}`"
+        elif guard.kind == "other":
+            problem = "" if found is not other else f"is the same object as `{describe(guard.value)}`"
         else:
             problem = broken(guard, found)
         if problem:

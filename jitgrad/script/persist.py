@@ -171,7 +171,7 @@ class Writer:
         value = guard.value
         if isinstance(value, sig.TensorKey):
             stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
-        elif guard.kind == "same":
+        elif guard.kind in ("same", "other"):
             stored = self.source(value)
         elif guard.kind in ("len", "absent", "contiguous"):
             stored = value if isinstance(value, int) else None
@@ -189,6 +189,8 @@ class Writer:
                 if not _is_plain(value):
                     raise NotStorable(f"a result of type `{type(value).__name__}`")
                 return ["static", fingerprint(value)]
+            case sig.Given(source):
+                return ["given", self.source(source)]
             case sig.ViewOf(index, path, sizes):
                 steps = [[op, {k: self.attr(v) for k, v in attrs.items()}] for op, attrs in path]
                 return ["view", index, steps, [[self.symbol(s), i] for s, i in dict(sizes).items()]]
@@ -305,7 +307,7 @@ class Reader:
             return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad))
         if kind in ("len", "absent", "contiguous"):
             return sig.Guard(source, kind, value)
-        if kind == "same":
+        if kind in ("same", "other"):
             return sig.Guard(source, kind, self.source(value))
         if kind in ("is", "type"):
             try:
@@ -324,6 +326,8 @@ class Reader:
                 return sig.Same(index)
             case ["static", value]:
                 return sig.Static(self.value(value))
+            case ["given", source]:
+                return sig.Given(self.source(source))
             case ["view", index, steps, sizes]:
                 path = tuple((op, {k: self.attr(v) for k, v in attrs.items()}) for op, attrs in steps)
                 return sig.ViewOf(index, path, {self.symbols[s]: i for s, i in sizes})

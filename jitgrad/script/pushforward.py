@@ -40,7 +40,7 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
     if script.gradient_state:  # what it does may depend on what needs a gradient, as the general way has it
         return None
     places = list(_places(script.result))
-    if (len(direction) != len(flat) or specialisation.function.writes or specialisation.store is not None
+    if (len(direction) != len(flat) or specialisation.function.writes or script.stores
             or not all(isinstance(p, (sig.Output, sig.Same, sig.ViewOf)) for p in places)):
         return None
     params = func._bind(*primals)
@@ -64,7 +64,7 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
         if isinstance(p, (sig.Same, sig.ViewOf)):
             x = objects[p.index]
             around[p.index] = direction[id(x)] if id(x) in direction else _zeros(x)
-    return specialisation.leave(objects, results[:n]), specialisation.leave(around, moved)
+    return specialisation.leave(params, objects, results[:n]), specialisation.leave(params, around, moved)
 
 
 def _zeros(value: Any) -> Any:

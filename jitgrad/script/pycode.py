@@ -368,7 +368,12 @@ class Printer:
         condition = self.take(node.inputs[0])
         error = self._error(node.attrs["error"])
         template = node.attrs["template"]
-        message = "" if template is None else self._template(template, node.inputs[1:])
+        if template is None:
+            message = ""
+        elif template[:1] == (None,):
+            message = ", ".join(self._argument(a, node.inputs[1:]) for a in template[1:])
+        else:
+            message = self._template(template, node.inputs[1:])
         if condition[0] == "False":
             return f"raise {error}({message})"
         return f"if not {wrap(condition, 5)}: raise {error}({message})"
@@ -379,6 +384,16 @@ class Printer:
             template[-1] = template[-1][:-1]
             return f"print({self._template(template, node.inputs)})"
         return f"print({self._template(template, node.inputs)}, end='')"
+
+    def _argument(self, stated: Any, values: Sequence[Value]) -> str:
+        """An argument of an exception; see `interpret.exception`."""
+        if stated is None or isinstance(stated, int):
+            return "None" if stated is None else self.text(values[stated])
+        kind, *parts = stated
+        if kind == "text":
+            return self._template(parts, values)
+        items = [self._argument(a, values) for a in parts]
+        return f"[{', '.join(items)}]" if kind == "list" else f"({''.join(i + ', ' for i in items)})"
 
     def _template(self, template: Sequence[Any], values: Sequence[Value]) -> str:
         """A template as an f-string."""

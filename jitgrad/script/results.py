@@ -8,38 +8,50 @@ from typing import Any
 from jitgrad.dims import Dim, Size, substitute
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import map_attr
+from jitgrad.script.sources import EntryWriter
 
 
 def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
-    """`leave(objects, outputs)`: the function's result.
+    """`leave(objects, outputs)`: the function's result, where nothing in it is read from the parameters.
 
     Args:
         result: the result tree; its indices refer to the graph's inputs (as objects) and outputs.
     """
-    writer = _Writer()
+    writer = ResultWriter(EntryWriter((), {}))
     expression = writer.expression(result)
-    header = ", ".join(["i", "o", *(f"{n}={n}" for n in writer.constants)])
-    body = "".join(f"    {line}\n" for line in writer.lines)
-    source = f"def leave({header}):\n{body}    return {expression}\n"
-    scope = dict(writer.constants)
-    exec(compile(source, "<jitgrad result>", "exec"), scope)  # the text is ours: indices and constant names only
-    leave: Callable[[Sequence[Any], Sequence[Any]], Any] = scope["leave"]
+    leave: Callable[[Sequence[Any], Sequence[Any]], Any] = writer.finish("leave", "i, o", [f"return {expression}"])
     return leave
 
 
-class _Writer:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.constants: dict[str, Any] = {}
-        self._shared: dict[int, str] = {}
+class ResultWriter:
+    """Writes expressions for results over `i`, the objects of the graph's inputs, and `o`, its outputs.
 
-    def constant(self, value: Any) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = value
-        return name
+    Attributes:
+        reader: reads, before all else, what is found by path from the parameters `p`.
+        lines: what the expressions refer to: an object that occurs twice is made once.
+    """
+
+    def __init__(self, reader: EntryWriter):
+        self.reader = reader
+        self.lines: list[str] = []
+        self._shared: dict[int, str] = {}
+        self.constant = reader.constant
+
+    def finish(self, name: str, parameters: str, last: Sequence[str]) -> Any:
+        """The function that reads, makes and then does `last`."""
+        constants = self.reader.constants
+        header = ", ".join([parameters, *(f"{n}={n}" for n in constants)])
+        body = "".join(f"    {line}\n" for line in (*self.reader.lines, *self.lines, *last))
+        scope = dict(constants)
+        # the text is ours: indices and constant names only
+        exec(compile(f"def {name}({header}):\n{body}", f"<jitgrad {name}>", "exec"), scope)
+        return scope[name]
 
     def expression(self, result: sig.Result) -> str:
+        """An expression for a result."""
         match result:
+            case sig.Given(source):
+                return self.reader.read(source)
             case sig.Output(index):
                 return f"o[{index}]"
             case sig.Same(index):

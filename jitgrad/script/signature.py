@@ -106,7 +106,7 @@ class Guard:
     "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
     `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
     not), "optional" (None, or a tensor of dtype `value` without history), "absent" (attribute or key is not there),
-    "same" (the very object that is at the source `value`).
+    "same" (the very object that is at the source `value`), "other" (not that object).
     """
 
     source: Source
@@ -159,6 +159,13 @@ class Static:
     """A Python object known while compiling."""
 
     value: Any = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The very list or dict that this call finds at `source`."""
+
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,7 @@ class Text:
     parts: tuple[Any, ...]
 
 
-Result = Output | Same | ViewOf | Static | Container | Object | Select | OneOf | Text | Repeated
+Result = Output | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Text | Repeated
 
 
 @dataclass(slots=True)

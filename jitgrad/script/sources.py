@@ -179,6 +179,8 @@ class EntryWriter:
                          f" and not {name}.requires_grad)")
         elif guard.kind == "same":
             self.require(f"{name} is {self.read(value)}")
+        elif guard.kind == "other":
+            self.require(f"{name} is not {self.read(value)}")
         else:
             raise AssertionError(guard.kind)
 

@@ -21,7 +21,6 @@ from jitgrad.ops.types import OptionalType
 from jitgrad.script import callback
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
-from jitgrad.script.results import result_writer
 from jitgrad.script.sources import (
     EntryWriter,
     argument_guards,
@@ -31,7 +30,7 @@ from jitgrad.script.sources import (
     separate,
     type_of_tensor,
 )
-from jitgrad.script.stores import commit_writer, store_writer
+from jitgrad.script.stores import commit_writer, leave_writer
 
 
 class Specialisation:
@@ -51,7 +50,6 @@ class Specialisation:
         "owner",
         "script",
         "spent",
-        "store",
         "tangents",
         "timing",
     )
@@ -72,8 +70,7 @@ class Specialisation:
             function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
         self.function = function
         self.enter = self._write_enter(params, values)
-        self.leave = result_writer(script.result)
-        self.store = store_writer(params, values, script.inputs, script.stores) if script.stores else None
+        self.leave = leave_writer(params, values, script.inputs, script.result, script.stores)
         self.commit = commit_writer(params, values, script.commits) if script.commits else None
         self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
         if self.spent is not None:
@@ -169,10 +166,7 @@ class Specialisation:
             for slot, i in enumerate(script.freed):
                 if outputs[i] is not None:
                     self.spent.attach(outputs[i], slot)
-        result = self.leave(objects, outputs)
-        if self.store is not None:
-            self.store(params, objects, outputs)
-        return result
+        return self.leave(params, objects, outputs)
 
     def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
                      ) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Writing back what a program changed besides memory: attributes, items, variables, the random offset.
+"""The end of a call: its result, and writing back what the program changed besides memory (attributes, items...).
 
 One generated Python function per specialisation, as for reading (`sources.py`): a training step may store the `.grad`
 of a hundred parameters.
@@ -10,36 +10,40 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.script import signature as sig
-from jitgrad.script.results import result_writer
+from jitgrad.script.results import ResultWriter
 from jitgrad.script.sources import EntryWriter
 
-Store = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], None]
+Leave = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Any]
 Commit = Callable[[Sequence[Any], int, Any], None]
 
 
-def store_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence[sig.Source],
-                 stores: Sequence[tuple[sig.Place, sig.Result]]) -> Store:
-    """`store(p, i, o)`: assign each result, made of objects `i` and outputs `o`, to its place; p: the parameters."""
-    writer = EntryWriter(params, values)
+def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence[sig.Source], result: sig.Result,
+                 stores: Sequence[tuple[sig.Place, sig.Result]]) -> Leave:
+    """`leave(p, i, o)`: assign what is stored, return the result; of parameters `p`, objects `i` and outputs `o`.
+
+    All paths are read, and all that is stored and returned is made, before the first assignment: two attributes may
+    change places, and one object may go to several.
+    """
+    reader = EntryWriter(params, values)
+    writer = ResultWriter(reader)
     known = {source: f"i[{k}]" for k, source in enumerate(inputs)}
-    lines: list[str] = []
-    for place, result in stores:
+    made = writer.expression(result)
+    assignments: list[str] = []
+    for k, (place, what) in enumerate(stores):
+        value = writer.expression(what)
+        if not isinstance(what, (sig.Output, sig.Given, sig.Same)):
+            writer.lines.append(f"x{k} = {value}")
+            value = f"x{k}"
         if isinstance(place, (sig.Content, sig.Tail)):
-            made = f"{writer.constant(result_writer(result))}(i, o)"
             store = writer.constant(_append if isinstance(place, sig.Tail) else _replace)
-            lines.append(f"{store}({known.get(place.base) or writer.read(place.base)}, {made})")
-            continue
-        target = _target(writer, place, known)
-        match result:
-            case sig.Output(index):
-                value = f"o[{index}]"
-            case sig.Static(None):
-                value = "None"
-            case _:
-                value = f"{writer.constant(result_writer(result))}(i, o)"
-        lines.append(f"{target} = {value}")
-    function: Store = _function("store", "p, i, o", [*writer.lines, *lines], writer.constants)
-    return function
+            assignments.append(f"{store}({known.get(place.base) or reader.read(place.base)}, {value})")
+        else:
+            assignments.append(f"{_target(reader, place, known)} = {value}")
+    if assignments:
+        writer.lines.append(f"y = {made}")
+        made = "y"
+    leave: Leave = writer.finish("leave", "p, i, o", [*assignments, f"return {made}"])
+    return leave
 
 
 def _append(container: list[Any], items: list[Any]) -> None:

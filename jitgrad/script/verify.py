@@ -473,7 +473,10 @@ class _Verifier:
         error, template = self.attr(node, "error"), self.attr(node, "template")
         if not (isinstance(error, type) and issubclass(error, BaseException)):
             self.fail("`error` is not an exception type")
-        if template is not None:
+        if isinstance(template, tuple) and template[:1] == (None,):
+            for stated in template[1:]:
+                self.argument(stated, len(node.inputs) - 1)
+        elif template is not None:
             self.template(template, len(node.inputs) - 1)
 
     def print_node(self, node: Node) -> None:
@@ -486,6 +489,17 @@ class _Verifier:
 
     def mark(self, node: Node) -> None:
         self.attr(node, "number")
+
+    def argument(self, stated: Any, n: int) -> None:
+        if stated is None:
+            return
+        if isinstance(stated, tuple) and stated[:1] in (("tuple",), ("list",)):
+            for part in stated[1:]:
+                self.argument(part, n)
+        elif isinstance(stated, tuple) and stated[:1] == ("text",):
+            self.template(stated[1:], n)
+        elif type(stated) is not int or not 0 <= stated < n:
+            self.fail(f"`template` has the argument {stated!r}, of {n} values")
 
     def template(self, template: Any, n: int) -> None:
         for part in template if isinstance(template, tuple) else (0,):

@@ -72,6 +72,10 @@ def _guard(guard: sig.Guard) -> str:
             return f"the memory of {name} is {'in' if value else 'not in'} row order"
         case "same":
             return f"{name} is the very object `{describe(value)}`"
+        case "other":
+            return f"{name} is another object than `{describe(value)}`"
+        case "optional":
+            return f"{name} is None, or {_dtype(value)} without history"
         case "tensor":
             ones = ", ".join(f"shape[{axis}] == 1" for axis, one in enumerate(value.ones) if one)
             shape = f", {ones}, no other size of 1" if ones else ", no size of 1" if value.ndim else ""

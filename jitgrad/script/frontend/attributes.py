@@ -208,6 +208,7 @@ def _of_object(context: Context, obj: Any, name: str) -> Any:
 
 def _of_exception(context: Context, obj: Any, name: str) -> Any:
     if name == "args":
+        calls.check_readable(context, obj)
         return obj.args
     if name == "__class__":
         return obj.cls

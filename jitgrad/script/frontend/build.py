@@ -96,6 +96,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
                 content = merge.fetch(context, context.state, container)
                 kind = sig.Tail if isinstance(content, Tail) else sig.Content
                 stores.append((kind(container.source), results.content(container, content)))
+            context.inputs.keep_apart()
             written = _written(context, results)
             heap.commit_dirty(context)
         except merge.Raised:

@@ -24,11 +24,21 @@ from jitgrad.errors import (
     UnsupportedSyntax,
 )
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend import calls, heap, lists, merge, numbers
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.liveness import exits
-from jitgrad.script.frontend.values import UNBOUND, Instance, Number, is_dynamic, type_word
+from jitgrad.script.frontend.values import (
+    UNBOUND,
+    Instance,
+    Number,
+    SymList,
+    SymTensor,
+    Text,
+    Union,
+    is_dynamic,
+    type_word,
+)
 from jitgrad.script.ir import Value
 
 Classes = tuple[type[BaseException], ...]
@@ -204,11 +214,40 @@ def raised(context: Context, error: calls.ExceptionValue) -> merge.Raised:
 
     if not error.args:
         return merge.raise_now(context, error.cls, None)
-    if len(error.args) > 1:
-        raise UnsupportedCall(f"`{error.cls.__name__}` with {len(error.args)} arguments", context.span(),
-                              hint="give one message, an f-string")
-    template, values = template_of(context, [error.args[0]])
+    values: list[Value] = []
+    if len(error.args) == 1 and isinstance(error.args[0], (str, Text)):
+        template, values = template_of(context, error.args)
+    else:
+        template = (None, *[_stated(context, a, values) for a in error.args])
     return merge.raise_now(context, error.cls, template, values)
+
+
+def _stated(context: Context, value: Any, values: list[Value]) -> Any:
+    """An argument of an exception as a template has it (`interpret.exception`); graph values are added to `values`."""
+    from jitgrad.script.frontend.printing import template_of
+
+    if value is None:
+        return None
+    if isinstance(value, Number):
+        values.append(value.value)
+        return len(values) - 1
+    if isinstance(value, SymTensor):
+        values.append(heap.read(context, value))
+        return len(values) - 1
+    if type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
+        values.append(context.constant(value))
+        return len(values) - 1
+    if isinstance(value, Union):
+        held = merge.force(context, value, "None as the argument of an exception")
+        if not isinstance(held, Union):
+            return _stated(context, held, values)
+    if type(value) is tuple or (isinstance(value, SymList) and lists.run_items(context, value) is None):
+        items = value if type(value) is tuple else calls.items_of(context, value)
+        return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
+    template, found = template_of(context, [value])
+    start = len(values)
+    values += found
+    return ("text", *[p if isinstance(p, str) else (p[0] + start, *p[1:]) for p in template])
 
 
 def pending(context: Context) -> Any:
@@ -355,17 +394,27 @@ def _value(context: Context, error: merge.Raised) -> calls.ExceptionValue:
     """The exception object of a raise that unwound to its handler."""
     if error.template is None:
         return calls.ExceptionValue(error.error, ())
-    from jitgrad.script.frontend import heap, strings
+    from jitgrad.script.frontend import strings
 
-    parts: list[Any] = []
-    for part in error.template:
-        if isinstance(part, str):
-            parts.append(part)
-        else:
-            value = error.values[part[0]]
-            tensor = isinstance(value.type, TensorType)
-            parts.append((heap.new_tensor(context, value) if tensor else numbers.wrap(context, value), *part[1:]))
-    return calls.ExceptionValue(error.error, (strings.text(context, parts),))
+    def held(value: Value) -> Any:
+        return heap.new_tensor(context, value) if isinstance(value.type, TensorType) else numbers.wrap(context, value)
+
+    def text(template: Sequence[Any]) -> Any:
+        return strings.text(context, [p if isinstance(p, str) else (held(error.values[p[0]]), *p[1:])
+                                      for p in template])
+
+    def argument(stated: Any) -> Any:
+        if stated is None or isinstance(stated, int):
+            return None if stated is None else held(error.values[stated])
+        kind, *parts = stated
+        if kind == "text":
+            return text(parts)
+        items = tuple([argument(p) for p in parts])
+        return items if kind == "tuple" else lists.new(context, items)
+
+    several = error.template[:1] == (None,)
+    args = tuple([argument(a) for a in error.template[1:]]) if several else (text(error.template),)
+    return calls.ExceptionValue(error.error, args)
 
 
 def _python_error(error: ScriptError) -> calls.ExceptionValue | None:

@@ -167,6 +167,8 @@ class Inputs:
             found = self._containers[id(value)] = SymList(source)
             self.objects[id(value)] = (value, source)
             self._unread[found] = lambda: tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
+        elif found.source != source:
+            self.guard(source, "same", found.source)
         return found
 
     def items(self, container: SymList) -> tuple[Any, ...]:
@@ -188,6 +190,8 @@ class Inputs:
             found = self._containers[id(value)] = SymDict(source)
             self.objects[id(value)] = (value, source)
             self._initial[found] = {k: item(v, sig.Item(source, k), k) for k, v in value.items()}
+        elif found.source != source:
+            self.guard(source, "same", found.source)
         return found
 
     def initial(self, key: Any) -> Any:
@@ -217,6 +221,16 @@ class Inputs:
         value = self.add(OptionalType(storage.type), source, f"{_name(self.sources[storage.input])}_grad")
         grad = self._found[source] = tp.maybe(storage.type, value)
         return grad
+
+    def keep_apart(self) -> None:
+        """Guards that a list or dict that the script changes is found on no other path."""
+        changed = {*self.rewritten, *self.changed}
+        for container in [*self.rewritten, *(c for c in self.changed if c not in self.rewritten)]:
+            for other in self._containers.values():
+                if type(other) is not type(container) or other is container or isinstance(other.source, sig.At):
+                    continue
+                if other not in changed or repr(other.source) < repr(container.source):  # a pair of changed ones once
+                    self.guard(container.source, "other", other.source)
 
     def original(self, container: Any) -> Any:
         """The real list or dict that a container stands for."""

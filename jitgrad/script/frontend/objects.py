@@ -31,6 +31,9 @@ from jitgrad.script.frontend.values import (
 def construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`cls(*args, **kwargs)`."""
     if issubclass(cls, BaseException):
+        if kwargs:
+            raise UnsupportedCall(f"keyword arguments of the exception `{cls.__name__}`", context.span(),
+                                  hint="give them by position")
         return calls.ExceptionValue(cls, args)
     if issubclass(cls, AnyTensor):
         raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),

@@ -21,6 +21,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    TensorMap,
     Text,
     Union,
     is_dynamic,
@@ -57,17 +58,15 @@ class Results:
             return self._union(value)
         if isinstance(value, tuple):
             return sig.Container(type(value), None, tuple(self.tree(v) for v in value))
+        if isinstance(value, (SymList, SymDict, TensorMap)) and value.source is not None:
+            return sig.Given(value.source)
         if isinstance(value, SymList):
-            if value.source is not None:
-                return sig.Static(self.context.inputs.original(value))
             held = lists.run_items(self.context, value)
             if held is not None:
                 return self._list(value, held)
             items = tuple(self.tree(v) for v in calls.items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
         if isinstance(value, SymDict):
-            if value.source is not None:
-                return sig.Static(self.context.inputs.original(value))
             found = calls.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
         if isinstance(value, Instance):

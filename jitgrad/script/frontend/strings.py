@@ -86,8 +86,7 @@ def _union(context: Context, value: Union, conversion: str, spec: str) -> list[A
 
 def _message(context: Context, error: calls.ExceptionValue) -> list[Any]:
     """`str(error)`."""
-    if error.unknown:
-        raise UnsupportedCall("the message of an exception that is one of several", context.span())
+    calls.check_readable(context, error)
     if issubclass(error.cls, KeyError) and len(error.args) == 1:
         return _pieces(context, error.args[0], "r", "")
     if len(error.args) == 1:

@@ -229,13 +229,16 @@ def refusal(program: Program, values: dict[str, Any]) -> str:
     for guard in (*program.arguments, *program.script.guards):
         try:
             found = resolve(guard.source, values)
-            other = resolve(guard.value, values) if guard.kind == "same" else None
+            other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
         except Unreadable as missing:
             if guard.kind == "absent":
                 continue
             return f"{missing}"
-        problem = ("is another tensor" if guard.kind == "same" and found is not other
-                   else "" if guard.kind == "same" else _problem(guard, found, exact))
+        if guard.kind in ("same", "other"):
+            problem = "" if (found is other) is (guard.kind == "same") else (
+                f"is {'another' if guard.kind == 'same' else 'the same'} object")
+        else:
+            problem = _problem(guard, found, exact)
         if problem:
             return f"`{describe(guard.source)}` {problem}"
     return _sizes(program.script, values)

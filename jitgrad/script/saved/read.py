@@ -173,7 +173,7 @@ class ProgramReader:
                 name, ndim, ones, requires_grad = items(value, 4)
                 found = tuple(boolean(o) for o in items(ones, integer(ndim, 0, 65)))
                 return sig.Guard(source, kind, sig.TensorKey(dtype_of(name), ndim, found, boolean(requires_grad)))
-            case "same":
+            case "same" | "other":
                 return sig.Guard(source, kind, self.source(value))
             case "is":
                 if value is None and path[0] != "arg":
@@ -261,6 +261,9 @@ class ProgramReader:
                 return sig.Same(self._input(index, graph))
             case ["static", value]:
                 return sig.Static(plain(value))
+            case ["given", source]:
+                need(n_outputs is None, "an item of a list that is found by a path")
+                return sig.Given(self.source(source))
             case ["view", index, steps, sizes]:
                 path = tuple((self._view(op), {identifier(k): self._attr(v) for k, v in attrs.items()})
                              for op, attrs in (items(s, 2) for s in items(steps)))

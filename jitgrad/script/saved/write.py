@@ -121,7 +121,7 @@ class ProgramWriter:
         value, kind = guard.value, guard.kind
         if kind == "tensor":
             stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
-        elif kind == "same":
+        elif kind in ("same", "other"):
             stored = self.snapshot.move(value)
         elif kind == "is":
             stored = plain(value) if self.snapshot.is_argument(guard.source) else None
@@ -185,6 +185,8 @@ class ProgramWriter:
                     raise NotSavable(f"its result, an object of class `{type(value).__qualname__}`: return tensors, "
                                      "numbers, strings, and tuples, lists and dicts of them")
                 return ["static", plain(value)]
+            case sig.Given(source):
+                return ["given", self.snapshot.move(source)]
             case sig.ViewOf(index, path, sizes):
                 steps = [[op, {k: self._attr(v) for k, v in attrs.items()}] for op, attrs in path]
                 return ["view", index, steps, [[self._symbol(s), i] for s, i in dict(sizes).items()]]
@@ -238,8 +240,8 @@ def still_holds(snapshot: Snapshot, guards: Sequence[sig.Guard]) -> bool:
             if guard.kind == "absent":
                 continue
             return False
-        if guard.kind == "same":
-            if found is not snapshot.current(guard.value):
+        if guard.kind in ("same", "other"):
+            if (found is snapshot.current(guard.value)) is not (guard.kind == "same"):
                 return False
         elif broken(guard, found):
             return False

@@ -19,8 +19,8 @@ from jitgrad.script import signature as sig
 from jitgrad.script.frontend.build import build
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.interpret import interpret
-from jitgrad.script.results import result_writer
 from jitgrad.script.sources import resolve
+from jitgrad.script.stores import leave_writer
 from jitgrad.script.verify import verify
 
 
@@ -47,12 +47,8 @@ def run_scripted(function: Any, args: tuple[Any, ...], optimistic: bool = True, 
 
     outputs = interpret(script.graph, arrays, commit)
     wrapped = [wrap(o) if isinstance(o, np.ndarray) else o for o in outputs]
-    result = result_writer(script.result)(objects, wrapped)
-    for path, tree in script.stores:
-        value = result_writer(tree)(objects, wrapped)
-        if isinstance(path, sig.Attr):
-            setattr(resolve(path.base, params), path.name, value)
-    return result
+    leave = leave_writer(tuple(params), params, script.inputs, script.result, script.stores)
+    return leave(tuple(params.values()), objects, wrapped)
 
 
 def outcome(run: Any) -> tuple[str, Any, str]:
