@@ -187,7 +187,7 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
 
     Raises ValueError for p outside [0, 1].
     """
-    result = _dropout(input, p, training)
+    result = _dropout(input, p, True) if training else input  # `training` may be a run-time bool
     return input.copy_(result) if inplace else result
 
 
