@@ -226,14 +226,13 @@ def needleman_wunsch(a, b, match: float, mismatch: float, gap: float):
     (ints(1, 2, 3), ints(1, 2, 3)),
 )
 def longest_common_subsequence(a, b):
-    table = [[0] * (b.size(0) + 1) for _ in range(a.size(0) + 1)]
-    for i in range(a.size(0)):
-        for j in range(b.size(0)):
-            if a[i] == b[j]:
-                table[i + 1][j + 1] = table[i][j] + 1
-            else:
-                table[i + 1][j + 1] = max(table[i][j + 1], table[i + 1][j])
-    return table[-1][-1]
+    previous = [0] * (b.size(0) + 1)
+    for x in a:
+        current = [0]
+        for j, y in enumerate(b):
+            current.append(previous[j] + 1 if x == y else max(previous[j + 1], current[-1]))
+        previous = current
+    return previous[-1]
 
 
 @program(
@@ -305,7 +304,7 @@ def sinkhorn(a, b, cost, epsilon: float, limit: int):
     a = a / a.sum()
     u, v = torch.zeros_like(a), torch.zeros_like(b)
     kernel = -cost.abs() / epsilon
-    for it in range(limit):
+    for _ in range(limit):
         before = u
         u = a.log() - torch.logsumexp(kernel + v, dim=1)
         v = b.log() - torch.logsumexp(kernel.t() + u, dim=1)

@@ -23,6 +23,7 @@ from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.generators import Generator
 from jitgrad.script.frontend.printing import print_
 from jitgrad.script.frontend.values import (
+    UNBOUND,
     Function,
     Instance,
     Method,
@@ -279,13 +280,13 @@ def _extreme(largest: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if len(args) == 1 and isinstance(args[0], SymTensor) and not isinstance(args[0].shape[0], int):
             raise UnsupportedCall(f"`{name}` of a tensor of run-time length", context.span(), hint=f"use `.{name}()`")
-        if len(args) == 1 and isinstance(args[0], SymList) and lists.run_items(context, args[0]) is not None:
-            return calls.call(context, listlib.largest if largest else listlib.smallest, args, kwargs)
-        items = calls.items_of(context, args[0]) if len(args) == 1 else list(args)
+        items = calls.static_items(context, args[0]) if len(args) == 1 else list(args)
+        if items is None:
+            return _extreme_of_list(context, args[0], largest, **kwargs)
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
-            raise merge.raise_now(context, ValueError, (f"{name}() iterable argument is empty",))
+            raise merge.raise_now(context, ValueError, (f"{name}() {listlib.EMPTY}",))
         key = kwargs.get("key")
         if key is None:
             result = items[0]
@@ -298,6 +299,17 @@ def _extreme(largest: bool) -> Handler:
         return best
 
     return handler
+
+
+def _extreme_of_list(context: Context, items: Any, largest: bool, key: Any = None, default: Any = UNBOUND) -> Any:
+    """`max` or `min` over a length that only the run knows."""
+    if not isinstance(items, SymList):
+        items = calls.call(context, listlib.collected, (items,), {})
+    if default is not UNBOUND:
+        return calls.call(context, listlib.or_default, (items, key, largest, default), {})
+    if key is not None:
+        return calls.call(context, listlib.best, (items, key, largest), {})
+    return calls.call(context, listlib.largest if largest else listlib.smallest, (items,), {})
 
 
 def _better_by(context: Context, best: Any, measure: Any, item: Any, other: Any, largest: bool) -> tuple[Any, Any]:
@@ -334,14 +346,12 @@ def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
     items = calls.static_items(context, args[0])
-    if items is None and isinstance(args[0], SymList):
-        held = lists.run_items(context, args[0])
+    if items is None:
+        value = args[0] if isinstance(args[0], SymList) else calls.call(context, listlib.collected, args[:1], {})
+        held = lists.run_items(context, value)
         assert held is not None
         function = listlib.total_of_tensors if lists.holds_tensors(held) else listlib.total
-        return calls.call(context, function, (args[0], result), {})
-    if items is None:
-        raise UnsupportedCall("`sum` over a length that is known only at run time", context.span(),
-                              hint="use `torch.sum` or a `for` loop")
+        return calls.call(context, function, (value, result), {})
     for x in items:
         result = binary(context, "add", result, x)
     return result
@@ -377,7 +387,8 @@ def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return lists.new(context, lists.content(context, args[0]))
-    return calls.new_list(context, calls.items_of(context, args[0]) if args else [])
+    items = calls.static_items(context, args[0]) if args else []
+    return calls.call(context, listlib.collected, args, {}) if items is None else calls.new_list(context, items)
 
 
 @_handles(dict)
@@ -394,8 +405,7 @@ def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @_handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    items = calls.items_of(context, args[0])
-    return calls.new_list(context, containers.ordered(context, items, kwargs.get("key"), kwargs.get("reverse", False)))
+    return containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False))
 
 
 def _set_of(cls: type) -> Handler:

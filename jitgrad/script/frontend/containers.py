@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend import calls, listlib, lists, mappings, merge, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
@@ -174,20 +173,30 @@ def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = N
 
 
 def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
-    _change(context, target, ordered(context, calls.items_of(context, target), key, reverse))
+    lists.change(context, target, lists.content(context, ordered(context, target, key, reverse)))
 
 
-def ordered(context: Context, items: list[Any], key: Any, reverse: Any) -> list[Any]:
-    """Sorted items: by Python where the keys are known, else by comparing neighbours (a few numbers)."""
+def ordered(context: Context, value: Any, key: Any, reverse: Any) -> SymList:
+    """A sorted list: by Python where the keys are known, by comparing neighbours (a few numbers), or by a loop."""
     reverse = bool(calls.static(context, reverse, "`reverse`"))
+    items = calls.static_items(context, value)
+    known = _ordered(context, items, key, reverse) if items is not None else None
+    if known is not None:
+        return calls.new_list(context, known)
+    result = calls.call(context, listlib.ordered, (value if items is None else tuple(items), key, reverse), {})
+    assert isinstance(result, SymList)
+    return result
+
+
+def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> list[Any] | None:
+    """Sorted items; None where only a loop can sort them."""
     keys = [calls.call(context, key, (x,), {}) if key is not None else x for x in items]
     if not is_dynamic(keys):
         order = calls.guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
         return [items[i] for i in order]
     if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
             isinstance(x, (bool, int, float, Number)) for x in items):
-        raise UnsupportedCall("a sort of run-time values", context.span(),
-                              hint=f"use `torch.sort`; scripts sort up to {SORTED} numbers")
+        return None
     pairs = list(zip(keys, items, strict=True))
     for end in range(len(pairs) - 1, 0, -1):
         for k in range(end):

@@ -148,7 +148,7 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
         return calls.guarded(context, lambda: numbers.binary(context, op, a, b))
     if isinstance(a, SymList) and op in ("add", "mul"):
         return _list_arithmetic(context, op, a, b)
-    if isinstance(b, SymList) and op == "mul" and isinstance(a, int):
+    if isinstance(b, SymList) and op == "mul" and isinstance(a, (int, Number)):
         return _list_arithmetic(context, op, b, a)
     if op == "or" and isinstance(a, (SymDict, dict)) and isinstance(b, (SymDict, dict)):
         return calls.new_dict(context, {**calls.dict_of(context, a), **calls.dict_of(context, b)})
@@ -180,6 +180,11 @@ def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
         held, more = lists.content(context, a), lists.content(context, b)
         if not isinstance(held, tuple) or not isinstance(more, tuple):
             return lists.new(context, lists.extend(context, held, more))
+    if op == "mul" and isinstance(b, (int, Number)) and (
+            isinstance(b, Number) or lists.run_items(context, a) is not None):
+        if not isinstance(b, Number) or b.number_type in (int, bool):
+            return calls.call(context, listlib.repeated, (a, b), {})
+        raise merge.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
     items = calls.items_of(context, a)
     if op == "add" and isinstance(b, SymList):
         return calls.new_list(context, items + calls.items_of(context, b))
@@ -333,6 +338,9 @@ def _in(context: Context, item: Any, container: Any) -> Any:
         if not isinstance(found, Union):
             return found is not tp.UNBOUND
         return numbers.negate(context, tp.is_static(context, found, tp.UNBOUND))
+    if isinstance(container, Range) or (isinstance(container, range) and isinstance(item, Number)):
+        bounds = (container.start, container.stop, container.step)
+        return truth(context, calls.call(context, listlib.in_range, (item, *bounds), {}))
     method = objects.method_of(container, "__contains__")
     if method is not None and not isinstance(container, type):
         return truth(context, calls.call(context, method, (container, item), {}))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from jitgrad.ops.library import creation, join
+
+#: how Python words it
+EMPTY = "iterable argument is empty" if sys.version_info >= (3, 12) else "arg is an empty sequence"
 
 
 def stack(tensors: Any, dim: int = 0) -> Any:
@@ -40,6 +44,38 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     return out.movedim(0, dim)
 
 
+def collected(items: Any) -> Any:
+    """`list(items)`."""
+    out = []
+    for x in items:
+        out.append(x)
+    return out
+
+
+def repeated(items: Any, n: int) -> Any:
+    """`items * n`."""
+    out = []
+    for _ in range(n):
+        for x in items:
+            out.append(x)
+    return out
+
+
+def ordered(items: Any, key: Any, reverse: bool) -> Any:
+    """`sorted(items, key=key, reverse=reverse)`: insertion, which is stable in either direction."""
+    out, keys = [], []
+    for x in items:
+        k = x if key is None else key(x)
+        at = len(keys)
+        while at > 0:
+            if not (keys[at - 1] < k if reverse else k < keys[at - 1]):
+                break
+            at -= 1
+        out.insert(at, x)
+        keys.insert(at, k)
+    return out
+
+
 def total(items: Any, start: Any) -> Any:
     """`sum(items, start)` of numbers."""
     result = start
@@ -61,7 +97,7 @@ def total_of_tensors(items: Any, start: Any) -> Any:
 def smallest(items: Any) -> Any:
     """`min(items)`."""
     if len(items) == 0:
-        raise ValueError("min() arg is an empty sequence")
+        raise ValueError(f"min() {EMPTY}")
     result = items[0]
     for x in items:
         if x < result:
@@ -72,12 +108,34 @@ def smallest(items: Any) -> Any:
 def largest(items: Any) -> Any:
     """`max(items)`."""
     if len(items) == 0:
-        raise ValueError("max() arg is an empty sequence")
+        raise ValueError(f"max() {EMPTY}")
     result = items[0]
     for x in items:
         if x > result:
             result = x
     return result
+
+
+def best(items: Any, key: Any, highest: bool) -> Any:
+    """`max(items, key=key)` or `min(items, key=key)`."""
+    if len(items) == 0:
+        raise ValueError(f"{'max' if highest else 'min'}() {EMPTY}")
+    result, measure = items[0], key(items[0])
+    for i in range(1, len(items)):
+        x = items[i]
+        k = key(x)
+        if measure < k if highest else k < measure:
+            result, measure = x, k
+    return result
+
+
+def or_default(items: Any, key: Any, highest: bool, default: Any) -> Any:
+    """`max(items, key=key, default=default)` or `min`."""
+    if len(items) == 0:
+        return default
+    if key is not None:
+        return best(items, key, highest)
+    return largest(items) if highest else smallest(items)
 
 
 def every(items: Any) -> bool:
@@ -102,6 +160,13 @@ def contains(items: Any, value: Any) -> bool:
         if x == value:
             return True
     return False
+
+
+def in_range(value: Any, start: Any, stop: Any, step: int) -> bool:
+    """`value in range(start, stop, step)`."""
+    if step > 0:
+        return bool(start <= value) and bool(value < stop) and (value - start) % step == 0
+    return bool(stop < value) and bool(value <= start) and (start - value) % -step == 0
 
 
 def index(items: Any, value: Any) -> int:

@@ -309,6 +309,41 @@ def dict_methods(x):
     return d, e, f, g, p, q, h, keys, got, last, i, empty, {**e, "w": 1}, (1 if empty else 2)
 
 
+@program((t(4), 4), (t(6), 5), (t(5), 2))
+def lists_of_run_time_length(x, n: int):
+    counts = [0] * n
+    for i in range(10):
+        counts[i % n] += 1
+    firsts = list(x * 2)
+    total = 0
+    while len(firsts) > 1:
+        total = total + firsts.pop() * firsts.pop(0)
+    known = [1, 2] * n, n * [0.5], list(range(n)), sum(range(0, n, 2)), 3 in range(n), n in range(5, 0, -2)
+    return counts, total, known, [0] * (n - 9), min(range(n), key=lambda i: float(x[i]))
+
+
+@program((t(4), 4), (t(6), 5), (t(5), 2))
+def sorted_at_run_time(x, n: int):
+    order = sorted(range(len(x)), key=lambda i: float(x[i]))
+    xs = [(i * 7) % 5 for i in range(n)]
+    xs.sort(reverse=True)
+    beams = [(x[0] * 0, x[:1])]
+    for step in range(n):
+        grown = []
+        for score, path in beams:
+            for k in range(3):
+                grown.append((score + x[k] * (step + 1), torch.cat([path, x[k:k + 1]])))
+        beams = sorted(grown, key=lambda b: b[0], reverse=True)[:2]
+    ties = sorted([(n, 0), (2, 1), (n, 2), (1, 3)], key=lambda p: -p[0])
+    least = min([v * 2 for v in x], key=lambda v: (v - 1).abs())
+    return order, xs, beams[0][0], beams[0][1], ties, least, max([i for i in xs if i > 3], default=-1)
+
+
+@program((t(4), 4), (t(6), 0))
+def largest_of_a_list_of_run_time_length(x, n: int):
+    return max([i for i in range(n)]), min((i for i in range(n)), key=lambda i: -i)
+
+
 @program((t(3),))
 def list_methods(x):
     a = [x, x * 2]
