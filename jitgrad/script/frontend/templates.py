@@ -595,23 +595,46 @@ def _retag(context: Context, t: Either, value: Union) -> list[Value]:
         return result
     if value.inner is None:
         return result + [_absent(context, _elem(x)) for x in types(t.inner)]
-    return result + [_fitted(context, v, _optional(w)) for v, w in zip(value.leaves, types(t.inner), strict=True)]
+    if _alike(value.inner, t.inner):
+        return result + list(value.leaves)
+    present = context.one("num.eq", old, context.constant(len(value.statics)))
+    return result + _converted(context, t.inner, value, present)
 
 
-def _fitted(context: Context, v: Value, wanted: OptionalType) -> Value:
-    """An Optional as one of a type that holds it: of other sizes, or of numbers of any kind."""
-    assert isinstance(v.type, OptionalType)
-    mine, elem = v.type.elem, wanted.elem
-    if mine == elem or (isinstance(mine, TensorType) and isinstance(elem, TensorType)):
-        return v
+def _alike(a: Template, b: Template) -> bool:
+    """Whether leaves of one template are, sizes aside, those of the other."""
+    if isinstance(a, (Same, Static)) and isinstance(b, (Same, Static)):
+        return same_static(a.value, b.value)
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.dtype is b.dtype
+    if isinstance(a, Num) and isinstance(b, Num):
+        return a.kind is b.kind
+    if isinstance(a, ListOf) and isinstance(b, ListOf):
+        return _alike(a.elem, b.elem)
+    if isinstance(a, Either) and isinstance(b, Either):
+        inner = a.inner is b.inner or (a.inner is not None and b.inner is not None and _alike(a.inner, b.inner))
+        return inner and len(a.statics) == len(b.statics) and all(map(same_static, a.statics, b.statics))
+    if isinstance(a, (Items, Record, Words)) and type(a) is type(b):
+        return len(a.items) == len(b.items) and all(map(_alike, a.items, b.items))
+    return False
+
+
+def _converted(context: Context, t: Template, value: Union, present: Value) -> list[Value]:
+    """The run-time value of a union, where it is there, as Optionals of another template."""
+    before, context.grad = context.grad, True  # `no_grad` knows nothing of it
     then, other = Block(), Block()
     with context.block(then):
-        number = numbers.convert(context, context.one("opt.get", v, known=True), elem)
-        then.results = (context.one("opt.some", number),)
+        parts = [v if isinstance(v.type, OptionalType) else context.one("opt.some", v)
+                 for v in lower(context, t, payload(context, value, known=True))]
+        then.results = tuple(parts)
+    kinds = [_optional(v.type) for v in parts]
     with context.block(other):
-        other.results = (_absent(context, elem),)
-    (fitted,) = context.builder.emit("if", (context.one("opt.has", v),), blocks=(then, other), types=(wanted,))
-    return fitted
+        other.results = tuple(_absent(context, kind.elem) for kind in kinds)
+    outputs = context.builder.emit("if", (present,), blocks=(then, other), types=kinds)
+    context.grad = before
+    context.builder.history.update(o.id for o, v in zip(outputs, parts, strict=True)
+                                   if v.id in context.builder.history)
+    return list(outputs)
 
 
 def tag_of(context: Context, value: Union) -> Value:

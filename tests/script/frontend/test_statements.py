@@ -67,6 +67,27 @@ def return_from_nested_loops(x, limit: float):
     return s, -1, -1
 
 
+@program((t(4), 3.0), (t(4), -30.0), (t(4), 0.0))
+def return_of_constants_that_differ(x, c: float):
+    for d in (1, 2, 3):
+        x = x * d
+        if x.sum() > c:
+            return x + 1, d
+    return x, 4
+
+
+@program((t(4), 3.0), (t(4), -30.0), (t(4), 1.0), (t(4), 100.0))
+def constants_that_loops_put_in_tuples(x, c: float):
+    found = None
+    for d in (1, 2, 3):
+        x = x * d
+        if x.sum() > c:
+            found = (x, "two" if d == 2 else "other", d)
+    if found is None:
+        return x, "none", 0.5
+    return found
+
+
 @program((t(4), 1.0), (t(4), -1.0))
 def exits_inside_with(x, c: float):
     for k in range(5):
