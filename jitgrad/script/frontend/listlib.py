@@ -63,7 +63,8 @@ def repeated(items: Any, n: int) -> Any:
 
 def ordered(items: Any, key: Any, reverse: bool) -> Any:
     """`sorted(items, key=key, reverse=reverse)`: insertion, which is stable in either direction."""
-    out, keys = [], []
+    out: list[Any] = []
+    keys: list[Any] = []
     for x in items:
         k = x if key is None else key(x)
         at = len(keys)
