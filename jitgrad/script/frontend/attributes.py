@@ -9,7 +9,7 @@ from typing import Any
 
 from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, gradients, merge, objects, strings
+from jitgrad.script.frontend import calls, containers, contents, gradients, merge, objects, strings, subscripts
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.customs import SymFunctionCtx
 from jitgrad.script.frontend.printing import STREAMS
@@ -51,7 +51,7 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
                 context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError), name)
         return merge.switch(context, obj, lambda v: getattribute(context, v, name))
     if isinstance(obj, (SymList, SymDict, TensorMap, Range)):
-        return calls.container_method(context, obj, name)
+        return containers.method(context, obj, name)
     if isinstance(obj, (Function, Method)):
         raise UnresolvedAttribute(f"function has no `{name}`", context.span())
     if isinstance(obj, tuple):
@@ -112,7 +112,7 @@ def _to_list(context: Context, tensor: SymTensor) -> Any:
     if n > TO_LIST:
         raise UnsupportedCall(f"`tolist` of more than {TO_LIST} rows", context.span(),
                               hint="loop over the tensor, or do it outside the script")
-    return calls.new_list(context, [_to_list(context, calls.getitem(context, tensor, k)) for k in range(n)])
+    return contents.new_list(context, [_to_list(context, subscripts.getitem(context, tensor, k)) for k in range(n)])
 
 
 def _close(name: str, names: list[str]) -> str:
@@ -144,7 +144,7 @@ def _of_tuple(context: Context, obj: tuple[Any, ...], name: str) -> Any:
         replace: Any = obj._replace  # type: ignore[attr-defined]
         return Method(name, lambda cx, args, kwargs: calls.guarded(cx, lambda: replace(**kwargs)))
     if name == "_asdict" and fields:
-        return Method(name, lambda cx, args, kwargs: calls.new_dict(cx, dict(zip(fields, obj, strict=True))))
+        return Method(name, lambda cx, args, kwargs: contents.new_dict(cx, dict(zip(fields, obj, strict=True))))
     method = class_attribute(type(obj), name)
     if isinstance(method, property) and method.fget is not None and hasattr(method.fget, "__code__"):
         return calls.call(context, method.fget, (obj,), {})

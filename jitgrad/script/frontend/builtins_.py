@@ -15,7 +15,18 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, containers, listlib, lists, mathematics, merge, numbers, strings
+from jitgrad.script.frontend import (
+    calls,
+    containers,
+    contents,
+    listlib,
+    lists,
+    mathematics,
+    merge,
+    numbers,
+    strings,
+    subscripts,
+)
 from jitgrad.script.frontend import iteration as it
 from jitgrad.script.frontend.attributes import delete_attribute, getattribute, has_attribute, setattribute
 from jitgrad.script.frontend.comprehensions import new_set
@@ -53,7 +64,7 @@ def _handles(*functions: Any) -> Callable[[Handler], Handler]:
 
 @_handles(len)
 def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.guarded(context, lambda: calls.length(context, args[0]))
+    return calls.guarded(context, lambda: contents.length(context, args[0]))
 
 
 @_handles(range)
@@ -280,7 +291,7 @@ def _extreme(largest: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if len(args) == 1 and isinstance(args[0], SymTensor) and not isinstance(args[0].shape[0], int):
             raise UnsupportedCall(f"`{name}` of a tensor of run-time length", context.span(), hint=f"use `.{name}()`")
-        items = calls.static_items(context, args[0]) if len(args) == 1 else list(args)
+        items = contents.static_items(context, args[0]) if len(args) == 1 else list(args)
         if items is None:
             return _extreme_of_list(context, args[0], largest, **kwargs)
         if not items:
@@ -345,7 +356,7 @@ def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import binary
 
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
-    items = calls.static_items(context, args[0])
+    items = contents.static_items(context, args[0])
     if items is None:
         value = args[0] if isinstance(args[0], SymList) else calls.call(context, listlib.collected, args[:1], {})
         held = lists.run_items(context, value)
@@ -364,7 +375,7 @@ def _quantifier(all_: bool) -> Handler:
         if isinstance(args[0], SymList) and lists.run_items(context, args[0]) is not None:
             return calls.call(context, listlib.every if all_ else listlib.some, args, {})
         result: Any = all_
-        for x in calls.items_of(context, args[0]):
+        for x in contents.items_of(context, args[0]):
             test = truth(context, x)
             result = (numbers.both if all_ else numbers.either)(context, result, test)
         return result
@@ -380,27 +391,27 @@ HANDLERS[all], HANDLERS[any] = _quantifier(True), _quantifier(False)
 
 @_handles(tuple)
 def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return tuple(calls.items_of(context, args[0])) if args else ()
+    return tuple(contents.items_of(context, args[0])) if args else ()
 
 
 @_handles(list)
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return lists.new(context, lists.content(context, args[0]))
-    items = calls.static_items(context, args[0]) if args else []
-    return calls.call(context, listlib.collected, args, {}) if items is None else calls.new_list(context, items)
+    items = contents.static_items(context, args[0]) if args else []
+    return calls.call(context, listlib.collected, args, {}) if items is None else contents.new_list(context, items)
 
 
 @_handles(dict)
 def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.new_dict(context, {**(containers.pairs(context, args[0]) if args else {}), **kwargs})
+    return contents.new_dict(context, {**(containers.pairs(context, args[0]) if args else {}), **kwargs})
 
 
 @_handles(dict.fromkeys)
 def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[1] if len(args) > 1 else None
-    return calls.new_dict(context, {calls.static(context, k, "a dict key"): value
-                                    for k in calls.items_of(context, args[0])})
+    return contents.new_dict(context, {calls.static(context, k, "a dict key"): value
+                                    for k in contents.items_of(context, args[0])})
 
 
 @_handles(sorted)
@@ -409,7 +420,7 @@ def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _set_of(cls: type) -> Handler:
-    return lambda context, args, kwargs: new_set(context, calls.items_of(context, args[0]) if args else [], cls)
+    return lambda context, args, kwargs: new_set(context, contents.items_of(context, args[0]) if args else [], cls)
 
 
 HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
@@ -420,7 +431,7 @@ def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import truth
 
     kept = []
-    for item in calls.items_of(context, args[1]):
+    for item in contents.items_of(context, args[1]):
         test = truth(context, item if args[0] is None else calls.call(context, args[0], (item,), {}))
         if isinstance(test, Number):
             raise NotStatic("how many items `filter` keeps is known only at run time", context.span(),
@@ -481,7 +492,7 @@ for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "
 def _math(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if name in mathematics.SEQUENCES:
-            return mathematics.SEQUENCES[name](context, *[calls.items_of(context, a) for a in args], **kwargs)
+            return mathematics.SEQUENCES[name](context, *[contents.items_of(context, a) for a in args], **kwargs)
         given = tuple(_number(context, a, f"math.{name}()") for a in args)
         if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
             return mathematics.COMPOSED[name](context, *given, **kwargs)
@@ -539,7 +550,7 @@ for _name in _COMPARISONS:
 @_handles(operator.itemgetter)
 def _itemgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
-        found = tuple([calls.getitem(cx, given[0], key) for key in args])
+        found = tuple([subscripts.getitem(cx, given[0], key) for key in args])
         return found[0] if len(found) == 1 else found
 
     return Method("itemgetter", pick)
@@ -561,7 +572,7 @@ def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @_handles(functools.reduce)
 def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    items = [*args[2:], *calls.items_of(context, args[1])]
+    items = [*args[2:], *contents.items_of(context, args[1])]
     if not items:
         raise merge.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
     result = items[0]
@@ -583,7 +594,7 @@ for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "
 
 @_handles(operator.getitem)
 def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.getitem(context, args[0], args[1])
+    return subscripts.getitem(context, args[0], args[1])
 
 
 # --- this library --------------------------------------------------------------------------------------------------

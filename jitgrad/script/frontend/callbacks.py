@@ -14,7 +14,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.callback import NUMBERS, Callback, Formatted, TensorResult, TupleResult
-from jitgrad.script.frontend import calls, heap, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, merge, numbers
 from jitgrad.script.frontend.context import RANDOM, Context
 from jitgrad.script.frontend.printing import template_of
 from jitgrad.script.frontend.results import Results
@@ -221,11 +221,11 @@ def _tensors(values: collections.abc.Iterable[Any], context: Context) -> collect
         if isinstance(value, SymTensor):
             yield value
         elif isinstance(value, SymList):
-            yield from _tensors(calls.items_of(context, value), context)
+            yield from _tensors(contents.items_of(context, value), context)
         elif isinstance(value, tuple):
             yield from _tensors(value, context)
         elif isinstance(value, SymDict):
-            yield from _tensors(calls.dict_of(context, value).values(), context)
+            yield from _tensors(contents.dict_of(context, value).values(), context)
 
 
 def dict_of(context: Context, kwargs: dict[str, Any]) -> SymDict:

@@ -8,7 +8,7 @@ import operator
 import types
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.errors import InvalidOperation, JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
@@ -23,12 +23,9 @@ from jitgrad.script.frontend.values import (
     Instance,
     Method,
     Number,
-    Range,
     SymDict,
     SymList,
     SymTensor,
-    Tail,
-    TensorMap,
     Text,
     Union,
     class_of,
@@ -221,7 +218,9 @@ def argument(context: Context, value: Any) -> Any:
     if isinstance(value, (SymTensor, Number, *PLAIN)):
         return value
     if isinstance(value, SymList):
-        return [argument(context, v) for v in context_items(context, value)]
+        from jitgrad.script.frontend import contents
+
+        return [argument(context, v) for v in contents.context_items(context, value)]
     if isinstance(value, tuple):
         return tuple([argument(context, v) for v in value]) if not hasattr(value, "_fields") else value
     if isinstance(value, slice):
@@ -368,236 +367,3 @@ def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: 
         context.state.values[made] = extra
         bound[a.kwarg.arg] = made
     return bound
-
-
-# --- containers ----------------------------------------------------------------------------------------------------
-
-
-def new_list(context: Context, items: list[Any]) -> SymList:
-    """A list made by the script."""
-    result = SymList()
-    context.state.values[result] = tuple(items)
-    return result
-
-
-def new_dict(context: Context, items: dict[Any, Any]) -> SymDict:
-    """A dict made by the script."""
-    result = SymDict()
-    context.state.values[result] = items
-    return result
-
-
-def writable(context: Context, container: Any) -> None:
-    """Refuse a change of a container that may or may not be another one."""
-    if container in context.frozen:
-        raise UnsupportedCall(f"this {type_name(container)} may or may not be another one: a branch chose it, and it "
-                              "is changed", context.span(), hint="copy it before the change")
-
-
-def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
-    """The items of a list now."""
-    items = merge.fetch(context, context.state, value)
-    if isinstance(items, Tail):
-        items = context.state.values[value] = (*context.inputs.items(value), *items)
-    if not isinstance(items, tuple):
-        from jitgrad.script.frontend import lists
-
-        raise lists.not_static(context)
-    return items
-
-
-def dict_of(context: Context, value: Any) -> dict[Any, Any]:
-    """The items of a dict now."""
-    if isinstance(value, SymDict):
-        items: dict[Any, Any] = merge.fetch(context, context.state, value)
-        return items
-    if isinstance(value, dict):
-        return value
-    raise UnsupportedCall(f"a dict is needed here, not {type_word(value)}", context.span())
-
-
-def items_of(context: Context, value: Any) -> list[Any]:
-    """The items of an iterable whose length is known. Raises NotStatic."""
-    items = static_items(context, value)
-    if items is None:
-        raise NotStatic(f"the length of {type_word(value)} is known only at run time", context.span(),
-                        hint="unpack a tuple, or loop with `for`")
-    return items
-
-
-def static_items(context: Context, value: Any) -> list[Any] | None:
-    """The items of an iterable; None where its length is known only at run time."""
-    from jitgrad.script.frontend.iteration import Iterable
-
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, SymList):
-        held = merge.fetch(context, context.state, value)
-        return list(held) if isinstance(held, tuple) else None
-    if isinstance(value, SymDict):
-        return list(dict_of(context, value))
-    if isinstance(value, (str, bytes, range, dict, set, frozenset)):
-        return list(value)
-    iterable = Iterable.of(context, value)
-    if iterable is None:
-        return None
-    n = iterable.length
-    return [iterable.item(context, k) for k in range(n)] if isinstance(n, int) else None
-
-
-def length(context: Context, value: Any) -> Any:
-    """`len(value)`."""
-    if isinstance(value, SymTensor):
-        if not value.ndim:
-            raise TypeError("len() of a 0-d tensor")
-        return value.shape[0]
-    if isinstance(value, SymList):
-        from jitgrad.script.frontend import lists
-
-        held = lists.run_items(context, value)
-        return lists.length(context, held) if held is not None else len(context_items(context, value))
-    if isinstance(value, SymDict):
-        return len(dict_of(context, value))
-    if isinstance(value, TensorMap):
-        from jitgrad.script.frontend import mappings
-
-        return mappings.length(context, value)
-    if isinstance(value, Range):
-        from jitgrad.script.frontend.iteration import range_length
-
-        return range_length(context, value)
-    if isinstance(value, Union):
-        return merge.switch(context, value, lambda v: length(context, v))
-    method = getattr(class_of(value), "__len__", None)
-    if isinstance(method, types.FunctionType):
-        return call(context, method, (value,), {})
-    return guarded(context, lambda: len(value))
-
-
-def getitem(context: Context, obj: Any, index: Any) -> Any:
-    """`obj[index]`."""
-    from jitgrad.script.frontend.iteration import pick
-
-    if isinstance(obj, Union):
-        obj = merge.force(context, obj, "'{}' object is not subscriptable")
-        if isinstance(obj, Union):
-            return merge.switch(context, obj, lambda v: getitem(context, v, index))
-    if isinstance(obj, SymTensor):
-        given = argument(context, index)
-        return guarded(context, lambda: operator.getitem(cast("Any", obj), given))
-    if isinstance(obj, SymDict):
-        items = dict_of(context, obj)
-        key = static(context, index, "a dict key")
-        if key not in items:
-            raise merge.raise_now(context, KeyError, (str(key),))
-        return items[key]
-    if isinstance(obj, TensorMap):
-        from jitgrad.script.frontend import mappings
-
-        return mappings.getitem(context, obj, index)
-    if isinstance(obj, (tuple, SymList, range, Range)):
-        return pick(context, obj, index)
-    if isinstance(obj, type) or type(obj).__module__ == "typing":
-        return guarded(context, lambda: obj[index])  # an annotation
-    if isinstance(index, slice) and "_modules" in getattr(obj, "__dict__", ()):
-        for k in range(length(context, obj)):
-            getitem(context, obj, k)  # so that the path to each module is known
-        return guarded(context, lambda: obj[index])
-    method = getattr(class_of(obj), "__getitem__", None)
-    if isinstance(method, types.FunctionType):
-        if isinstance(index, Number) and "_modules" in getattr(obj, "__dict__", ()):
-            return pick(context, obj, index)
-        return call(context, method, (obj, index), {})
-    if is_dynamic(index):
-        raise UnsupportedCall(f"a run-time index into {type_word(obj)}", context.span())
-    return guarded(context, lambda: obj[index])
-
-
-def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
-    """`obj[index] = value`."""
-    from jitgrad.script.frontend import mappings
-
-    if isinstance(obj, Union):
-        obj = merge.force(context, obj, "'{}' object does not support item assignment")
-        if isinstance(obj, Union):
-            merge.switch(context, obj, lambda v: setitem(context, v, index, value))
-            return
-    if isinstance(obj, SymTensor):
-        given, source = argument(context, index), argument(context, value)
-        guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
-        return
-    if isinstance(obj, SymDict):
-        mappings.change(context, obj, {**dict_of(context, obj), static(context, index, "a dict key"): value})
-        return
-    if isinstance(obj, TensorMap):
-        mappings.setitem(context, obj, index, value)
-        return
-    if isinstance(obj, SymList):
-        from jitgrad.script.frontend import lists
-
-        own(context, obj)
-        held = lists.run_items(context, obj)
-        if held is not None:
-            lists.change(context, obj, lists.set_item(context, held, index, value))
-            return
-        _set_list_item(context, obj, index, value)
-        return
-    method = getattr(class_of(obj), "__setitem__", None)
-    if isinstance(method, types.FunctionType):
-        call(context, method, (obj, index, value), {})
-        return
-    raise merge.raise_now(context, TypeError, (f"'{type_name(obj)}' object does not support item assignment",))
-
-
-def _set_list_item(context: Context, obj: SymList, index: Any, value: Any) -> None:
-    items = list(context_items(context, obj))
-    if isinstance(index, Number):
-        from jitgrad.script.frontend.iteration import assign_at
-
-        context.state.values[obj] = assign_at(context, items, index, value)
-        return
-    place = static(context, index, "a list index")
-    new = items_of(context, value) if isinstance(place, slice) else value
-    guarded(context, lambda: operator.setitem(items, place, new))
-    context.state.values[obj] = tuple(items)
-
-
-def delitem(context: Context, obj: Any, index: Any) -> None:
-    """`del obj[index]`."""
-    if not isinstance(obj, (SymDict, SymList)):
-        method = getattr(class_of(obj), "__delitem__", None)
-        if isinstance(method, types.FunctionType):
-            call(context, method, (obj, index), {})
-            return
-        raise merge.raise_now(context, TypeError, (f"'{type_name(obj)}' object doesn't support item deletion",))
-    place = static(context, index, "the place of a `del`")
-    if isinstance(obj, SymDict):
-        from jitgrad.script.frontend import mappings
-
-        items = dict(dict_of(context, obj))
-        if place not in items:
-            raise merge.raise_now(context, KeyError, (str(place),))
-        del items[place]
-        mappings.change(context, obj, items)
-        return
-    own(context, obj)
-    listed = list(context_items(context, obj))
-    guarded(context, lambda: operator.delitem(listed, place))
-    context.state.values[obj] = tuple(listed)
-
-
-def own(context: Context, container: SymList) -> None:
-    """Before a change of a list: one that the script did not make is stored to when the call ends."""
-    writable(context, container)
-    if container.source is not None:
-        context.inputs.rewritten[container] = None
-
-
-def container_method(context: Context, obj: Any, name: str) -> Method:
-    """A method of a list or dict, bound."""
-    from jitgrad.script.frontend import containers
-
-    method = containers.METHODS.get((type(obj), name))
-    if method is None:
-        raise UnsupportedCall(f"`{name}` of {type_word(obj)}", context.span())
-    return Method(name, lambda cx, args, kwargs: method(cx, obj, *args, **kwargs))

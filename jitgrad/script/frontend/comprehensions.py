@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend import calls, containers, loops, merge
+from jitgrad.script.frontend import calls, containers, contents, loops, merge
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.generators import Consumer, Generator
@@ -17,7 +17,7 @@ from jitgrad.script.frontend.values import Number, is_dynamic
 
 def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
     """`[f(x) for x in xs if p(x)]`, of known length or not."""
-    made = calls.new_list(context, [])
+    made = contents.new_list(context, [])
 
     def add() -> None:
         containers.append(context, made, ex.evaluate(context, node.elt))
@@ -36,7 +36,7 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
         items[key] = ex.evaluate(context, node.value)
 
     _generate(context, node.generators, add, None)
-    return calls.new_dict(context, items)
+    return contents.new_dict(context, items)
 
 
 def set_comprehension(context: Context, node: ast.SetComp) -> Any:

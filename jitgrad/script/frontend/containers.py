@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.script.frontend import calls, listlib, lists, mappings, merge, numbers
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend import calls, contents, listlib, lists, mappings, merge, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
+    Method,
     Number,
     RunItems,
     SymDict,
@@ -16,11 +18,12 @@ from jitgrad.script.frontend.values import (
     Tail,
     TensorMap,
     is_dynamic,
+    type_word,
 )
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:
-    calls.own(context, target)
+    contents.own(context, target)
     context.state.values[target] = tuple(items)
 
 
@@ -37,12 +40,12 @@ def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
     held, more = merge.fetch(context, context.state, target), lists.run_items(context, values)
     if isinstance(held, RunItems) or more is not None:
-        given = more if more is not None else tuple(calls.items_of(context, values))
-        held = calls.context_items(context, target) if isinstance(held, Tail) else held
+        given = more if more is not None else tuple(contents.items_of(context, values))
+        held = contents.context_items(context, target) if isinstance(held, Tail) else held
         lists.change(context, target, lists.extend(context, held, given))
         return
-    new = calls.items_of(context, values)
-    calls.own(context, target)
+    new = contents.items_of(context, values)
+    contents.own(context, target)
     context.state.values[target] = type(held)((*held, *new))
 
 
@@ -51,7 +54,7 @@ def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
     if held is not None:
         lists.change(context, target, lists.insert(context, held, index, value))
         return
-    items = calls.items_of(context, target)
+    items = contents.items_of(context, target)
     items.insert(calls.static(context, index, "a list index"), value)
     _change(context, target, items)
 
@@ -70,7 +73,7 @@ def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
         item, rest = lists.pop(context, held, index)
         lists.change(context, target, rest)
         return item
-    items = calls.items_of(context, target)
+    items = contents.items_of(context, target)
     place = calls.static(context, index, "a list index")
     value = calls.guarded(context, lambda: items.pop(place))
     _change(context, target, items)
@@ -82,7 +85,7 @@ def _reverse(context: Context, target: SymList) -> None:
     if held is not None:
         lists.change(context, target, lists.reversed_items(context, held))
         return
-    _change(context, target, calls.items_of(context, target)[::-1])
+    _change(context, target, contents.items_of(context, target)[::-1])
 
 
 def _clear(context: Context, target: SymList) -> None:
@@ -110,23 +113,23 @@ def _remove(context: Context, target: SymList, value: Any) -> Any:
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    return calls.dict_of(context, target).get(calls.static(context, key, "a dict key"), default)
+    return contents.dict_of(context, target).get(calls.static(context, key, "a dict key"), default)
 
 
 def _keys(context: Context, target: SymDict) -> Any:
-    return tuple(calls.dict_of(context, target))
+    return tuple(contents.dict_of(context, target))
 
 
 def _values(context: Context, target: SymDict) -> Any:
-    return tuple(calls.dict_of(context, target).values())
+    return tuple(contents.dict_of(context, target).values())
 
 
 def _items(context: Context, target: SymDict) -> Any:
-    return tuple(calls.dict_of(context, target).items())
+    return tuple(contents.dict_of(context, target).items())
 
 
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
-    items = dict(calls.dict_of(context, target))
+    items = dict(contents.dict_of(context, target))
     if other is not None:
         items.update(pairs(context, other))
     items.update(named)
@@ -136,22 +139,22 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
 def pairs(context: Context, value: Any) -> dict[Any, Any]:
     """What `dict(value)` holds."""
     if isinstance(value, (SymDict, dict)):
-        return calls.dict_of(context, value)
+        return contents.dict_of(context, value)
     found = {}
-    for pair in calls.items_of(context, value):
-        k, v = calls.items_of(context, pair)
+    for pair in contents.items_of(context, value):
+        k, v = contents.items_of(context, pair)
         found[calls.static(context, k, "a dict key")] = v
     return found
 
 
 def _copy_dict(context: Context, target: SymDict) -> SymDict:
     made = SymDict()
-    context.state.values[made] = dict(calls.dict_of(context, target))
+    context.state.values[made] = dict(contents.dict_of(context, target))
     return made
 
 
 def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    items = calls.dict_of(context, target)
+    items = contents.dict_of(context, target)
     name = calls.static(context, key, "a dict key")
     if name not in items:
         mappings.change(context, target, {**items, name: default})
@@ -179,10 +182,10 @@ def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = Fal
 def ordered(context: Context, value: Any, key: Any, reverse: Any) -> SymList:
     """A sorted list: by Python where the keys are known, by comparing neighbours (a few numbers), or by a loop."""
     reverse = bool(calls.static(context, reverse, "`reverse`"))
-    items = calls.static_items(context, value)
+    items = contents.static_items(context, value)
     known = _ordered(context, items, key, reverse) if items is not None else None
     if known is not None:
-        return calls.new_list(context, known)
+        return contents.new_list(context, known)
     result = calls.call(context, listlib.ordered, (value if items is None else tuple(items), key, reverse), {})
     assert isinstance(result, SymList)
     return result
@@ -211,7 +214,7 @@ _REQUIRED = object()
 
 
 def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
-    items = dict(calls.dict_of(context, target))
+    items = dict(contents.dict_of(context, target))
     place = calls.static(context, key, "a dict key")
     if place not in items:
         if default is _REQUIRED:
@@ -223,7 +226,7 @@ def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIR
 
 
 def _pop_item(context: Context, target: SymDict) -> Any:
-    items = calls.dict_of(context, target)
+    items = contents.dict_of(context, target)
     if not items:
         raise merge.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
     key = list(items)[-1]
@@ -249,3 +252,11 @@ METHODS: dict[tuple[type, str], Callable[..., Any]] = {
 }
 
 __all__ = ["METHODS", "append", "extend"]
+
+
+def method(context: Context, obj: Any, name: str) -> Method:
+    """A method of a list or dict, bound."""
+    found = METHODS.get((type(obj), name))
+    if found is None:
+        raise UnsupportedCall(f"`{name}` of {type_word(obj)}", context.span())
+    return Method(name, lambda cx, args, kwargs: found(cx, obj, *args, **kwargs))

@@ -24,7 +24,7 @@ from jitgrad.errors import (
     UnsupportedSyntax,
 )
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend import calls, heap, lists, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, lists, merge, numbers
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.liveness import exits
@@ -242,7 +242,7 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
         if not isinstance(held, Union):
             return _stated(context, held, values)
     if type(value) is tuple or (isinstance(value, SymList) and lists.run_items(context, value) is None):
-        items = value if type(value) is tuple else calls.items_of(context, value)
+        items = value if type(value) is tuple else contents.items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
     template, found = template_of(context, [value])
     start = len(values)

@@ -12,6 +12,7 @@ from jitgrad.ops.backend import backend
 from jitgrad.script.frontend import (
     calls,
     containers,
+    contents,
     frames,
     heap,
     listlib,
@@ -21,6 +22,7 @@ from jitgrad.script.frontend import (
     numbers,
     objects,
     strings,
+    subscripts,
 )
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.attributes import getattribute
@@ -83,7 +85,7 @@ def elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
     items: list[Any] = []
     for e in nodes:
         if isinstance(e, ast.Starred):
-            items += calls.items_of(context, evaluate(context, e.value))
+            items += contents.items_of(context, evaluate(context, e.value))
         else:
             items.append(evaluate(context, e))
     return items
@@ -91,8 +93,8 @@ def elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
 
 def _list(context: Context, node: ast.List) -> Any:
     if not any(isinstance(e, ast.Starred) for e in node.elts):
-        return calls.new_list(context, elements(context, node.elts))
-    made = calls.new_list(context, [])
+        return contents.new_list(context, elements(context, node.elts))
+    made = contents.new_list(context, [])
     for e in node.elts:
         if isinstance(e, ast.Starred):
             containers.extend(context, made, evaluate(context, e.value))
@@ -106,10 +108,10 @@ def _dict(context: Context, node: ast.Dict) -> Any:
     for k, v in zip(node.keys, node.values, strict=True):
         value = evaluate(context, v)
         if k is None:
-            items.update(calls.dict_of(context, value))
+            items.update(contents.dict_of(context, value))
         else:
             items[calls.static(context, evaluate(context, k), "a dict key")] = value
-    return calls.new_dict(context, items)
+    return contents.new_dict(context, items)
 
 
 def _attribute(context: Context, node: ast.Attribute) -> Any:
@@ -117,7 +119,7 @@ def _attribute(context: Context, node: ast.Attribute) -> Any:
 
 
 def _subscript(context: Context, node: ast.Subscript) -> Any:
-    return calls.getitem(context, evaluate(context, node.value), index_of(context, node.slice))
+    return subscripts.getitem(context, evaluate(context, node.value), index_of(context, node.slice))
 
 
 def index_of(context: Context, node: ast.expr) -> Any:
@@ -151,7 +153,7 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if isinstance(b, SymList) and op == "mul" and isinstance(a, (int, Number)):
         return _list_arithmetic(context, op, b, a)
     if op == "or" and isinstance(a, (SymDict, dict)) and isinstance(b, (SymDict, dict)):
-        return calls.new_dict(context, {**calls.dict_of(context, a), **calls.dict_of(context, b)})
+        return contents.new_dict(context, {**contents.dict_of(context, a), **contents.dict_of(context, b)})
     if isinstance(a, tuple) and isinstance(b, (tuple, int)):
         return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
     if is_dynamic(a) or is_dynamic(b) or not isinstance(a, calls.PLAIN) or not isinstance(b, calls.PLAIN):
@@ -185,11 +187,11 @@ def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
         if not isinstance(b, Number) or b.number_type in (int, bool):
             return calls.call(context, listlib.repeated, (a, b), {})
         raise merge.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
-    items = calls.items_of(context, a)
+    items = contents.items_of(context, a)
     if op == "add" and isinstance(b, SymList):
-        return calls.new_list(context, items + calls.items_of(context, b))
+        return contents.new_list(context, items + contents.items_of(context, b))
     if op == "mul" and isinstance(b, int):
-        return calls.new_list(context, items * b)
+        return contents.new_list(context, items * b)
     raise UnsupportedCall(f"a list {SYMBOLS[op]} {type_word(b)}", context.span())
 
 
@@ -258,9 +260,9 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
                               hint="compare the numbers that they are made of")
     for kind in (tuple, SymList):
         if isinstance(a, kind) and isinstance(b, kind) and (is_dynamic(a) or is_dynamic(b)):
-            return _compare_sequences(context, name, calls.items_of(context, a), calls.items_of(context, b))
+            return _compare_sequences(context, name, contents.items_of(context, a), contents.items_of(context, b))
     if isinstance(a, SymDict) and isinstance(b, SymDict) and name in ("eq", "ne"):
-        return _compare_dicts(context, name, calls.dict_of(context, a), calls.dict_of(context, b))
+        return _compare_dicts(context, name, contents.dict_of(context, a), contents.dict_of(context, b))
     result = objects.compare(context, name, a, b)
     if result is not NotImplemented:
         return result
@@ -332,7 +334,7 @@ def _is(context: Context, a: Any, b: Any) -> Any:
 def _in(context: Context, item: Any, container: Any) -> Any:
     if isinstance(container, SymDict):
         key = item if isinstance(item, SymTensor) else calls.static(context, item, "a dict key")
-        return key in calls.dict_of(context, container)
+        return key in contents.dict_of(context, container)
     if isinstance(container, TensorMap):
         found = mappings.find(context, container, item)
         if not isinstance(found, Union):
@@ -353,7 +355,7 @@ def _in(context: Context, item: Any, container: Any) -> Any:
     if isinstance(container, SymList) and lists.run_items(context, container) is not None:
         return calls.call(context, listlib.contains, (container, item), {})
     result: Any = False
-    for x in calls.items_of(context, container):
+    for x in contents.items_of(context, container):
         result = numbers.either(context, result, truth(context, compare(context, ast.Eq(), item, x)))
     return result
 
@@ -367,15 +369,15 @@ def truth(context: Context, value: Any) -> Any:
     if isinstance(value, Union):
         return merge.switch(context, value, lambda v: truth(context, v))
     if isinstance(value, SymList):
-        return truth(context, calls.length(context, value))
+        return truth(context, contents.length(context, value))
     if isinstance(value, SymDict):
-        return bool(calls.dict_of(context, value))
+        return bool(contents.dict_of(context, value))
     if isinstance(value, TensorMap):
         return mappings.length(context, value) > 0
     if isinstance(value, Text):
         return True  # numbers and tensors have texts that are not empty
     if isinstance(value, Range):
-        return truth(context, calls.length(context, value))
+        return truth(context, contents.length(context, value))
     if isinstance(value, (tuple, *calls.PLAIN)):
         return bool(value)
     for name in ("__bool__", "__len__"):
@@ -518,7 +520,7 @@ def _call(context: Context, node: ast.Call) -> Any:
     for k in node.keywords:
         value = evaluate(context, k.value)
         if k.arg is None:
-            kwargs.update(calls.dict_of(context, value))
+            kwargs.update(contents.dict_of(context, value))
         else:
             kwargs[k.arg] = value
     return calls.call(context, fn, tuple(args), kwargs)

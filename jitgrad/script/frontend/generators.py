@@ -78,7 +78,7 @@ def yield_(context: Context, value: Any) -> None:
 
 def yield_from(context: Context, value: Any) -> None:
     """`yield from`: the items of another iterable, one after the other."""
-    from jitgrad.script.frontend import calls
+    from jitgrad.script.frontend import contents
 
     frame = context.frame
     if isinstance(value, Generator):
@@ -95,7 +95,7 @@ def yield_from(context: Context, value: Any) -> None:
 
         value.run(context, forward)
         return
-    for item in calls.items_of(context, value):
+    for item in contents.items_of(context, value):
         left = context.state.values.get((frame.id, "return"), False)
         if left is True:
             return

@@ -16,7 +16,7 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, heap, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
@@ -114,7 +114,7 @@ def _flags(context: Context, create_graph: Any, retain_graph: Any) -> tuple[bool
 
 
 def _tensors(context: Context, given: Any) -> list[SymTensor]:
-    items = [given] if isinstance(given, (SymTensor, Union)) else calls.items_of(context, given)
+    items = [given] if isinstance(given, (SymTensor, Union)) else contents.items_of(context, given)
     found = [calls.argument(context, t) for t in items]
     for t in found:
         if not isinstance(t, SymTensor):
@@ -129,7 +129,7 @@ def _outputs(context: Context, tensors: Any, gradients: Any) -> tuple[list[Value
     if isinstance(gradients, (SymTensor, Union)):
         seeds = [calls.argument(context, gradients)]
     elif gradients is not None:
-        seeds = [calls.argument(context, g) for g in calls.items_of(context, gradients)]
+        seeds = [calls.argument(context, g) for g in contents.items_of(context, gradients)]
     if len(seeds) != len(given):
         raise merge.raise_now(context, RuntimeError, (
             f"got {len(given)} tensors and {len(seeds)} gradients",))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import TypeMismatch
-from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend import calls, contents, merge, numbers, subscripts
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.generators import Generator, collect
 from jitgrad.script.frontend.values import Number, Range, SymDict, SymList, SymTensor, Union, class_of, type_word
@@ -41,7 +41,7 @@ class Iterable:
                 raise TypeMismatch("iteration over a 0-d tensor", context.span(),
                                    hint="a 0-d tensor has no elements to loop over; for a count write "
                                         "`range(int(n))`")
-            return Iterable(value.shape[0], lambda cx, k: calls.getitem(cx, value, k), False)
+            return Iterable(value.shape[0], lambda cx, k: subscripts.getitem(cx, value, k), False)
         if isinstance(value, SymList):
             from jitgrad.script.frontend import lists
 
@@ -55,7 +55,7 @@ class Iterable:
         if isinstance(value, Generator):
             return sequence(collect(context, value))
         if isinstance(value, (tuple, SymList, SymDict, str, bytes, dict, set, frozenset)):
-            return sequence(calls.items_of(context, value))
+            return sequence(contents.items_of(context, value))
         if isinstance(value, (Number, Union)) or value is None:
             number = isinstance(value, Number)
             raise TypeMismatch(f"iteration over {type_word(value)}", context.span(),
@@ -78,8 +78,8 @@ def _of_object(context: Context, value: Any) -> Iterable:
     own = hasattr(getattr(cls, "__iter__", None), "__code__") and not hasattr(cls, "_modules") and (
         not cls.__module__.startswith("jitgrad"))
     if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys") and not own:
-        n = calls.static(context, calls.length(context, value), "a length")
-        return sequence([calls.getitem(context, value, k) for k in range(n)])
+        n = calls.static(context, contents.length(context, value), "a length")
+        return sequence([subscripts.getitem(context, value, k) for k in range(n)])
     if hasattr(cls, "__iter__"):
         inner = getattr(cls.__iter__, "__code__", None)
         if inner is not None:
@@ -205,11 +205,11 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
         if isinstance(index, slice):
             index = slice(*(None if p is None else calls.static(context, p, "a slice of a list or tuple")
                             for p in (index.start, index.stop, index.step)))
-        items = obj if isinstance(obj, (tuple, range)) else calls.items_of(context, obj)
+        items = obj if isinstance(obj, (tuple, range)) else contents.items_of(context, obj)
         found = calls.guarded(context, lambda: items[index])
-        return calls.new_list(context, found) if isinstance(obj, SymList) and isinstance(index, slice) else found
+        return contents.new_list(context, found) if isinstance(obj, SymList) and isinstance(index, slice) else found
     _unroll_counter(context, index)
-    parts = calls.items_of(context, obj) if not hasattr(type(obj), "_modules") else []
+    parts = contents.items_of(context, obj) if not hasattr(type(obj), "_modules") else []
     iterable = Iterable.of(context, obj)
     assert iterable is not None
     items = parts or [iterable.item(context, k) for k in range(iterable.length)]

@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, ListType, Type, map_dims
-from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend import calls, contents, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.iteration import Iterable
@@ -27,7 +27,7 @@ _EMPTY = "the type of this list's items is not known: nothing is put into it bef
 def content(context: Context, value: SymList) -> Any:
     """What a list holds now: a tuple or RunItems."""
     found = merge.fetch(context, context.state, value)
-    return calls.context_items(context, value) if isinstance(found, Tail) else found
+    return contents.context_items(context, value) if isinstance(found, Tail) else found
 
 
 def run_items(context: Context, value: Any) -> RunItems | None:
@@ -44,7 +44,7 @@ def not_static(context: Context) -> NotStatic:
 
 def change(context: Context, target: SymList, items: Any) -> None:
     """Let a list hold something else."""
-    calls.own(context, target)
+    contents.own(context, target)
     context.state.values[target] = items
 
 

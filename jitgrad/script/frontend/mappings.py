@@ -13,7 +13,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, merge
+from jitgrad.script.frontend import calls, contents, merge
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.values import UNBOUND, Number, SymDict, SymTensor, TensorMap, type_word
 
@@ -94,7 +94,7 @@ def length(context: Context, target: TensorMap) -> int:
 
 def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
     """Give a dict with plain keys new items; one that the script did not make is stored to when the call ends."""
-    calls.writable(context, target)
+    contents.writable(context, target)
     if target.source is not None:
         before = context.inputs.initial(target)
         if any(k not in items for k in before):

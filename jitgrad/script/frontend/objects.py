@@ -15,7 +15,7 @@ from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
-from jitgrad.script.frontend import calls, merge
+from jitgrad.script.frontend import calls, contents, merge
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
@@ -131,7 +131,7 @@ def getattribute(context: Context, obj: Instance, name: str) -> Any:
     if name == "__class__":
         return obj.cls
     if name == "__dict__":
-        return calls.new_dict(context, dict(items))
+        return contents.new_dict(context, dict(items))
     if attribute is MISSING:
         raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
     if isinstance(attribute, (types.FunctionType, classmethod, staticmethod)) or hasattr(attribute, "cache_info"):
@@ -166,7 +166,7 @@ def _writable(context: Context, obj: Instance, text: str) -> None:
     params = getattr(obj.cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
         raise merge.raise_now(context, dataclasses.FrozenInstanceError, (text,))
-    calls.writable(context, obj)
+    contents.writable(context, obj)
 
 
 # --- operators -----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
-from jitgrad.script.frontend import calls, merge, numbers
+from jitgrad.script.frontend import calls, contents, merge, numbers
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Number, SymDict, SymList, SymTensor, class_of
@@ -94,7 +94,7 @@ def _sequence(context: Context, pattern: ast.MatchSequence, subject: Any, bindin
             raise UnsupportedSyntax("a sequence pattern for a tensor", context.span(pattern),
                                     hint="unpack it: `a, b = x`")
         return False
-    items = calls.items_of(context, subject)
+    items = contents.items_of(context, subject)
     star = next((i for i, p in enumerate(pattern.patterns) if isinstance(p, ast.MatchStar)), None)
     count = len(pattern.patterns)
     if len(items) != count if star is None else len(items) < count - 1:
@@ -105,7 +105,7 @@ def _sequence(context: Context, pattern: ast.MatchSequence, subject: Any, bindin
         end = len(items) - after
         name = getattr(pattern.patterns[star], "name", None)
         if name is not None:
-            bindings.append((name, calls.new_list(context, items[star:end])))
+            bindings.append((name, contents.new_list(context, items[star:end])))
         parts = [*zip(pattern.patterns[:star], items, strict=False),
                  *zip(pattern.patterns[star + 1:], items[end:], strict=True)]
     return _all(context, parts, bindings)
@@ -123,7 +123,7 @@ def _all(context: Context, parts: list[tuple[ast.pattern, Any]], bindings: Bindi
 def _mapping(context: Context, pattern: ast.MatchMapping, subject: Any, bindings: Bindings) -> Any:
     if not isinstance(subject, (SymDict, dict)):
         return False
-    items = dict(calls.dict_of(context, subject))
+    items = dict(contents.dict_of(context, subject))
     parts = []
     for key, part in zip(pattern.keys, pattern.patterns, strict=True):
         wanted = calls.static(context, ex.evaluate(context, key), "a dict key")
@@ -131,7 +131,7 @@ def _mapping(context: Context, pattern: ast.MatchMapping, subject: Any, bindings
             return False
         parts.append((part, items.pop(wanted)))
     if pattern.rest is not None:
-        bindings.append((pattern.rest, calls.new_dict(context, items)))
+        bindings.append((pattern.rest, contents.new_dict(context, items)))
     return _all(context, parts, bindings)
 
 

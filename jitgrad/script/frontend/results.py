@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, heap, lists, objects
+from jitgrad.script.frontend import contents, heap, lists, objects
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
@@ -64,10 +64,10 @@ class Results:
             held = lists.run_items(self.context, value)
             if held is not None:
                 return self._list(value, held)
-            items = tuple(self.tree(v) for v in calls.items_of(self.context, value))
+            items = tuple(self.tree(v) for v in contents.items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
         if isinstance(value, SymDict):
-            found = calls.dict_of(self.context, value)
+            found = contents.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
         if isinstance(value, Instance):
             found = {k: v for k, v in objects.items_of(self.context, value).items() if v is not UNBOUND}

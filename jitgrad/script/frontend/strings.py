@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, heap, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, merge, numbers, subscripts
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     Instance,
@@ -133,11 +133,11 @@ def _fields(context: Context, value: Instance) -> list[Any]:
 
 def _container(context: Context, value: Any) -> list[Any]:
     if isinstance(value, SymDict):
-        found = calls.dict_of(context, value)
+        found = contents.dict_of(context, value)
         return _listed(context, "{", [(f"{k!r}: ", v) for k, v in found.items()], "}")
     if not isinstance(value, (tuple, SymList)):
         raise UnsupportedCall(f"text of {type_word(value)}", context.span(), hint="print its parts")
-    items = calls.items_of(context, value)
+    items = contents.items_of(context, value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _listed(context, f"{type(value).__name__}(",
                        [(f"{n}=", v) for n, v in zip(value._fields, items, strict=True)], ")")
@@ -178,7 +178,7 @@ def percent(context: Context, template: str, values: Any) -> Any:
     """`template % values`."""
     if not is_dynamic(values):
         return calls.guarded(context, lambda: template % values)
-    named = calls.dict_of(context, values) if isinstance(values, SymDict) else None
+    named = contents.dict_of(context, values) if isinstance(values, SymDict) else None
     given = iter(values if isinstance(values, tuple) else (values,))
     parts: list[Any] = []
     end = 0
@@ -251,7 +251,7 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
             raise merge.raise_now(context, KeyError, (str(first),))
         value = args[first] if isinstance(first, int) else kwargs[first]
         for is_attribute, key in rest:
-            value = getattribute(context, value, key) if is_attribute else calls.getitem(context, value, key)
+            value = getattribute(context, value, key) if is_attribute else subscripts.getitem(context, value, key)
         inner = calls.static(context, text(context, _fields_of(context, spec or "", args, kwargs, count)),
                              "a format specification")
         parts.append((value, conversion or "", inner))
@@ -267,7 +267,7 @@ def method(context: Context, obj: str | Text, name: str) -> Any:
     """A method of a string that may meet run-time values."""
     if name == "join" and isinstance(obj, str):
         def join(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            items = calls.items_of(cx, args[0])
+            items = contents.items_of(cx, args[0])
             for i, item in enumerate(items):
                 if not isinstance(item, (str, Text)):
                     raise merge.raise_now(cx, TypeError, (

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend import calls, frames, lists, merge, numbers
+from jitgrad.script.frontend import calls, contents, frames, lists, merge, numbers, subscripts
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.attributes import delete_attribute, getattribute, setattribute
 from jitgrad.script.frontend.context import Context
@@ -39,7 +39,7 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
         obj = ex.evaluate(context, target.value)
         index = ex.evaluate(context, target.slice)
         context.node = target
-        calls.setitem(context, obj, index, value)
+        subscripts.setitem(context, obj, index, value)
     else:
         raise UnsupportedSyntax(f"assignment to `{type(target).__name__}`", context.span(target))
 
@@ -50,15 +50,15 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     held = lists.run_items(context, value) if isinstance(value, SymList) else None
     if held is not None and starred is None:
         items = _unpacked_list(context, held, wanted)
-    elif isinstance(value, SymTensor) and isinstance(calls.length(context, value), Number) and starred is None:
-        n = calls.length(context, value)
+    elif isinstance(value, SymTensor) and isinstance(contents.length(context, value), Number) and starred is None:
+        n = contents.length(context, value)
         from jitgrad.script.frontend.backend import emit_check
 
         emit_check(context, numbers.compare(context, "eq", n, wanted), ValueError,
                    (f"not enough or too many values to unpack (expected {wanted})",))
-        items = [calls.getitem(context, value, k) for k in range(wanted)]
+        items = [subscripts.getitem(context, value, k) for k in range(wanted)]
     else:
-        items = calls.items_of(context, value)
+        items = contents.items_of(context, value)
     if starred is None:
         if len(items) != wanted:
             text = (f"not enough values to unpack (expected {wanted}, got {len(items)})" if len(items) < wanted
@@ -76,7 +76,7 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
         assign(context, t, v)
     star = target.elts[starred]
     assert isinstance(star, ast.Starred)
-    assign(context, star.value, calls.new_list(context, items[starred:end]))
+    assign(context, star.value, contents.new_list(context, items[starred:end]))
     for t, v in zip(target.elts[starred + 1:], items[end:], strict=True):
         assign(context, t, v)
 
@@ -121,10 +121,10 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
             setattribute(context, obj, target.attr, new)
     elif isinstance(target, ast.Subscript):
         obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
-        old = calls.getitem(context, obj, index)
+        old = subscripts.getitem(context, obj, index)
         new = _updated(context, op, old, s)
         if new is not old or isinstance(obj, SymTensor) or not isinstance(new, SymTensor):
-            calls.setitem(context, obj, index, new)
+            subscripts.setitem(context, obj, index, new)
 
 
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
@@ -167,7 +167,7 @@ def _delete(context: Context, target: ast.expr) -> None:
     elif isinstance(target, ast.Subscript):
         obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
         context.node = target
-        calls.delitem(context, obj, index)
+        subscripts.delitem(context, obj, index)
 
 
 __all__ = ["annotated", "assign", "assign_all", "assign_name", "augmented", "delete"]
