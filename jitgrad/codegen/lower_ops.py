@@ -1,8 +1,8 @@
 """Nodes that are steps of their own: joins, write-backs, scatters, and calls of the library.
 
 A join or write-back fills its result window by window, each window one copy kernel. `library` is for the rows that have
-no native form (sorting, running sums, nonzero, a draw of one element, `sum_to` of undecidable sizes): native code calls
-back and NumPy runs the row on views of the buffers.
+no native form (sorting, running sums, nonzero, a draw of one element, `sum_to` of undecidable sizes that turn out to
+differ): native code calls back and NumPy runs the row on views of the buffers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from jitgrad import dims
 from jitgrad.codegen import access
 from jitgrad.codegen.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.kernel import Stmt
-from jitgrad.codegen.lower_joins import is_single
+from jitgrad.codegen.lower_joins import is_single, number
 from jitgrad.codegen.lower_kernel import KernelBuilder, read, windows
 from jitgrad.codegen.lower_products import ACCUMULATE
-from jitgrad.codegen.program import CallStep, LoadScalar, NumberStep, Ref
+from jitgrad.codegen.program import CallStep, IfStep, LoadScalar, NumberStep, Ref
 from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import int64
 from jitgrad.ops.specs import broadcast_shapes, index_result_shape
-from jitgrad.ops.types import INT, TensorType
+from jitgrad.ops.types import BOOL, INT, TensorType
 from jitgrad.script.ir import Node, Value
 
 if TYPE_CHECKING:
@@ -243,9 +243,47 @@ def library(state: Lowering, node: Node) -> None:
         raise NotImplementedError(f"the native backend has no form of `{node.op}`; decompose it before code generation")
     if node.op == "nonzero":
         nonzero(state, node)
+    elif node.op == "sum_to":
+        sum_to(state, node)
+    else:
+        call(state, node)
+
+
+def sum_to(state: Lowering, node: Node) -> None:
+    """A copy where it turns out that nothing was repeated, which is nearly always; else NumPy's sum."""
+    x, out = node.inputs[0], node.outputs[0]
+    shape, target = _dims(x), _dims(out)
+    if len(shape) != len(target):
+        call(state, node)
         return
+    state.ref(x)
+    place = state.place(out)
+    equal: Value | None = None
+    for a, b in zip(shape, target, strict=True):
+        if a != b:
+            same = number(state, "num.eq", state.size_number(a), state.size_number(b))
+            if equal is not None:
+                both = Value(BOOL)
+                state.emit(NumberStep(Node("num.and", (equal, same), {}, (both,))))
+                same = both
+            equal = same
+    assert equal is not None
+
+    def branch(lower: Callable[[], None]) -> list[Any]:
+        mark, outer = state.mark(), state.steps
+        state.steps = []
+        lower()
+        steps, state.steps = state.steps, outer
+        state.release(mark)
+        return steps
+
+    state.emit(IfStep(equal, branch(lambda: state.copy_into(x, place)), branch(lambda: call(state, node))))
+
+
+def call(state: Lowering, node: Node) -> None:
+    """The row's `impl` by NumPy."""
     values: list[Value | Ref | Size] = [state.ref(v) if isinstance(v.type, TensorType) else v for v in node.inputs]
-    values += [state.place(v) for v in node.outputs]
+    values += [state.refs.get(v) or state.place(v) for v in node.outputs]
     sizes: list[Size] = []
     for attr in node.attrs.values():
         without_sizes(attr, sizes)

@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from jitgrad import dtypes
 from jitgrad.codegen.cpu import Compiled, compile
 from jitgrad.errors import Span
+from jitgrad.ops.opdef import OPS
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType
 from jitgrad.script.autodiff import differentiate
 from jitgrad.script.interpret import interpret
@@ -414,3 +416,28 @@ def test_a_module_that_allocates_for_sequences_only():
     _, *residuals = programs["forward"]([np.array([1.5], np.float32), 3])
     gradient = programs["backward"]([*residuals, np.ones(1, np.float32)])[0]
     np.testing.assert_allclose(gradient, 8 * 1.5 ** 7)
+
+
+# --- sizes that may be one ---------------------------------------------------------------------------------------------
+
+
+def test_sum_to_of_undecidable_sizes(monkeypatch):
+    """NumPy is asked only where something was really repeated."""
+    g = parse("""graph f(%x: f64[N, bcast(M, K)], %y: f64[M], %z: f64[K]) -> (f64[N, M], f64[N, K], f64[M]):
+  %0: f64[N, bcast(M, K)] = exp(%x)
+  %1: f64[N, M] = sum_to(%0){shape=(N, M)}
+  %2: f64[N, K] = sum_to(%x){shape=(N, K)}
+  %3: f64[M] = sum_to(%x){shape=(M)}
+  return %1, %2, %3""")
+    asked = []
+    row = OPS["sum_to"]
+    monkeypatch.setitem(OPS, "sum_to", replace(row, impl=lambda *a, **k: asked.append(0) or row.impl(*a, **k)))
+    compiled = compile({"f": g})["f"]
+    for m, k, calls in ((4, 4, 1), (4, 1, 2), (1, 4, 2), (1, 1, 1)):
+        inputs = [np.random.default_rng(0).normal(size=s) for s in ((3, max(m, k)), (m,), (k,))]
+        expected = interpret(g, inputs)
+        asked.clear()
+        got = compiled(inputs)
+        assert len(asked) == calls
+        for a, b in zip(got, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
