@@ -49,7 +49,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     if knobs.debug >= 4 or knobs.dump:
         show(graphs, text, knobs)
     emitted = clock()
-    code = engine.compile_module(text)
+    code = engine.compile_module(*module.halves())
     timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
     return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()},
                     [describe(k, name) for name, k in module.kernel_list],

@@ -8,6 +8,7 @@ of an object. MCJIT is not used: it owns its target machine, and reusing that on
 from __future__ import annotations
 
 import itertools
+import struct
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ class _Llvm:
         target = binding.Target.from_triple(triple)
         self.machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
                                                     codemodel="default", jit=True)
+        self.quick_machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=0, reloc="pic",
+                                                          codemodel="default", jit=True)
         self.builder = binding.create_pass_builder(self.machine, binding.create_pipeline_tuning_options(2))
         # Emitters print clean SSA, and code generation itself reduces strength and shares subexpressions: further
         # passes cost a third of the compile time and change no measured run time.
@@ -109,11 +112,16 @@ def optimise(text: str) -> Any:
         return module
 
 
-def compile_module(text: str) -> bytes:
-    """The object of a module's text. Raises RuntimeError for malformed text."""
+def compile_module(text: str, quick: str = "") -> bytes:
+    """The objects of a module's text and of one that the quick code generator makes, as `load` reads them.
+
+    Raises RuntimeError for malformed text.
+    """
     llvm = _llvm()
     with _lock:
-        return bytes(llvm.machine.emit_object(optimise(text)))
+        good = bytes(llvm.machine.emit_object(optimise(text)))
+        rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
+    return struct.pack("=q", len(good)) + good + rest
 
 
 def assembly(text: str) -> str:
@@ -144,18 +152,22 @@ class Loaded:
         return found
 
 
-def load(object_bytes: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()) -> Loaded:
-    """Link an object; `symbols` gives the addresses of what it leaves undefined. Raises RuntimeError if one lacks.
+def load(objects: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()) -> Loaded:
+    """Link what `compile_module` made; `symbols` gives the addresses of what it leaves undefined.
 
+    Raises RuntimeError if one lacks.
     `exports` are names whose addresses are wanted at once (others are looked up on demand). More symbols than the
     object needs do no harm: those whose names do not occur in it are not even handed over.
     """
     llvm = _llvm()
     names = tuple(exports)
-    symbols = {name: address for name, address in symbols.items() if name.encode() in object_bytes}
+    symbols = {name: address for name, address in symbols.items() if name.encode() in objects}
+    end = 8 + struct.unpack_from("=q", objects)[0]
     with _lock:
         builder = llvm.binding.JITLibraryBuilder()
-        builder.add_object_img(object_bytes)
+        for image in (objects[8:end], objects[end:]):
+            if image:
+                builder.add_object_img(image)
         builder.add_current_process()
         for name, address in symbols.items():
             builder.import_symbol(name, address)

@@ -12,10 +12,21 @@ from jitgrad.codegen.program import KernelStep, Program
 from jitgrad.dtypes import dtype
 
 
+#: lines of glue from which the quick code generator pays: below it, a second object costs more than it saves
+MUCH_GLUE = 1000
+
+
 class ModuleText:
-    """One module: the functions of several programs, and the kernels that they share."""
+    """One module: the functions of several programs, the kernels that they share, and helpers.
+
+    Attributes:
+        programs: text, and whether each of its steps runs at most once (so it matters little how good its code is).
+        functions: helpers, internal.
+    """
 
     def __init__(self) -> None:
+        self.programs: list[tuple[str, bool]] = []
+        self.kernel_texts: list[str] = []
         self.functions: list[str] = []
         self.declares: dict[str, str] = {}
         self.externals: set[str] = set()
@@ -34,7 +45,7 @@ class ModuleText:
         if symbol is None:
             symbol = self.kernels[key] = f"k{len(self.kernels)}_{step.kernel.name}"
             printed = llvm_kernel.emit(step.kernel, symbol)
-            self.functions.append(printed.text)
+            self.kernel_texts.append(printed.text)
             self.declares.update(printed.declares)
             self.externals |= printed.externals
             self.kernel_list.append((symbol, step.kernel))
@@ -43,10 +54,32 @@ class ModuleText:
     def add(self, program: Program) -> Layout:
         """Print a program; the layout of its block."""
         printer = ProgramPrinter(self, program)
-        self.functions.append(printer.text())
+        self.programs.append((printer.text(), printer.quick))
         return printer.layout
 
     def text(self) -> str:
+        """All of it as one module."""
+        return "\n".join([*self._around(), *self.kernel_texts, *(text for text, _ in self.programs)])
+
+    def halves(self) -> tuple[str, str]:
+        """Two modules to link: one for good code, one for code that is made quickly; the latter "" if it is short.
+
+        Register allocation for a long function of straight-line calls costs more than the calls ever do.
+        """
+        glue = [text for text, quick in self.programs if quick]
+        if sum(text.count("\n") for text in glue) < MUCH_GLUE:
+            return self.text(), ""
+        rest = [text for text, quick in self.programs if not quick]
+        around, shared, declared = self._around(), [], []
+        for text in self.kernel_texts:
+            function = text.replace("define internal", "define", 1)
+            shared.append(function)
+            declared.append(function[:function.index("{")].replace("define", "declare", 1))
+        good = [*(around if rest else self.declares.values()), *shared, *rest]
+        return "\n".join(good), "\n".join([*around, *declared, *glue])
+
+    def _around(self) -> list[str]:
+        """Declarations and helpers."""
         parts = list(self.declares.values())
         if self.reserves or self.arena:
             parts.append(ALLOCATION)
@@ -56,7 +89,7 @@ class ModuleText:
             parts.append(POLL)
         if self.arena:
             parts.append(arena_text(ARENA))
-        return "\n".join([*parts, *self.functions])
+        return parts + self.functions
 
 
 ALLOCATION = """

@@ -418,7 +418,7 @@ def test_a_module_that_allocates_for_sequences_only():
     np.testing.assert_allclose(gradient, 8 * 1.5 ** 7)
 
 
-# --- sizes that may be one ---------------------------------------------------------------------------------------------
+# --- sizes that may be one --------------------------------------------------------------------------------------------
 
 
 def test_sum_to_of_undecidable_sizes(monkeypatch):

@@ -5,10 +5,14 @@ import gc
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from jitgrad import config
 from jitgrad.codegen import engine
+from jitgrad.codegen.compiled import Compiled
+from jitgrad.codegen.cpu import compile
+from jitgrad.script.text import parse
 
 ADD = """
 define i64 @add(i64 %a, i64 %b) nounwind {
@@ -92,3 +96,26 @@ def test_llvmlite_is_imported_lazily_and_exit_is_clean():
     code = ("import sys; from jitgrad.codegen import engine; assert 'llvmlite' not in sys.modules; "
             "h = engine.load(engine.compile_module('define void @f() {\\n ret void\\n}\\n'), {}); h.address('f')")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_long_glue_is_compiled_quickly_and_linked(monkeypatch):
+    """Programs that run every step once are a second object; those with loops share its kernels from the first."""
+    straight = parse("""graph f(%x: f64[N]) -> f64[N]:
+  %0: f64[N] = exp(%x)
+  %1: f64[N] = cumsum(%0){axis=0}
+  return %1""")
+    looping = parse("""graph g(%x: f64[N], %n: int) -> f64[N]:
+  %0: f64[N] = scan(%n, %x){n_carries=1, reverse=False}:
+    body(%k: int, %h: f64[N]):
+      %1: f64[N] = exp(%h)
+      yield %1
+  return %0""")
+    graphs = {"f": straight, "g": looping}
+    x = np.linspace(-2.0, -1.0, 5)
+    expected = compile(graphs)
+    monkeypatch.setattr("jitgrad.codegen.module.MUCH_GLUE", 1)
+    compiled = compile(graphs)
+    for c in (compiled, Compiled.from_bytes(compiled.to_bytes())):
+        for name, inputs in (("f", [x]), ("g", [x, 2])):
+            np.testing.assert_array_equal(c[name](inputs)[0], expected[name](inputs)[0])
+    assert len(compiled.code) > len(expected.code)
