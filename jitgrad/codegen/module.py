@@ -11,7 +11,6 @@ from jitgrad.codegen.llvm_sequences import arena_text
 from jitgrad.codegen.program import KernelStep, Program
 from jitgrad.dtypes import dtype
 
-
 #: lines of glue from which the quick code generator pays: below it, a second object costs more than it saves
 MUCH_GLUE = 1000
 

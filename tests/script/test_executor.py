@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import numpy as np
@@ -435,3 +436,24 @@ def test_the_default_dtype_is_part_of_the_key():
         jitgrad.set_default_dtype(jitgrad.float32)
     assert zeros_and(x).dtype is jitgrad.float32
     assert zeros_and.recompilations == ["the default dtype was jitgrad.float32, is jitgrad.float64"]
+
+
+def _refused(x):
+    return undefined_name(x)  # noqa: F821
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_collector_pauses_while_a_program_is_compiled(enabled, monkeypatch):
+    """And is as it was afterwards, also when the script is refused."""
+    f, seen = jitgrad.script(scale), []
+    monkeypatch.setattr(f, "_prepare", lambda *a: seen.append(gc.isenabled()) or type(f)._prepare(f, *a))
+    (gc.enable if enabled else gc.disable)()
+    try:
+        f(tensor(1.0), 2)
+        assert gc.isenabled() is enabled
+        with pytest.raises(NameError):
+            jitgrad.script(_refused)(tensor(1.0))
+        assert gc.isenabled() is enabled
+    finally:
+        gc.enable()
+    assert seen == [False]
