@@ -17,6 +17,7 @@ from jitgrad.script.frontend import (
     heap,
     listlib,
     lists,
+    lowering,
     mappings,
     merge,
     numbers,
@@ -24,10 +25,10 @@ from jitgrad.script.frontend import (
     strings,
     subscripts,
 )
-from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.attributes import getattribute
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
+    UNBOUND,
     Function,
     Instance,
     Number,
@@ -318,7 +319,7 @@ def _is(context: Context, a: Any, b: Any) -> Any:
         if isinstance(value, Union):
             if is_dynamic(other):
                 raise NotStatic("`is` between values that are known only at run time", context.span())
-            test = tp.is_static(context, value, other)
+            test = lowering.is_static(context, value, other)
             if isinstance(test, Number):
                 test.maybe = (value, other)
             return test
@@ -338,8 +339,8 @@ def _in(context: Context, item: Any, container: Any) -> Any:
     if isinstance(container, TensorMap):
         found = mappings.find(context, container, item)
         if not isinstance(found, Union):
-            return found is not tp.UNBOUND
-        return numbers.negate(context, tp.is_static(context, found, tp.UNBOUND))
+            return found is not UNBOUND
+        return numbers.negate(context, lowering.is_static(context, found, UNBOUND))
     if isinstance(container, Range) or (isinstance(container, range) and isinstance(item, Number)):
         bounds = (container.start, container.stop, container.step)
         return truth(context, calls.call(context, listlib.in_range, (item, *bounds), {}))
@@ -483,7 +484,7 @@ def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: 
     union = context.state.values.get(key)
     if isinstance(union, Union):
         is_none = isinstance(test.ops[0], ast.Is) == outcome
-        context.state.values[key] = None if is_none else tp.without(context, union, None, not direct)
+        context.state.values[key] = None if is_none else lowering.without(context, union, None, not direct)
 
 
 def _named(context: Context, node: ast.NamedExpr) -> Any:

@@ -16,8 +16,7 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, heap, merge, numbers
-from jitgrad.script.frontend import templates as tp
+from jitgrad.script.frontend import calls, contents, heap, lowering, merge, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
 from jitgrad.script.ir import Block, Node, Value
@@ -349,9 +348,9 @@ def _accumulate(context: Context, storage: Storage, value: Value, create: bool) 
     """Add a gradient to a leaf's `.grad` as eager's engine does."""
     before = merge.fetch(context, context.state, slot_of(storage))
     if isinstance(before, Union):
-        merge.branch(context, tp.is_static(context, before, None),
+        merge.branch(context, lowering.is_static(context, before, None),
                      lambda: _store(context, storage, _tensor(context, value, create)),
-                     lambda: _store(context, storage, _sum(context, tp.payload(context, before), value, create)))
+                     lambda: _store(context, storage, _sum(context, lowering.payload(context, before), value, create)))
     elif before is None:
         _store(context, storage, _tensor(context, value, create))
     elif create:

@@ -20,7 +20,7 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import templates as tp
+from jitgrad.script.frontend import lowering
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, Tail, TensorMap
 from jitgrad.script.ir import Value
@@ -219,7 +219,7 @@ class Inputs:
             return self.read(self.tensors[storage.input].grad, source)
         self.guard(source, "optional", storage.type.dtype)
         value = self.add(OptionalType(storage.type), source, f"{_name(self.sources[storage.input])}_grad")
-        grad = self._found[source] = tp.maybe(storage.type, value)
+        grad = self._found[source] = lowering.maybe(storage.type, value)
         return grad
 
     def keep_apart(self) -> None:

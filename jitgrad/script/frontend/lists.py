@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, ListType, Type, map_dims
-from jitgrad.script.frontend import calls, contents, merge, numbers
+from jitgrad.script.frontend import calls, contents, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.iteration import Iterable
@@ -85,7 +85,7 @@ def mark(context: Context, value: Any) -> str:
 
 def lower(context: Context, t: tp.ListOf, held: Any) -> list[Value]:
     """What a list holds as the graph lists of `t`, which holds it."""
-    wanted = tp.types(t)
+    wanted = lowering.types(t)
     if isinstance(held, RunItems):
         if all(_same_kind(v.type, w) for v, w in zip(held.leaves, wanted, strict=True)) and _statics(held.elem) == (
                 _statics(t.elem)):
@@ -102,7 +102,7 @@ def _values(context: Context, elem: tp.Template, item: Any) -> list[Value]:
     """An item as graph values. Being put into a list is nothing that `no_grad` knows."""
     before, context.grad = context.grad, True
     try:
-        return tp.lower(context, elem, item)
+        return lowering.lower(context, elem, item)
     finally:
         context.grad = before
 
@@ -130,7 +130,7 @@ def _statics(t: tp.Template) -> list[Any]:
 
 def _converted(context: Context, held: RunItems, t: tp.ListOf) -> list[Value]:
     """Every element as one of another type: ints as numbers of any kind, tensors as tensors or None."""
-    wanted = tp.types(t)
+    wanted = lowering.types(t)
     starts = [context.one("list.new", type=w) for w in wanted]
     k, carried = Value(INT, "k"), [Value(w) for w in wanted]
     block = Block((k, *carried))
@@ -139,7 +139,7 @@ def _converted(context: Context, held: RunItems, t: tp.ListOf) -> list[Value]:
         block.results = tuple(_put(context, carried, wanted, k, _values(context, t.elem, item)))
     outputs = context.builder.emit("scan", (_length(context, held), *starts), blocks=(block,), types=wanted,
                                    n_carries=len(starts), reverse=False)
-    merge.mark_history(context, outputs, tp.histories(t))
+    merge.mark_history(context, outputs, lowering.histories(t))
     return list(outputs)
 
 
@@ -157,14 +157,14 @@ def _item(context: Context, held: RunItems, k: Value) -> Any:
                 return d
             return dim(own.setdefault(symbol, Symbol(not_one=symbol.not_one)))
 
-        wanted = tp.types(held.elem)[len(values)]
+        wanted = lowering.types(held.elem)[len(values)]
         type_ = map_dims(wanted, size)
         assert len(sizes_of(type_)) == len(sizes_of(wanted))
         (value,) = context.builder.emit("list.get", (leaf, k), types=(type_,), binds=tuple(own.values()))
         values.append(value)
         mapping.update({old: dim(new_) for old, new_ in own.items()})
     elem = tp.renamed(held.elem, lambda d: mapping.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d)
-    return tp.rebuild(context, elem, iter(values))
+    return lowering.rebuild(context, elem, iter(values))
 
 
 def _length(context: Context, held: RunItems) -> Value:
@@ -266,7 +266,7 @@ def _wider(context: Context, held: RunItems, item: Any) -> RunItems:
 def put(context: Context, held: RunItems, k: Value, item: Any) -> RunItems:
     """With element k set, or appended where k is the length."""
     held = _wider(context, held, item)
-    leaves = _put(context, held.leaves, tp.types(tp.ListOf(held.elem)), k, _values(context, held.elem, item))
+    leaves = _put(context, held.leaves, lowering.types(tp.ListOf(held.elem)), k, _values(context, held.elem, item))
     return RunItems(held.elem, tuple(leaves), held.outer)
 
 
@@ -308,7 +308,7 @@ def insert(context: Context, held: RunItems, index: Any, item: Any) -> RunItems:
     held = _wider(context, held, item)
     n = length(context, held)
     k = _clipped(context, index, n)
-    value = tp.rebuild(context, held.elem, iter(_values(context, held.elem, item)))
+    value = lowering.rebuild(context, held.elem, iter(_values(context, held.elem, item)))
     count = context.one("num.add", n.value, context.constant(1))
 
     def chosen(i: Value) -> Any:
@@ -376,16 +376,16 @@ def _clipped_down(context: Context, index: Any, n: Number) -> Value:
 def _gathered(context: Context, held: RunItems, count: Value, item: Callable[[Value], Any]) -> RunItems:
     """A list of `count` elements, each as `item` of its position says."""
     t = tp.ListOf(held.elem, held.outer)
-    wanted = tp.types(t)
+    wanted = lowering.types(t)
     starts = [context.one("list.new", type=w) for w in wanted]
     k, carried = Value(INT, "k"), [Value(w) for w in wanted]
-    merge.mark_history(context, carried, tp.histories(t))
+    merge.mark_history(context, carried, lowering.histories(t))
     block = Block((k, *carried))
     with context.block(block):
         block.results = tuple(_put(context, carried, wanted, k, _values(context, held.elem, item(k))))
     outputs = context.builder.emit("scan", (count, *starts), blocks=(block,), types=wanted, n_carries=len(starts),
                                    reverse=False)
-    merge.mark_history(context, outputs, tp.histories(t))
+    merge.mark_history(context, outputs, lowering.histories(t))
     return RunItems(held.elem, tuple(outputs), held.outer)
 
 
@@ -404,18 +404,18 @@ def extend(context: Context, held: Any, other: Any) -> Any:
                            context.span()) from None
     assert isinstance(joined, tp.ListOf)
     t = tp.ListOf(joined.elem, held.outer or other.outer)
-    wanted = tp.types(t)
+    wanted = lowering.types(t)
     starts = lower(context, t, held)
     n = _length(context, held)
     k, carried = Value(INT, "k"), [Value(w) for w in wanted]
-    merge.mark_history(context, carried, tp.histories(t))
+    merge.mark_history(context, carried, lowering.histories(t))
     block = Block((k, *carried))
     with context.block(block):
         at = context.one("num.add", n, k)
         block.results = tuple(_put(context, carried, wanted, at, _values(context, t.elem, _item(context, other, k))))
     outputs = context.builder.emit("scan", (_length(context, other), *starts), blocks=(block,), types=wanted,
                                    n_carries=len(starts), reverse=False)
-    merge.mark_history(context, outputs, tp.histories(t))
+    merge.mark_history(context, outputs, lowering.histories(t))
     return RunItems(t.elem, tuple(outputs), t.outer)
 
 

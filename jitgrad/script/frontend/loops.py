@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, call, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
-from jitgrad.script.frontend import heap, lists, merge, numbers
+from jitgrad.script.frontend import heap, lists, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
 from jitgrad.script.frontend.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, type_word
@@ -122,8 +122,8 @@ class Head:
         params: list[Value] = []
         for key, t in self.templates.items():
             name = key[-1] if isinstance(key, tuple) and isinstance(key[-1], str) else ""
-            values = [Value(x, name if i == 0 else "") for i, x in enumerate(tp.types(t))]
-            merge.mark_history(context, values, tp.histories(t))
+            values = [Value(x, name if i == 0 else "") for i, x in enumerate(lowering.types(t))]
+            merge.mark_history(context, values, lowering.histories(t))
             params += values
             if isinstance(t, tp.ListOf):  # what it holds at the entry is in a list of run-time length from now on
                 lists.settle(context, t, merge.fetch(context, self.entry, key))
@@ -410,9 +410,9 @@ def _emit(context: Context, head: Head, block: Block, carries: list[Value], trip
 
         return substitute(d, mapping)
 
-    carried = [x for t in head.templates.values() for x in tp.types(t)]
+    carried = [x for t in head.templates.values() for x in lowering.types(t)]
     types = [map_dims(t, rename) for t in carried]
-    history = [x for t in head.templates.values() for x in tp.histories(t)]
+    history = [x for t in head.templates.values() for x in lowering.histories(t)]
     binds = tuple(fresh.values())
     if trips is None:
         condition = numbers.value_of(context, first)

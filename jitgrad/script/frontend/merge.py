@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend import heap, numbers
+from jitgrad.script.frontend import heap, lowering, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
 from jitgrad.script.frontend.values import HELD, UNBOUND, Instance, Number, Storage, SymDict, SymList, SymTensor, Union
@@ -226,8 +226,8 @@ def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
             lowered.append([v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])])
         side.block.results = tuple(lowered[-1])
     context.state = before
-    types = [x for _, t, _ in plan for x in tp.types(t)]
-    history = [x for _, t, _ in plan for x in tp.histories(t)]
+    types = [x for _, t, _ in plan for x in lowering.types(t)]
+    history = [x for _, t, _ in plan for x in lowering.histories(t)]
     if not types and all(_idle(n) for side in sides for n in side.block.nodes):
         return ()
     binds = bound_by(types, widen.fresh)
@@ -355,15 +355,15 @@ def lower_location(context: Context, key: Any, t: tp.Template, value: Any) -> li
     """What a location holds as graph values."""
     if isinstance(key, Storage):
         return [value]
-    return tp.lower(context, t, value)
+    return lowering.lower(context, t, value)
 
 
 def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, like: Any) -> Any:
     """The content of a location from graph values; `like` is one side's content."""
     if isinstance(key, Storage):
         return heap.as_leaf(context, key, next(leaves))
-    value = tp.rebuild(context, t, leaves) if not isinstance(t, tp.Record) or not isinstance(
-        key, (SymDict, Instance)) else tp.rebuild_content(context, t, leaves)
+    value = lowering.rebuild(context, t, leaves) if not isinstance(t, tp.Record) or not isinstance(
+        key, (SymDict, Instance)) else lowering.rebuild_content(context, t, leaves)
     return context.state.values.pop(value) if isinstance(key, SymList) and isinstance(value, SymList) else value
 
 
@@ -418,9 +418,9 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
         raise raise_now(context, error, (text,))
     if not isinstance(value, Union):
         return value
-    missing = tp.is_static(context, value, UNBOUND)
+    missing = lowering.is_static(context, value, UNBOUND)
     context.effect("check", numbers.negate(context, missing).value, error=error, template=(text,))
-    return tp.without(context, value, UNBOUND)
+    return lowering.without(context, value, UNBOUND)
 
 
 def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
@@ -430,12 +430,12 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
     """
     if not isinstance(value, Union) or value.inner is None:
         return value
-    absent = tp.is_static(context, value, value.statics[0])
+    absent = lowering.is_static(context, value, value.statics[0])
     for s in value.statics[1:]:
-        absent = numbers.either(context, absent, tp.is_static(context, value, s))
+        absent = numbers.either(context, absent, lowering.is_static(context, value, s))
     name = type(value.statics[0]).__name__
     context.effect("check", numbers.negate(context, absent).value, error=error, template=(what.replace("{}", name),))
-    return tp.payload(context, value)
+    return lowering.payload(context, value)
 
 
 def switch(context: Context, value: Union, operation: Callable[[Any], Any]) -> Any:
@@ -444,11 +444,11 @@ def switch(context: Context, value: Union, operation: Callable[[Any], Any]) -> A
 
     def run(index: int) -> Any:
         if index == len(alternatives):
-            return operation(tp.payload(context, value))
+            return operation(lowering.payload(context, value))
         last = index == len(alternatives) - 1 and value.inner is None
         if last:
             return operation(alternatives[index])
-        condition = tp.is_static(context, value, alternatives[index])
+        condition = lowering.is_static(context, value, alternatives[index])
         return branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1))
 
     return run(0)

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import contents, heap, lists, objects
+from jitgrad.script.frontend import contents, heap, lists, lowering, objects
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
@@ -92,7 +92,7 @@ class Results:
         """The recipe for an element from its leaves."""
         if isinstance(t, tp.Items):
             return sig.Container(t.type, None, tuple([self._item(i, number) for i in t.items]))
-        optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not tp.tagged(t)
+        optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not lowering.tagged(t)
         if isinstance(t, (tp.Tensor, tp.Num)) or optional:
             return sig.Output(next(number))
         raise UnsupportedCall(f"a script cannot return a list of items that are {t}, decided at run time",
@@ -168,7 +168,7 @@ class Results:
             return sig.Output(self.output(value.leaves[0]))
         leaves = iter([sig.Output(self.output(v)) for v in value.leaves])
         inner = () if value.inner is None else (self._payload(value.inner, leaves),)
-        tag = self.output(tp.tag_of(self.context, value))
+        tag = self.output(lowering.tag_of(self.context, value))
         return sig.OneOf(tag, (*(self.tree(s) for s in value.statics), *inner))
 
     def _payload(self, t: tp.Template, leaves: Iterator[sig.Result]) -> sig.Result:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
-from jitgrad.script.frontend import calls, exceptions, generators, loops, merge, numbers, patterns, targets
+from jitgrad.script.frontend import calls, exceptions, generators, loops, lowering, merge, numbers, patterns, targets
 from jitgrad.script.frontend import expressions as ex
-from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.frames import Frame
 from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
@@ -49,15 +48,16 @@ def run_function(context: Context, frame: Frame, node: Any) -> Any:
         return None
     result = values.pop(key)
     if flag is True:
-        return tp.without(context, result, UNBOUND, known=True)
+        return lowering.without(context, result, UNBOUND, known=True)
     flag, known = _returned(context, flag, result)
-    return merge.branch(context, flag, lambda: tp.without(context, result, UNBOUND, known), lambda: None, frozenset())
+    return merge.branch(context, flag, lambda: lowering.without(context, result, UNBOUND, known), lambda: None,
+                        frozenset())
 
 
 def _returned(context: Context, flag: Number, result: Any) -> tuple[Number, bool]:
     """A pending return as a condition: the presence of its result where that says it; else the flag."""
     if isinstance(result, Union) and result.tag is None and result.statics == (UNBOUND,):
-        bound = numbers.negate(context, tp.is_static(context, result, UNBOUND))
+        bound = numbers.negate(context, lowering.is_static(context, result, UNBOUND))
         assert isinstance(bound, Number)
         return bound, False
     return flag, True
@@ -126,7 +126,7 @@ def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: froze
         if returned:
             values = context.state.values
             values[(frame.id, "return")] = True
-            values[(frame.id, _RESULT)] = tp.without(context, values[(frame.id, _RESULT)], UNBOUND, known)
+            values[(frame.id, _RESULT)] = lowering.without(context, values[(frame.id, _RESULT)], UNBOUND, known)
 
     merge.branch(context, left, gone, lambda: run_block(context, rest), live)
 
