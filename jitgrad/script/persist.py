@@ -189,6 +189,8 @@ class Writer:
                 if not _is_plain(value):
                     raise NotStorable(f"a result of type `{type(value).__name__}`")
                 return ["static", fingerprint(value)]
+            case sig.Leaf(index, grad):
+                return ["leaf", index, self.result(grad)]
             case sig.Given(source):
                 return ["given", self.source(source)]
             case sig.ViewOf(index, path, sizes):
@@ -326,6 +328,8 @@ class Reader:
                 return sig.Same(index)
             case ["static", value]:
                 return sig.Static(self.value(value))
+            case ["leaf", index, grad]:
+                return sig.Leaf(index, self.result(grad))
             case ["given", source]:
                 return sig.Given(self.source(source))
             case ["view", index, steps, sizes]:

@@ -62,6 +62,8 @@ class ResultWriter:
                 return f"{self.constant(_viewer(path, dict(sizes)))}(i[{index}], o)"
             case sig.Select(condition, if_true, if_false):
                 return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
+            case sig.Leaf(index, grad):
+                return f"{self.constant(_leaf)}(o[{index}], {self.expression(grad)})"
             case sig.OneOf(tag, results):
                 choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
                 return f"({choices},)[o[{tag}]]()"
@@ -123,6 +125,12 @@ class ResultWriter:
 
     def _key(self, key: Any) -> str:
         return repr(key) if type(key) in (int, str, bool) else self.constant(key)
+
+
+def _leaf(tensor: Any, grad: Any) -> Any:
+    tensor.requires_grad_()
+    tensor.grad = grad
+    return tensor
 
 
 def _made(cls: Any, attributes: dict[str, Any]) -> Any:

@@ -135,6 +135,14 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """Graph output `index`, a new tensor, as a leaf that requires a gradient; `grad`: what its `.grad` is."""
+
+    index: int
+    grad: Result
+
+
+@dataclass(frozen=True, slots=True)
 class Same:
     """The very object that graph input `index` was read from."""
 
@@ -224,7 +232,7 @@ class Text:
     parts: tuple[Any, ...]
 
 
-Result = Output | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Text | Repeated
+Result = Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Text | Repeated
 
 
 @dataclass(slots=True)

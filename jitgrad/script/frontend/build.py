@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import NotStatic, SourceUnavailable
+from jitgrad.errors import NotStatic, SourceUnavailable, UnsupportedCall
 from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
+from jitgrad.script.autodiff import inner
 from jitgrad.script.frontend import gradients, heap, mappings, merge
 from jitgrad.script.frontend.annotations import check as check_annotations
 from jitgrad.script.frontend.backend import SymbolicBackend
@@ -23,7 +24,7 @@ from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.statements import run_function
 from jitgrad.script.frontend.values import Storage, Tail
-from jitgrad.script.ir import Block, Graph
+from jitgrad.script.ir import Block, Graph, Value
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
@@ -109,6 +110,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             context.sizes.rewrite(graph.block)
         freed = gradients.freed_outputs(context, graph.outputs) if context.freed else set()
         carried = [v.id in context.builder.history for v in graph.outputs]
+        _check_leaves(results, graph, [v for i, v in enumerate(graph.outputs) if carried[i] and v not in freed])
         return sig.ScriptGraph(
             graph, context.inputs.sources, input_types, list(context.inputs.guards.values()),
             context.sizes.needed_guards(), tree,
@@ -118,6 +120,16 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             freed=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v in freed),
             stores=stores, unread=context.inputs.unread(), functions=[function, *context.functions],
             calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log])
+
+
+def _check_leaves(results: Results, graph: Graph, recorded: Sequence[Value]) -> None:
+    """Refuse to return a leaf that the script made beside a result that depends on it."""
+    for leaf, span in results.leaves.items():
+        assert leaf.root is not None
+        if any(inner.depends_on(graph.block, v, {leaf.root}) for v in recorded):
+            raise UnsupportedCall("a script cannot return a leaf that it made together with a result that depends on "
+                                  "it: a gradient taken outside would not reach the leaf", span,
+                                  hint="take the gradient in the script, or make the leaf outside")
 
 
 def _written(context: Context, results: Results) -> dict[int, int]:

@@ -79,10 +79,10 @@ def check_readable(context: Context, error: ExceptionValue) -> None:
 class GradScope:
     """`no_grad()` and kin, entered by `with`."""
 
-    __slots__ = ("enabled",)
+    __slots__ = ("enabled", "negated")
 
-    def __init__(self, enabled: bool):
-        self.enabled = enabled
+    def __init__(self, enabled: bool | Number, negated: bool = False):
+        self.enabled, self.negated = enabled, negated
 
 
 def type_name(value: Any) -> str:
@@ -264,8 +264,15 @@ def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[
         name = cls.__name__
         if args and isinstance(args[0], (Function, types.FunctionType)):
             raise UnsupportedCall(f"`{name}` as a decorator inside a script", context.span(), hint="use `with`")
-        enabled = bool(static(context, args[0], "the mode")) if args else name == "enable_grad"
-        return GradScope(enabled if name != "inference_mode" else not enabled if args else False)
+        if name in ("no_grad", "enable_grad"):
+            return GradScope(name == "enable_grad")
+        if name == "set_grad_enabled" and not context.entering:
+            raise UnsupportedCall("`set_grad_enabled` outside a `with`", context.span(),
+                                  hint="write `with set_grad_enabled(mode):`")
+        mode = args[0] if args else kwargs.get("mode", True)
+        if not (isinstance(mode, Number) and mode.number_type is bool):
+            mode = bool(static(context, mode, "the mode"))
+        return GradScope(mode, negated=name == "inference_mode")
     return construct(context, cls, args, kwargs)
 
 

@@ -433,15 +433,29 @@ def _python_error(error: ScriptError) -> calls.ExceptionValue | None:
 
 
 def with_(context: Context, s: ast.With) -> None:
-    """`with` on grad modes, and on context managers written in Python."""
-    from jitgrad.script.frontend.statements import run_block
+    """`with` on grad modes, and on context managers written in Python. A mode that only the run knows is a branch."""
+    from jitgrad.script.frontend.statements import live_after, run_block
 
     def enter(items: list[ast.withitem]) -> None:
         if not items:
             run_block(context, s.body)
             return
+        before, context.entering = context.entering, True
         value = ex.evaluate(context, items[0].context_expr)
+        context.entering = before
         context.node = items[0].context_expr
+        if isinstance(value, Union) and value.inner is None and all(isinstance(v, calls.GradScope)
+                                                                    for v in value.statics):
+            merge.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
+                         live_after(context, s))
+            return
+        if isinstance(value, calls.GradScope) and isinstance(value.enabled, Number):
+            merge.branch(context, value.enabled,
+                         lambda: _scope(context, calls.GradScope(not value.negated), items[0],
+                                        lambda: enter(items[1:])),
+                         lambda: _scope(context, calls.GradScope(value.negated), items[0], lambda: enter(items[1:])),
+                         live_after(context, s))
+            return
         _scope(context, value, items[0], lambda: enter(items[1:]))
 
     before = context.grad
@@ -460,7 +474,7 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
             assign(context, item.optional_vars, entered)
 
     if isinstance(value, calls.GradScope):
-        before, context.grad = context.grad, value.enabled
+        before, context.grad = context.grad, bool(value.enabled) is not value.negated
         bind(None)
         run()
         context.grad = before

@@ -24,6 +24,7 @@ def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
     type_ = value.type
     assert isinstance(type_, TensorType)
     storage = Storage(type_, alias=alias)
+    storage.block = context.path[-1]
     context.state.values[storage] = value
     return SymTensor(storage, (), type_)
 
@@ -119,12 +120,17 @@ def as_leaf(context: Context, storage: Storage, value: Value) -> Value:
     return context.one("leaf", value, root)
 
 
-def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> None:
-    """Make a tensor that the script made, and that has no history, a leaf that asks for a gradient, or no such leaf."""
+def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> SymTensor:
+    """Make a tensor without history a leaf that asks for a gradient, or no such leaf; what the tensor is then."""
     storage = tensor.storage
+    if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
+        return _detached_leaf(context, tensor)
     if tensor.path or storage.input >= 0 or storage in context.links:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
                               hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
+    if context.depth and storage.block is not context.path[-1]:
+        raise UnsupportedCall("`requires_grad_` in a branch or loop of a tensor made before it", context.span(),
+                              hint="write `x = x.detach().clone().requires_grad_()`")
     value = current_value(context, storage)
     if requires_grad:
         storage.root = context.one("leaf", value)
@@ -134,6 +140,38 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> No
     elif storage.requires_grad:
         context.state.values[storage] = context.one("detach", value)
     storage.requires_grad = requires_grad
+    return tensor
+
+
+def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
+    """`x.detach().requires_grad_()`: a leaf in the memory of x, which nobody may write any more but by its own name."""
+    storage = tensor.storage
+    leaf = new_tensor(context, read(context, tensor))
+    require_grad(context, leaf, True)
+    elsewhere = storage.input >= 0 or storage in context.links
+
+    def replaced(value: Any) -> Any:
+        nonlocal elsewhere
+        if isinstance(value, SymTensor) and value.storage is storage:
+            if same_reference(value, tensor) and value.copied is tensor.copied:
+                return leaf
+            elsewhere = True
+        if isinstance(value, tuple) and not hasattr(value, "_fields"):
+            items = [replaced(v) for v in value]
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+        if isinstance(value, dict):
+            named = {k: replaced(v) for k, v in value.items()}
+            return value if all(named[k] is v for k, v in value.items()) else named
+        return value
+
+    state = context.state.values
+    for key, value in list(state.items()):
+        state[key] = replaced(value)
+    if elsewhere:
+        storage.alias = leaf.storage.alias = "a leaf was made of it by `detach` and `requires_grad_`"
+        if storage.input >= 0:
+            context.borrowed[leaf.storage] = None
+    return leaf
 
 
 def note_chosen(*tensors: SymTensor) -> None:

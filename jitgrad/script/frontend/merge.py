@@ -438,8 +438,9 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
     return lowering.payload(context, value)
 
 
-def switch(context: Context, value: Union, operation: Callable[[Any], Any]) -> Any:
-    """`operation` of whichever alternative a union is."""
+def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None
+           ) -> Any:
+    """`operation` of whichever alternative a union is; `live` as of `branch`."""
     alternatives: list[Any] = list(value.statics)
 
     def run(index: int) -> Any:
@@ -449,7 +450,7 @@ def switch(context: Context, value: Union, operation: Callable[[Any], Any]) -> A
         if last:
             return operation(alternatives[index])
         condition = lowering.is_static(context, value, alternatives[index])
-        return branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1))
+        return branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1), live)
 
     return run(0)
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from jitgrad.dims import Symbol, dim
-from jitgrad.errors import UnsupportedCall
+from jitgrad.errors import Span, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import contents, heap, lists, lowering, objects
+from jitgrad.script.frontend import contents, gradients, heap, lists, lowering, merge, objects
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
@@ -18,6 +18,7 @@ from jitgrad.script.frontend.values import (
     Method,
     Number,
     RunItems,
+    Storage,
     SymDict,
     SymList,
     SymTensor,
@@ -39,6 +40,7 @@ class Results:
         self._index: dict[Value, int] = {}
         self._tensors: dict[Any, Value] = {}
         self._identities: dict[Any, int] = {}
+        self.leaves: dict[Storage, Span | None] = {}  # leaves that the script made, and where they leave it
 
     def output(self, value: Value) -> int:
         """The number of the graph output that is `value`."""
@@ -116,10 +118,25 @@ class Results:
             if not value.path:
                 return sig.Same(storage.input)
             return self._view(value)
+        if storage.requires_grad and not value.path:
+            return self._leaf(storage)
         links = context.links.get(storage, ())
         if not value.path and links and all(c in self._visible() for c, _, _ in links):
             return self._choice(value, links)
         return sig.Output(self.output(self._fresh(value)))
+
+    def _leaf(self, storage: Storage) -> sig.Result:
+        """A leaf that the script made: without history in the graph, a leaf again outside."""
+        context = self.context
+        if storage in context.borrowed:
+            raise UnsupportedCall("a script cannot return a leaf that shares memory with a tensor it did not make",
+                                  context.span(), hint="write `.detach().clone().requires_grad_()`")
+        self.leaves.setdefault(storage, context.span())
+        value = self._tensors.get(storage)
+        if value is None:
+            value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
+        grad = merge.fetch(context, context.state, gradients.slot_of(storage))
+        return sig.Leaf(self.output(value), self.tree(grad))
 
     def _visible(self) -> set[Value]:
         """Values of the outermost block."""

@@ -25,7 +25,7 @@ from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, TensorType, Type, short_name
 from jitgrad.script.frontend.context import Context, current
-from jitgrad.script.ir import Value
+from jitgrad.script.ir import Block, Value
 
 if TYPE_CHECKING:
     from jitgrad.script.frontend.frames import Frame
@@ -57,15 +57,17 @@ class Storage:
         root: for a leaf that the script made, the value to which gradients lead.
         ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
             then a reshape of it copies.
+        block: the block in which the script made it, if it did.
     """
 
-    __slots__ = ("alias", "input", "ordered", "requires_grad", "retains_grad", "root", "type")
+    __slots__ = ("alias", "block", "input", "ordered", "requires_grad", "retains_grad", "root", "type")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
         self.ordered = True
         self.retains_grad = False
         self.root: Value | None = None
+        self.block: Block | None = None
 
 
 class SymTensor(TensorBase):
@@ -136,7 +138,7 @@ class SymTensor(TensorBase):
         if not self.dtype.is_floating_point:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if requires_grad is not (self.requires_grad and self.is_leaf):
-            require_grad(current(), self, requires_grad)
+            return require_grad(current(), self, requires_grad)
         return self
 
     def numpy(self, *, force: bool = False) -> Any:

@@ -261,6 +261,10 @@ class ProgramReader:
                 return sig.Same(self._input(index, graph))
             case ["static", value]:
                 return sig.Static(plain(value))
+            case ["leaf", index, grad]:
+                type_ = graph.outputs[integer(index, 0, len(graph.outputs))].type
+                need(n_outputs is None and isinstance(type_, TensorType) and type_.dtype.is_floating_point, "a leaf")
+                return sig.Leaf(index, self._result(grad, graph))
             case ["given", source]:
                 need(n_outputs is None, "an item of a list that is found by a path")
                 return sig.Given(self.source(source))

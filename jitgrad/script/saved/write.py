@@ -185,6 +185,8 @@ class ProgramWriter:
                     raise NotSavable(f"its result, an object of class `{type(value).__qualname__}`: return tensors, "
                                      "numbers, strings, and tuples, lists and dicts of them")
                 return ["static", plain(value)]
+            case sig.Leaf(index, grad):
+                return ["leaf", index, self._result(grad)]
             case sig.Given(source):
                 return ["given", self.snapshot.move(source)]
             case sig.ViewOf(index, path, sizes):
