@@ -106,6 +106,10 @@ def broken(guard: sig.Guard, found: Any) -> str:
             return "" if tuple(found) == value else "has other keys"
         case "absent":
             return "was absent, is there"
+        case "inherited":
+            return "" if value not in found.__dict__ else f"has a `{value}` of its own"
+        case "unhooked":
+            return "" if not found._hooks and not found._after_hooks else "has hooks"
         case "contiguous":
             return "" if found._data.flags.c_contiguous is value else "has another order of memory"
         case "tensor":

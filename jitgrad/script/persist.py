@@ -173,8 +173,10 @@ class Writer:
             stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
         elif guard.kind in ("same", "other"):
             stored = self.source(value)
-        elif guard.kind in ("len", "absent", "contiguous"):
+        elif guard.kind in ("len", "absent", "contiguous", "unhooked"):
             stored = value if isinstance(value, int) else None
+        elif guard.kind == "inherited":
+            stored = value
         else:
             stored = fingerprint(value)
         return [self.source(guard.source), guard.kind, stored]
@@ -307,7 +309,7 @@ class Reader:
         if kind == "tensor":
             name, ndim, ones, requires_grad = value
             return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad))
-        if kind in ("len", "absent", "contiguous"):
+        if kind in ("len", "absent", "contiguous", "unhooked", "inherited"):
             return sig.Guard(source, kind, value)
         if kind in ("same", "other"):
             return sig.Guard(source, kind, self.source(value))

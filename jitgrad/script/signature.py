@@ -106,7 +106,8 @@ class Guard:
     "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
     `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
     not), "optional" (None, or a tensor of dtype `value` without history), "absent" (attribute or key is not there),
-    "same" (the very object that is at the source `value`), "other" (not that object).
+    "same" (the very object that is at the source `value`), "other" (not that object),
+    "unhooked" (a tensor without hooks), "inherited" (an object without an attribute `value` of its own).
     """
 
     source: Source

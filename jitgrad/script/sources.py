@@ -177,6 +177,10 @@ class EntryWriter:
         elif guard.kind == "optional":
             self.require(f"{name} is None or ({name}._data.dtype == {self.constant(value.np)}"
                          f" and not {name}.requires_grad)")
+        elif guard.kind == "inherited":
+            self.require(f"{value!r} not in {name}.__dict__")
+        elif guard.kind == "unhooked":
+            self.require(f"not {name}._hooks and not {name}._after_hooks")
         elif guard.kind == "same":
             self.require(f"{name} is {self.read(value)}")
         elif guard.kind == "other":

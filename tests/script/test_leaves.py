@@ -20,7 +20,8 @@ def _backend(request: pytest.FixtureRequest) -> Any:
 def seen(value):
     if isinstance(value, tuple):
         return [seen(v) for v in value]
-    return value.tolist(), value.requires_grad, value.is_leaf, value.is_leaf and value.grad is not None and value.grad.tolist()
+    grad = value.grad.tolist() if value.is_leaf and value.grad is not None else None
+    return value.tolist(), value.requires_grad, value.is_leaf, grad
 
 
 def of_a_temporary(x):

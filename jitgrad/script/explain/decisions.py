@@ -68,6 +68,10 @@ def _guard(guard: sig.Guard) -> str:
             return f"{name} has the keys {', '.join(map(repr, value))}" if value else f"{name} is empty"
         case "absent":
             return f"{name} is absent"
+        case "inherited":
+            return f"{name} has no `{value}` of its own"
+        case "unhooked":
+            return f"{name} has no hooks"
         case "contiguous":
             return f"the memory of {name} is {'in' if value else 'not in'} row order"
         case "same":

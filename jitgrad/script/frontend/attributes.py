@@ -9,9 +9,10 @@ from typing import Any
 
 from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, containers, contents, gradients, merge, objects, strings, subscripts
+from jitgrad.script.frontend import calls, containers, contents, gradients, hooks, merge, objects, strings, subscripts
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.customs import SymFunctionCtx
+from jitgrad.script.frontend.inputs import trusted
 from jitgrad.script.frontend.printing import STREAMS
 from jitgrad.script.frontend.values import (
     UNBOUND,
@@ -31,9 +32,8 @@ from jitgrad.script.frontend.values import (
 )
 
 _GRADIENT = {"grad_fn": ("`.grad_fn`, for a script has no tape", "look at the `grad_fn` of what the script returns"),
-             "register_hook": ("a hook on a tensor that the script computes",
-                               "register it on a parameter or argument before the call or on the result after it, "
-                               "or in a function marked `@jitgrad.ignore` that the tensor passes through")}
+             "register_post_accumulate_grad_hook": ("a hook on a leaf, registered inside a script",
+                                                    "register it before the call")}
 MISSING = object()
 #: how long a list `tolist` makes
 TO_LIST = 64
@@ -80,6 +80,8 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         return gradients.read_grad(context, obj)
     if name == "backward":
         return Method(name, lambda cx, args, kwargs: gradients.backward(cx, obj, *args, **kwargs))
+    if name == "register_hook":
+        return Method(name, lambda cx, args, kwargs: hooks.register(cx, obj, *args, **kwargs))
     if name == "retain_grad":
         return Method(name, lambda cx, args, kwargs: gradients.retain(cx, obj))
     if name == "retains_grad":
@@ -191,9 +193,9 @@ def _of_object(context: Context, obj: Any, name: str) -> Any:
         return context.inputs.attribute(obj, name)
     instance = getattr(obj, "__dict__", {})
     if name not in instance and attribute is not MISSING:
-        if isinstance(attribute, (types.FunctionType, classmethod, staticmethod)):
-            return bind(obj, attribute)
-        if hasattr(attribute, "eager") and hasattr(attribute, "cache_info"):
+        if isinstance(attribute, (types.FunctionType, classmethod, staticmethod)) or (
+                hasattr(attribute, "eager") and hasattr(attribute, "cache_info")):
+            _inherits(context, obj, name)
             return bind(obj, attribute)
         if type(attribute).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method"):
             return getattr(obj, name)
@@ -204,6 +206,14 @@ def _of_object(context: Context, obj: Any, name: str) -> Any:
         hint = _close(name, [*dir(obj), *instance.get("_modules", ()), *instance.get("_parameters", ())])
         raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span(), hint=hint)
     return context.inputs.attribute(obj, name)
+
+
+def _inherits(context: Context, obj: Any, name: str) -> None:
+    """Guard that a method stays the class's: an optimizer's `step` is replaced by one that calls hooks, say."""
+    source = context.inputs.source(obj)
+    if source is not None and hasattr(obj, "__dict__") and not isinstance(obj, type) and (
+            name in ("forward", "step") or not trusted(type(obj).__module__)):
+        context.inputs.guard(source, "inherited", name)
 
 
 def _of_exception(context: Context, obj: Any, name: str) -> Any:

@@ -116,7 +116,7 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
         backward = backward.__wrapped__
     cotangents = [Value(before[k].type, "g") for k in moving]
     block, entry = Block(), context.state.copy()
-    known = dict(entry.values)
+    known, written = dict(entry.values), _written(context)
     with context.block(block):
         gs: list[Any] = []
         for k, v in enumerate(before):
@@ -146,14 +146,17 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
                                       context.span(), hint="return zeros for that case")
             reaches.append(at)
             values.append(heap.read(context, g))
-    for storage, value in context.state.values.items():
-        if storage in known and known[storage] is not value and value.id > cotangents[0].id:
-            raise UnsupportedCall(f"`{cls.__name__}.backward` changes something outside it", context.span(),
-                                  hint="let it compute gradients only")
-    context.state = entry
+    state, context.state = context.state, entry
+    if any(n.op.startswith("random.") for n in walk(block)):
+        raise UnsupportedCall(f"`{cls.__name__}.backward` draws random numbers", context.span(),
+                              hint="draw them in `forward`, and save them")
+    if written != _written(context) or any(key in known and _changed(known[key], value, cotangents[0])
+                                           for key, value in state.values.items()):
+        raise UnsupportedCall(f"`{cls.__name__}.backward` changes something outside it", context.span(),
+                              hint="let it compute gradients only")
     nodes = [n for old in block.nodes for n in pure(old)]
     if any(effect(n.op, n.attrs) and n.op != "check" and not n.attrs.get("checked") for n in walk(block)):
-        raise UnsupportedCall(f"`{cls.__name__}.backward` prints, draws random numbers or calls Python",
+        raise UnsupportedCall(f"`{cls.__name__}.backward` prints or calls Python",
                               context.span(), hint="let it compute gradients only")
     own = {*cotangents, *shadows, *arguments}
     captured = tuple([v for v in free_values(nodes, values) if v not in own])
@@ -172,6 +175,17 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
     derivative = CustomDerivative(cls.__name__, body, tuple([closed.fresh[s] for s in used]), len(before),
                                   len(arguments), moving, tuple(reaches), once)
     return derivative, captured, tuple([dim(s) for s in used])
+
+
+def _written(context: Context) -> tuple[int, ...]:
+    """How many memories, attributes and containers outside the script it has written so far."""
+    inputs = context.inputs
+    return len(inputs.written), len(inputs.stores), len(inputs.changed), len(inputs.rewritten)
+
+
+def _changed(before: Any, now: Any, first: Value) -> bool:
+    """Whether a place in the state has been written since the value `first` was made."""
+    return before is not now and (not isinstance(now, Value) or now.id > first.id)
 
 
 class _Closed(Rename):

@@ -16,7 +16,7 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, heap, lowering, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, hooks, lowering, merge, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
 from jitgrad.script.ir import Block, Node, Value
@@ -41,6 +41,14 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
         leaves = [_leaf(context, t) for t in _tensors(context, inputs)]
     wrt = [_root(context, s) for s in leaves]
     found = _differentiate(context, outputs, seeds, [v for v in wrt if v is not None], create, retain)
+
+    def arrive(storage: Storage, value: Value) -> None:
+        if create and (hooks.of_leaf(context, storage, "_hooks") or hooks.of_leaf(context, storage, "_after_hooks")):
+            raise UnsupportedCall("`create_graph=True` with a hook on a leaf", context.span(),
+                                  hint="do in the program what the hook does")
+        _accumulate(context, storage, hooks.value_of(context, storage, value), create)
+        hooks.after(context, storage)
+
     for storage, c in zip(leaves, found, strict=True):
         if c is None:
             continue
@@ -51,10 +59,10 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
         if isinstance(reached, Value):
             condition = numbers.wrap(context, reached)
             merge.branch(context, condition,
-                         lambda s=storage, v=value: _accumulate(context, s, v, create),  # type: ignore[misc]
+                         lambda s=storage, v=value: arrive(s, v),  # type: ignore[misc]
                          lambda: None)
         else:
-            _accumulate(context, storage, value, create)
+            arrive(storage, value)
 
 
 def backward_of(context: Context, tensors: Any, grad_tensors: Any = None, retain_graph: Any = None,
@@ -79,6 +87,10 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
         if not t.requires_grad:
             raise merge.raise_now(context, RuntimeError, ("One of the differentiated Tensors does not require grad",))
         root = _root(context, t.storage) if not t.path and t.storage.requires_grad else None
+        hooks.check_unhooked(context, t, "`autograd.grad`")
+        if root is not None and hooks.of_leaf(context, t.storage, "_hooks"):
+            raise UnsupportedCall("`autograd.grad` of a leaf with a hook", context.span(),
+                                  hint="do in the program what the hook does")
         wrt.append(root if root is not None else heap.read(context, t))
     found = _differentiate(context, results, seeds, wrt, create, retain)
     unused = bool(calls.static(context, allow_unused, "`allow_unused`")) or bool(materialize_grads)
@@ -304,6 +316,7 @@ def retain(context: Context, tensor: SymTensor) -> None:
     storage = tensor.storage
     if storage.requires_grad:
         return
+    hooks.check_unhooked(context, tensor, "`retain_grad`")
     if tensor.path or storage.input >= 0:
         raise UnsupportedCall("`retain_grad` of a view, or of a tensor that the script did not make", context.span(),
                               hint="use `autograd.grad`")

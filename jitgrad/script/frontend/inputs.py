@@ -153,6 +153,7 @@ class Inputs:
         elif isinstance(value, types.MethodType):
             self.guard(source, "type", kind)
             self.read(value.__self__, sig.Attr(source, "__self__"))
+            self.read(value.__func__, sig.Attr(source, "__func__"))
         elif not (isinstance(value, types.ModuleType) and trusted(value.__name__)):
             self.guard(source, "is", value)
         self.objects.setdefault(id(value), (value, source))

@@ -192,6 +192,8 @@ class ProgramReader:
                 return sig.Guard(source, kind, dtype_of(plain(value).name))
             case "len":
                 return sig.Guard(source, kind, integer(value))
+            case "unhooked":
+                return sig.Guard(source, kind, None)
             case "contiguous":
                 return sig.Guard(source, kind, boolean(value))
         raise LoadError("damaged file: a guard of an unknown kind")

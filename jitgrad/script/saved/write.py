@@ -65,7 +65,7 @@ class ProgramWriter:
             "arguments": [self._argument(g) for g in program.arguments if not self._is_root(g)],
             "inputs": [move(s) for s in script.inputs],
             "input_types": [self._type(t) for t in script.input_types],
-            "guards": [self._guard(g) for g in script.guards],
+            "guards": [self._guard(g) for g in script.guards if g.kind != "inherited"],
             "size_guards": [[self._size(a), self._size(b)] for a, b in script.size_guards],
             "trip_guards": [[self._size(a), self._size(b)] for a, b in script.trip_guards],
             "int_symbols": [[self._symbol(s), i] for s, i in script.int_symbols.items()],
