@@ -17,7 +17,7 @@ from jitgrad.dtypes import dtype
 from jitgrad.kernels.values import Code, V
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.ir import Value
-from jitgrad.script.irops import ARITHMETIC, BITWISE, COMPARISONS, MATH_TO_BOOL, MATH_TO_INT
+from jitgrad.script.irops import ARITHMETIC, BITWISE, COMPARISONS, MATH_TO_BOOL, MATH_TO_INT, is_exact
 
 if TYPE_CHECKING:
     from jitgrad.codegen.llvm_program import ProgramPrinter
@@ -239,6 +239,8 @@ class Numbers:
             return self.cast(inputs[0], attrs["to"])
         if op == "num.not":
             return (~self.truth(inputs[0]),), None
+        if is_exact(op, attrs):  # Python computes it
+            return self.constant(0.0 if type_ == FLOAT else 0), self.printer.code.const(False, "i1", 1)
         if op == "num.math":
             result, good = self.math(attrs["fn"], [self.as_float(p, t) for p, t in zip(parts, types, strict=True)],
                                      types[0] in (INT, BOOL), parts[0])

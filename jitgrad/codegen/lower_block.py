@@ -28,7 +28,7 @@ from jitgrad.codegen.program import NumberStep, ScalarStep
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.ir import Block, Node, Value, attr_symbols, type_symbols
-from jitgrad.script.irops import Effect, effect
+from jitgrad.script.irops import Effect, effect, is_exact
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
@@ -356,8 +356,8 @@ class BlockLowering:
         if rule is not None:
             rule(state, node)
         elif node.op.startswith("num."):
-            checked = effect(node.op, node.attrs) is not Effect.NONE
-            state.emit(NumberStep(node, state.site("arithmetic", node) if checked else -1))
+            calls = effect(node.op, node.attrs) is not Effect.NONE or is_exact(node.op, node.attrs)
+            state.emit(NumberStep(node, state.site("arithmetic", node) if calls else -1))
         else:
             lower_ops.library(state, node)
         state.see(node.binds)

@@ -365,7 +365,7 @@ class GraphFunction:
         """First order: arrays in, arrays (or None where an input was not reached) out."""
         present = tuple([c is not None for c in cotangents])
         backward = self._backwards.get(present) or self._compile_backward(present)
-        given = [c if type(c) in (np.ndarray, list) else np.asarray(c) for c in cotangents if c is not None]
+        given = [_arrays(c) for c in cotangents if c is not None]
         values = backward.program([*residuals, *given])
         for value, flag in backward.flags:
             if not values[flag]:
@@ -497,3 +497,10 @@ def _is_tensor(type_: Any) -> bool:
 def _is_floating(type_: Any) -> bool:
     payload = _payload(type_.elem if isinstance(type_, ListType) else type_)
     return isinstance(payload, TensorType) and payload.dtype.is_floating_point
+
+
+def _arrays(cotangent: Any) -> Any:
+    """A cotangent as an array; that of a list with its items as arrays. NumPy makes scalars of 0-dim results."""
+    if type(cotangent) is list:
+        return [np.asarray(c) if isinstance(c, np.generic) else c for c in cotangent]
+    return cotangent if type(cotangent) is np.ndarray else np.asarray(cotangent)

@@ -32,6 +32,11 @@ UNARY = ("num.neg", "num.abs", "num.invert")
 #: `num.math` takes attr fn: the name in Python's math module of a float -> float function, or these -> int
 MATH_TO_INT = ("floor", "ceil", "trunc", "round")
 MATH_TO_BOOL = ("isnan", "isinf", "isfinite")
+#: or one of these, which take their operands as they are and which Python computes (`number_ops`): to int, to float,
+#: or (`round_to`) to the type of the first operand
+EXACT_TO_INT = ("gcd", "lcm", "factorial", "comb", "perm", "isqrt", "pow_modulo", "exponent")
+EXACT_TO_FLOAT = ("remainder", "nextafter", "ulp", "ldexp", "mantissa", "fraction", "whole", "fsum", "dist", "norm")
+EXACT = frozenset({*EXACT_TO_INT, *EXACT_TO_FLOAT, "round_to"})
 
 STRUCTURAL = frozenset({"if", "while", "scan"})
 #: ops whose results have the types that whoever made the node gave them
@@ -72,7 +77,14 @@ def _bitwise(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
 
 def _math(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
     fn = attrs["fn"]
-    return INT if fn in MATH_TO_INT else BOOL if fn in MATH_TO_BOOL else FLOAT
+    if fn == "round_to":
+        return types[0]
+    return INT if fn in MATH_TO_INT or fn in EXACT_TO_INT else BOOL if fn in MATH_TO_BOOL else FLOAT
+
+
+def is_exact(op: str, attrs: Mapping[str, Any]) -> bool:
+    """Whether a number op is one that Python computes, in native code too."""
+    return op == "num.math" and attrs["fn"] in EXACT
 
 
 def _const(types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
+from jitgrad.script import irops
 
 Number = bool | int | float
 
@@ -35,7 +36,7 @@ def compute(op: str, args: tuple[Number, ...], attrs: Mapping[str, Any], type_: 
     if op == "num.cast":
         return _cast(args[0], attrs["to"], checked)
     if op == "num.math":
-        return _math(attrs["fn"], args, checked, type_)
+        return (_exact if irops.is_exact(op, attrs) else _math)(attrs["fn"], args, checked, type_)
     if op == "num.select":
         return args[1] if args[0] else args[2]
     result = _EXACT[op](*args) if checked else _total(op, args, type_)
@@ -117,6 +118,31 @@ def _cast(value: Number, to: str, checked: bool) -> Number:
     if isinstance(value, float) and not checked:  # saturates; NaN is 0
         return 0 if math.isnan(value) else _HIGH if value >= 2.0**63 else _LOW if value <= -(2.0**63) else int(value)
     return _fit(int(value), checked, INT)
+
+
+def _round_to(value: Number, digits: int) -> Number:
+    return round(value, digits)
+
+
+#: functions of exact or correctly rounded results, for which there is no short native form
+EXACT: dict[str, Callable[..., Any]] = {
+    **{name: getattr(math, name) for name in ("gcd", "lcm", "factorial", "comb", "perm", "isqrt", "remainder",
+                                              "nextafter", "ulp", "ldexp")},
+    "pow_modulo": pow, "round_to": _round_to, "norm": math.hypot,
+    "mantissa": lambda x: math.frexp(x)[0], "exponent": lambda x: math.frexp(x)[1],
+    "fraction": lambda x: math.modf(x)[0], "whole": lambda x: math.modf(x)[1],
+    "fsum": lambda *xs: math.fsum(xs), "dist": lambda *xs: math.dist(xs[:len(xs) // 2], xs[len(xs) // 2:]),
+}
+
+
+def _exact(fn: str, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
+    """One of `EXACT`; unchecked, 0 or NaN where Python raises."""
+    try:
+        return _fit(EXACT[fn](*args), checked, type_)
+    except (ArithmeticError, ValueError):
+        if checked:
+            raise
+        return math.nan if type_ == FLOAT else 0
 
 
 _NUMPY_NAMES = {"acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh",

@@ -117,9 +117,21 @@ def _number(p: Printer, node: Node) -> Expression:
         return args[0] if attrs["to"] == "number" else (f"{attrs['to']}({texts[0]})", ATOM)
     if op == "num.math":
         name = attrs["fn"]
+        if checked and name in _EXACT:
+            return _EXACT[name](texts), ATOM
         home = "number." if not checked else "" if name == "round" else "math."
         return f"{home}{name}({', '.join(texts)})", ATOM
     return f"{op[4:]}({', '.join(texts)})", ATOM  # abs, min, max
+
+
+#: functions of numbers that Python spells otherwise than `math.<name>(...)`
+_EXACT: dict[str, Callable[[list[str]], str]] = {
+    "round_to": lambda xs: f"round({', '.join(xs)})", "pow_modulo": lambda xs: f"pow({', '.join(xs)})",
+    "norm": lambda xs: f"math.hypot({', '.join(xs)})", "fsum": lambda xs: f"math.fsum([{', '.join(xs)}])",
+    "mantissa": lambda xs: f"math.frexp({xs[0]})[0]", "exponent": lambda xs: f"math.frexp({xs[0]})[1]",
+    "fraction": lambda xs: f"math.modf({xs[0]})[0]", "whole": lambda xs: f"math.modf({xs[0]})[1]",
+    "dist": lambda xs: f"math.dist([{', '.join(xs[:len(xs) // 2])}], [{', '.join(xs[len(xs) // 2:])}])",
+}
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------

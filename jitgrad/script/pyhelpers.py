@@ -13,8 +13,8 @@ from jitgrad.eager.grad_mode import no_grad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import backend
-from jitgrad.ops.types import BOOL, FLOAT, INT
-from jitgrad.script import number_ops
+from jitgrad.ops.types import FLOAT, INT
+from jitgrad.script import irops, number_ops
 
 
 class _Rows:
@@ -60,9 +60,8 @@ class _Numbers:
             kind = FLOAT if any(isinstance(a, float) for a in args) else INT
             if "num." + name in ("num.truediv", "num.floordiv", "num.mod", "num.pow"):
                 return number_ops.compute("num." + name, args, {}, FLOAT if name == "truediv" else kind)
-            to_int = name in ("floor", "ceil", "trunc", "round")
-            to_bool = name in ("isnan", "isinf", "isfinite")
-            return number_ops.compute("num.math", args, {"fn": name}, INT if to_int else BOOL if to_bool else FLOAT)
+            (type_,) = irops.infer("num.math", (FLOAT if isinstance(args[0], float) else INT,), {"fn": name})
+            return number_ops.compute("num.math", args, {"fn": name}, type_)
 
         return run
 

@@ -242,7 +242,7 @@ class _Verifier:
                 self.fail("`to` is not `bool`, `int`, `float` or `number`")
         elif node.op == "num.math":
             fn = self.attr(node, "fn")
-            if fn != "round" and not callable(getattr(math, fn, None)):
+            if fn != "round" and fn not in irops.EXACT and not callable(getattr(math, fn, None)):
                 self.fail(f"`{fn}` is not a function of Python's math module")
         elif node.op == "num.select":
             self.count(node, 3)

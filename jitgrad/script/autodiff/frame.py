@@ -20,6 +20,7 @@ from jitgrad.script.autodiff.amend import NUMBERS, Amendments, abstract
 from jitgrad.script.autodiff.flow import Flow
 from jitgrad.script.graph_namespace import GraphNamespace
 from jitgrad.script.ir import Block, Builder, Node, Value, map_attr, sizes_of
+from jitgrad.script.irops import is_exact
 
 #: ops whose results are recomputed rather than saved, where their operands are at hand
 CHEAP = frozenset({
@@ -399,7 +400,7 @@ class Mirror(Frame):
 
 
 def _is_cheap(node: Node) -> bool:
-    return node.op in CHEAP or node.op.startswith("num.")
+    return node.op in CHEAP or (node.op.startswith("num.") and not is_exact(node.op, node.attrs))
 
 
 def _restated(raw: Value, image: Value) -> list[Node]:

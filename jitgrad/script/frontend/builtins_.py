@@ -34,7 +34,6 @@ from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.generators import Generator
 from jitgrad.script.frontend.printing import print_
 from jitgrad.script.frontend.values import (
-    UNBOUND,
     Function,
     Instance,
     Method,
@@ -286,18 +285,15 @@ def _divmod(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _extreme(largest: bool) -> Handler:
-    name = "max" if largest else "min"
-
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        if len(args) == 1 and isinstance(args[0], SymTensor) and not isinstance(args[0].shape[0], int):
-            raise UnsupportedCall(f"`{name}` of a tensor of run-time length", context.span(), hint=f"use `.{name}()`")
-        items = contents.static_items(context, args[0]) if len(args) == 1 else list(args)
-        if items is None:
-            return _extreme_of_list(context, args[0], largest, **kwargs)
+        whole = lists.of_run_time_length(context, args[0]) if len(args) == 1 else None
+        if whole is not None:
+            return calls.call(context, listlib.largest if largest else listlib.smallest, (whole,), kwargs)
+        items = contents.items_of(context, args[0]) if len(args) == 1 else list(args)
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
-            raise merge.raise_now(context, ValueError, (f"{name}() {listlib.EMPTY}",))
+            return calls.guarded(context, lambda: (max if largest else min)([]))
         key = kwargs.get("key")
         if key is None:
             result = items[0]
@@ -310,17 +306,6 @@ def _extreme(largest: bool) -> Handler:
         return best
 
     return handler
-
-
-def _extreme_of_list(context: Context, items: Any, largest: bool, key: Any = None, default: Any = UNBOUND) -> Any:
-    """`max` or `min` over a length that only the run knows."""
-    if not isinstance(items, SymList):
-        items = calls.call(context, listlib.collected, (items,), {})
-    if default is not UNBOUND:
-        return calls.call(context, listlib.or_default, (items, key, largest, default), {})
-    if key is not None:
-        return calls.call(context, listlib.best, (items, key, largest), {})
-    return calls.call(context, listlib.largest if largest else listlib.smallest, (items,), {})
 
 
 def _better_by(context: Context, best: Any, measure: Any, item: Any, other: Any, largest: bool) -> tuple[Any, Any]:
@@ -356,14 +341,11 @@ def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import binary
 
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
-    items = contents.static_items(context, args[0])
-    if items is None:
-        value = args[0] if isinstance(args[0], SymList) else calls.call(context, listlib.collected, args[:1], {})
-        held = lists.run_items(context, value)
-        assert held is not None
-        function = listlib.total_of_tensors if lists.holds_tensors(held) else listlib.total
-        return calls.call(context, function, (value, result), {})
-    for x in items:
+    whole = lists.of_run_time_length(context, args[0])
+    if whole is not None:
+        function = listlib.total_of_tensors if lists.holds_tensors(context, whole) else listlib.total
+        return calls.call(context, function, (whole, result), {})
+    for x in contents.items_of(context, args[0]):
         result = binary(context, "add", result, x)
     return result
 
@@ -372,8 +354,11 @@ def _quantifier(all_: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         from jitgrad.script.frontend.expressions import truth
 
-        if isinstance(args[0], SymList) and lists.run_items(context, args[0]) is not None:
+        if isinstance(args[0], (Generator, it.Iterable)):  # no item is asked for after the one that decides
             return calls.call(context, listlib.every if all_ else listlib.some, args, {})
+        whole = lists.of_run_time_length(context, args[0])
+        if whole is not None:
+            return calls.call(context, listlib.every if all_ else listlib.some, (whole,), {})
         result: Any = all_
         for x in contents.items_of(context, args[0]):
             test = truth(context, x)
@@ -398,8 +383,9 @@ def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return lists.new(context, lists.content(context, args[0]))
-    items = contents.static_items(context, args[0]) if args else []
-    return calls.call(context, listlib.collected, args, {}) if items is None else contents.new_list(context, items)
+    if args and lists.is_open(context, args[0]):
+        return calls.call(context, listlib.collected, args, {})
+    return contents.new_list(context, contents.items_of(context, args[0]) if args else [])
 
 
 @_handles(dict)
@@ -416,7 +402,7 @@ def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @_handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False))
+    return lists.new(context, containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
 def _set_of(cls: type) -> Handler:
@@ -430,12 +416,17 @@ HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
 def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import truth
 
-    kept = []
-    for item in contents.items_of(context, args[1]):
+    kept: list[Any] = []
+    source = args[1]
+    items = None if lists.is_open(context, source) else contents.items_of(context, source)
+    if items is None:
+        made = calls.call(context, listlib.filtered, (bool if args[0] is None else args[0], source), {})
+        return _iterable(context, made)
+    for item in items:
         test = truth(context, item if args[0] is None else calls.call(context, args[0], (item,), {}))
         if isinstance(test, Number):
-            raise NotStatic("how many items `filter` keeps is known only at run time", context.span(),
-                            hint="use a mask: `x[x > 0]`")
+            function = bool if args[0] is None else args[0]
+            return _iterable(context, calls.call(context, listlib.filtered, (function, it.sequence(items)), {}))
         if test:
             kept.append(item)
     return it.sequence(kept)
@@ -492,13 +483,16 @@ for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "
 def _math(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if name in mathematics.SEQUENCES:
+            whole = lists.of_run_time_length(context, args[0]) if name == "prod" else None
+            if whole is not None:
+                return calls.call(context, listlib.product, (whole, kwargs.get("start", 1)), {})
             return mathematics.SEQUENCES[name](context, *[contents.items_of(context, a) for a in args], **kwargs)
         given = tuple(_number(context, a, f"math.{name}()") for a in args)
         if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
             return mathematics.COMPOSED[name](context, *given, **kwargs)
         if kwargs:
             return calls.guarded(context, lambda: getattr(math, name)(*given, **kwargs))
-        if any(isinstance(a, Number) for a in given) and name not in numbers.MATH:
+        if any(isinstance(a, Number) for a in given) and name not in numbers.KNOWN:
             raise NotStatic(f"`math.{name}` of a number that is known only at run time", context.span())
         if name == "log" and len(given) == 2 and any(isinstance(a, Number) for a in given):
             top, bottom = (numbers.math_call(context, "log", (a,)) for a in given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.generators import Consumer, Generator
 from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
-from jitgrad.script.frontend.values import Number, is_dynamic
+from jitgrad.script.frontend.values import Function, Number, is_dynamic
 
 
 def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
@@ -25,6 +26,52 @@ def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) 
     _generate(context, node.generators, add, frozenset(
         n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
     return made
+
+
+def consumed(context: Context, node: ast.GeneratorExp, fn: Any) -> Any:
+    """A generator expression that is the only argument of a call of `fn`: the list of its items."""
+    block = context.builder.block
+    begin = len(block.nodes)
+    made = list_comprehension(context, node)
+    if isinstance(fn, (Function, types.FunctionType)) and any(
+            n.op in ("print", "commit", "callback") for n in block.nodes[begin:]):
+        raise UnsupportedCall("a generator with effects as an argument", context.span(),
+                              hint="write a list, `[...]`, or a `for` loop")
+    return made
+
+
+def quantified(context: Context, node: ast.GeneratorExp, all_: bool) -> Any:
+    """`any(test(x) for x in xs)`, `all(...)`: a function with a loop, which ends with the item that decides."""
+    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
+        made = list_comprehension(context, node)
+        return calls.call(context, all if all_ else any, (made,), {})
+    found = context.nested.get(node)
+    if found is None:
+        loop = _loop_of(node, all_)
+        found = context.nested[node] = loop, context.frame.source.nested(loop)
+    source = ex.evaluate(context, node.generators[0].iter)
+    definition, own = found
+    return calls.call(context, Function(definition, own, context.frame, (), {}), (source,), {})
+
+
+def _loop_of(node: ast.GeneratorExp, all_: bool) -> ast.FunctionDef:
+    """The definition of that function; its parameter is what the outermost `for` goes over."""
+    test: ast.expr = ast.UnaryOp(ast.Not(), node.elt) if all_ else node.elt
+    body: ast.stmt = ast.If(test, [ast.Return(ast.Constant(not all_))], [])
+    for k, generator in reversed(list(enumerate(node.generators))):
+        for condition in reversed(generator.ifs):
+            body = ast.If(condition, [body], [])
+        source = generator.iter if k else ast.Name(_SOURCE, ast.Load())
+        body = ast.For(generator.target, source, [body], [], None)
+    arguments = ast.arguments([], [ast.arg(_SOURCE)], None, [], [], None, [])
+    made = ast.FunctionDef("<genexpr>", arguments, [body, ast.Return(ast.Constant(all_))], [], None, None)
+    for n in ast.walk(made):
+        if isinstance(n, (ast.stmt, ast.expr, ast.arg)) and not hasattr(n, "lineno"):
+            ast.copy_location(n, node)
+    return made
+
+
+_SOURCE = ".0"  # as Python calls it
 
 
 def dict_comprehension(context: Context, node: ast.DictComp) -> Any:

@@ -113,6 +113,8 @@ def _remove(context: Context, target: SymList, value: Any) -> Any:
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+    if isinstance(key, Number):
+        return mappings.look_up(context, contents.dict_of(context, target), key, lambda: default)
     return contents.dict_of(context, target).get(calls.static(context, key, "a dict key"), default)
 
 
@@ -176,30 +178,30 @@ def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = N
 
 
 def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
-    lists.change(context, target, lists.content(context, ordered(context, target, key, reverse)))
+    lists.change(context, target, ordered(context, target, key, reverse))
 
 
-def ordered(context: Context, value: Any, key: Any, reverse: Any) -> SymList:
-    """A sorted list: by Python where the keys are known, by comparing neighbours (a few numbers), or by a loop."""
+def ordered(context: Context, values: Any, key: Any, reverse: Any) -> Any:
+    """What a sorted list holds: sorted by Python where the keys are known, by comparing neighbours where they are a
+    few numbers, else as a list of run-time length.
+    """
     reverse = bool(calls.static(context, reverse, "`reverse`"))
-    items = contents.static_items(context, value)
-    known = _ordered(context, items, key, reverse) if items is not None else None
-    if known is not None:
-        return contents.new_list(context, known)
-    result = calls.call(context, listlib.ordered, (value if items is None else tuple(items), key, reverse), {})
-    assert isinstance(result, SymList)
-    return result
+    whole = lists.of_run_time_length(context, values)
+    if whole is not None:
+        measured = whole if key is None else calls.call(context, listlib.measured, (whole, key), {})
+        return lists.ordered(context, whole, measured, reverse)
+    return _ordered(context, contents.items_of(context, values), key, reverse)
 
 
-def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> list[Any] | None:
-    """Sorted items; None where only a loop can sort them."""
+def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> Any:
     keys = [calls.call(context, key, (x,), {}) if key is not None else x for x in items]
     if not is_dynamic(keys):
         order = calls.guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
-        return [items[i] for i in order]
+        return tuple([items[i] for i in order])
     if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
             isinstance(x, (bool, int, float, Number)) for x in items):
-        return None
+        made, given = (lists.new(context, lists.as_run(context, tuple(part))) for part in (items, keys))
+        return lists.ordered(context, made, given, reverse)
     pairs = list(zip(keys, items, strict=True))
     for end in range(len(pairs) - 1, 0, -1):
         for k in range(end):
@@ -207,7 +209,7 @@ def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> lis
             swap = numbers.compare(context, "lt", a, b) if reverse else numbers.compare(context, "lt", b, a)
             pairs[k] = numbers.select(context, swap, b, a), numbers.select(context, swap, y, x)
             pairs[k + 1] = numbers.select(context, swap, a, b), numbers.select(context, swap, x, y)
-    return [x for _, x in pairs]
+    return tuple([x for _, x in pairs])
 
 
 _REQUIRED = object()
@@ -237,7 +239,7 @@ def _clear_dict(context: Context, target: SymDict) -> None:
     mappings.change(context, target, {})
 
 
-#: how many run-time numbers are sorted by comparing neighbours
+#: how many run-time numbers are sorted by comparing neighbours, so that the length stays known
 SORTED = 16
 
 METHODS: dict[tuple[type, str], Callable[..., Any]] = {

@@ -334,6 +334,8 @@ def _is(context: Context, a: Any, b: Any) -> Any:
 
 def _in(context: Context, item: Any, container: Any) -> Any:
     if isinstance(container, SymDict):
+        if isinstance(item, Number):
+            return _in(context, item, tuple(contents.dict_of(context, container)))
         key = item if isinstance(item, SymTensor) else calls.static(context, item, "a dict key")
         return key in contents.dict_of(context, container)
     if isinstance(container, TensorMap):
@@ -514,7 +516,9 @@ def make_function(context: Context, node: ast.Lambda | ast.FunctionDef) -> Funct
 def _call(context: Context, node: ast.Call) -> Any:
     fn = evaluate(context, node.func)
     if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
-        args = [comprehensions.list_comprehension(context, node.args[0])]  # consumed by the call
+        if fn in (any, all) and not node.keywords:
+            return comprehensions.quantified(context, node.args[0], fn is all)
+        args = [comprehensions.consumed(context, node.args[0], fn)]
     else:
         args = elements(context, node.args)
     kwargs: dict[str, Any] = {}

@@ -10,6 +10,7 @@ from jitgrad.ops.library import creation, join
 
 #: how Python words it
 EMPTY = "iterable argument is empty" if sys.version_info >= (3, 12) else "arg is an empty sequence"
+_REQUIRED = object()
 
 
 def stack(tensors: Any, dim: int = 0) -> Any:
@@ -61,18 +62,18 @@ def repeated(items: Any, n: int) -> Any:
     return out
 
 
-def ordered(items: Any, key: Any, reverse: bool) -> Any:
-    """`sorted(items, key=key, reverse=reverse)`: insertion, which is stable in either direction."""
+def ordered(items: Any, given: Any, reverse: bool) -> Any:
+    """`items` in the order of `given`, their keys: insertion, which is stable in either direction."""
     out: list[Any] = []
     keys: list[Any] = []
-    for x in items:
-        k = x if key is None else key(x)
+    for i in range(len(items)):
+        k = given[i]
         at = len(keys)
         while at > 0:
             if not (keys[at - 1] < k if reverse else k < keys[at - 1]):
                 break
             at -= 1
-        out.insert(at, x)
+        out.insert(at, items[i])
         keys.insert(at, k)
     return out
 
@@ -95,48 +96,80 @@ def total_of_tensors(items: Any, start: Any) -> Any:
     return result
 
 
-def smallest(items: Any) -> Any:
-    """`min(items)`."""
-    if len(items) == 0:
-        raise ValueError(f"min() {EMPTY}")
-    result = items[0]
+def product(items: Any, start: Any) -> Any:
+    """`math.prod(items, start=start)`."""
+    result = start
     for x in items:
-        if x < result:
-            result = x
+        result = result * x
     return result
 
 
-def largest(items: Any) -> Any:
-    """`max(items)`."""
+def smallest(items: Any, key: Any = None, default: Any = _REQUIRED) -> Any:
+    """`min(items, key=key, default=default)`."""
     if len(items) == 0:
-        raise ValueError(f"max() {EMPTY}")
-    result = items[0]
-    for x in items:
-        if x > result:
-            result = x
-    return result
-
-
-def best(items: Any, key: Any, highest: bool) -> Any:
-    """`max(items, key=key)` or `min(items, key=key)`."""
-    if len(items) == 0:
-        raise ValueError(f"{'max' if highest else 'min'}() {EMPTY}")
-    result, measure = items[0], key(items[0])
-    for i in range(1, len(items)):
-        x = items[i]
-        k = key(x)
-        if measure < k if highest else k < measure:
-            result, measure = x, k
-    return result
-
-
-def or_default(items: Any, key: Any, highest: bool, default: Any) -> Any:
-    """`max(items, key=key, default=default)` or `min`."""
-    if len(items) == 0:
+        if default is _REQUIRED:
+            raise ValueError(f"min() {EMPTY}")
         return default
-    if key is not None:
-        return best(items, key, highest)
-    return largest(items) if highest else smallest(items)
+    result = items[0]
+    if key is None:
+        for x in items:
+            if x < result:
+                result = x
+        return result
+    least = key(result)
+    for k in range(1, len(items)):
+        x = items[k]
+        measure = key(x)
+        if measure < least:
+            result, least = x, measure
+    return result
+
+
+def largest(items: Any, key: Any = None, default: Any = _REQUIRED) -> Any:
+    """`max(items, key=key, default=default)`."""
+    if len(items) == 0:
+        if default is _REQUIRED:
+            raise ValueError(f"max() {EMPTY}")
+        return default
+    result = items[0]
+    if key is None:
+        for x in items:
+            if x > result:
+                result = x
+        return result
+    most = key(result)
+    for k in range(1, len(items)):
+        x = items[k]
+        measure = key(x)
+        if measure > most:
+            result, most = x, measure
+    return result
+
+
+def filtered(function: Any, items: Any) -> Any:
+    """`list(filter(function, items))`."""
+    return [x for x in items if function(x)]
+
+
+def measured(items: Any, key: Any) -> Any:
+    """By what `items` are sorted."""
+    return [key(x) for x in items]
+
+
+def read(items: Any) -> Any:
+    """The numbers that tensors of one element hold."""
+    return [x.item() for x in items]
+
+
+def sorted_by(items: Any, keys: Any, dtype: Any, reverse: bool) -> Any:
+    """`items` in the order of `keys`, which are numbers; equal ones stay as they are."""
+    if len(items) == 0:
+        return [x for x in items]  # noqa: C416
+    vector = creation.zeros(len(keys), dtype=dtype)
+    for k in range(len(keys)):
+        vector[k] = keys[k]
+    order = vector.argsort(descending=reverse, stable=True)
+    return [items[int(k)] for k in order]
 
 
 def every(items: Any) -> bool:

@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from jitgrad import dtypes
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, ListType, Type, map_dims
-from jitgrad.script.frontend import calls, contents, lowering, merge, numbers
+from jitgrad.script.frontend import calls, contents, listlib, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.iteration import Iterable
-from jitgrad.script.frontend.values import Number, RunItems, SymList, SymTensor, Tail, type_word
+from jitgrad.script.frontend.values import Number, Range, RunItems, SymList, SymTensor, Tail, type_word
 from jitgrad.script.ir import Block, Value, sizes_of
 
 _EMPTY = "the type of this list's items is not known: nothing is put into it before it is used here"
@@ -53,6 +54,28 @@ def new(context: Context, items: Any) -> SymList:
     made = SymList()
     context.state.values[made] = items
     return made
+
+
+def is_open(context: Context, value: Any) -> bool:
+    """Whether only the run knows how many items an iterable has, which is no generator."""
+    if isinstance(value, SymList):
+        return run_items(context, value) is not None
+    if not isinstance(value, (SymTensor, Range, Iterable)):
+        return False
+    iterable = calls.guarded(context, lambda: Iterable.of(context, value))
+    assert isinstance(iterable, Iterable)
+    return not isinstance(iterable.length, int)
+
+
+def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | None:
+    """An iterable whose length only the run knows, as something that has `len` and takes an index; None for others."""
+    if not is_open(context, value):
+        return None
+    if isinstance(value, (SymTensor, SymList)):
+        return value
+    found = calls.call(context, listlib.collected, (value,), {})
+    assert isinstance(found, SymList)
+    return found
 
 
 # --- what is in a list ---------------------------------------------------------------------------------------------
@@ -450,6 +473,28 @@ def unpacked(context: Context, held: RunItems, n: int) -> Iterator[Any]:
     return iter([_item(context, held, context.constant(k)) for k in range(n)])
 
 
-def holds_tensors(held: RunItems) -> bool:
+def holds_tensors(context: Context, value: SymTensor | SymList) -> bool:
     """Whether every element is a tensor."""
-    return isinstance(held.elem, tp.Tensor)
+    held = run_items(context, value)
+    return held is None or isinstance(held.elem, tp.Tensor)
+
+
+def ordered(context: Context, items: SymTensor | SymList, keys: SymTensor | SymList, reverse: bool) -> Any:
+    """What a sorted list holds. Keys that are numbers, or tensors of one element, are sorted as a tensor."""
+    if _are_scalars(context, keys):
+        keys = calls.call(context, listlib.read, (keys,), {})
+    held = run_items(context, keys)
+    kind = held.elem.kind if held is not None and isinstance(held.elem, tp.Num) else object
+    if kind is object:
+        found = calls.call(context, listlib.ordered, (items, keys, reverse), {})
+    else:
+        dtype = dtypes.float64 if kind is float else dtypes.int64
+        found = calls.call(context, listlib.sorted_by, (items, keys, dtype, reverse), {})
+    return content(context, found)
+
+
+def _are_scalars(context: Context, value: SymTensor | SymList) -> bool:
+    if isinstance(value, SymTensor):
+        return value.ndim == 1
+    held = run_items(context, value)
+    return held is not None and isinstance(held.elem, tp.Tensor) and not held.elem.dims

@@ -8,13 +8,15 @@ What the script writes into either is stored when the call ends.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, contents, merge
+from jitgrad.script.frontend import calls, contents, merge, numbers
 from jitgrad.script.frontend.context import Context, Restart
+from jitgrad.script.frontend.iteration import UNROLL_LIMIT
 from jitgrad.script.frontend.values import UNBOUND, Number, SymDict, SymTensor, TensorMap, type_word
 
 
@@ -109,6 +111,37 @@ def change(context: Context, target: SymDict, items: dict[Any, Any]) -> None:
     context.state.values[target] = items
 
 
+def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Callable[[], Any] | None = None) -> Any:
+    """`items[key]` for a number that only the run knows: a branch for each key.
+
+    `otherwise` gives what stands for a missing item; without it that is a KeyError.
+    """
+    keys = [k for k in items if isinstance(k, (bool, int, float))]
+    if len(keys) > UNROLL_LIMIT:
+        raise UnsupportedCall(f"a run-time key into a dict of {len(keys)} items", context.span(),
+                              hint="use a tensor, which a run-time int can index")
+    tests = [numbers.compare(context, "eq", key, k) for k in keys]
+    if otherwise is None:
+        found: Any = False
+        for test in tests:
+            found = numbers.either(context, found, test)
+        if found is False:
+            raise merge.raise_now(context, KeyError, ("a key that is not there",))
+        if found is not True:
+            context.effect("check", found.value, key.value, error=KeyError, template=((0, "", ""),))
+
+    def chosen(k: int) -> Any:
+        if k == len(keys) - 1 and otherwise is None:
+            return items[keys[k]]
+        if k == len(keys):
+            return otherwise() if otherwise is not None else None
+        if not isinstance(tests[k], Number):
+            return items[keys[k]] if tests[k] else chosen(k + 1)
+        return merge.branch(context, tests[k], lambda: items[keys[k]], lambda: chosen(k + 1))
+
+    return chosen(0)
+
+
 def stores(context: Context) -> list[tuple[sig.Source, Any]]:
     """What the script wrote into dicts with plain keys: where it goes, and the value."""
     found: list[tuple[sig.Source, Any]] = []
@@ -122,4 +155,4 @@ def stores(context: Context) -> list[tuple[sig.Source, Any]]:
     return found
 
 
-__all__ = ["Slot", "change", "find", "getitem", "is_tensor_map", "length", "setitem", "slot", "stores"]
+__all__ = ["Slot", "change", "find", "getitem", "is_tensor_map", "length", "look_up", "setitem", "slot", "stores"]

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import NotStatic
 from jitgrad.script.frontend import merge, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Number
@@ -33,21 +32,17 @@ def _prod(context: Context, items: list[Any], start: Any = 1) -> Any:
 
 
 def _fsum(context: Context, items: list[Any]) -> Any:
-    if any(isinstance(x, Number) for x in items):
-        raise NotStatic("`math.fsum` of numbers that are known only at run time", context.span(), hint="use `sum`")
-    return math.fsum(items)
+    if not any(isinstance(x, Number) for x in items):
+        return math.fsum(items)
+    return numbers.exact(context, "fsum", *[numbers.cast(context, x, float) for x in items])
 
 
 def _dist(context: Context, a: list[Any], b: list[Any]) -> Any:
     if len(a) != len(b):
         raise merge.raise_now(context, ValueError, ("both points must have the same number of dimensions",))
-    gaps = [numbers.binary(context, "sub", x, y) for x, y in zip(a, b, strict=True)]
-    if not any(isinstance(g, Number) for g in gaps):
+    if not any(isinstance(x, Number) for x in (*a, *b)):
         return math.dist(a, b)
-    if len(gaps) > 2:
-        raise NotStatic("`math.dist` in more than two dimensions, of numbers known only at run time", context.span(),
-                        hint="use a tensor and `.norm()`")
-    return numbers.math_call(context, "hypot", (*gaps, 0.0)[:2])
+    return numbers.exact(context, "dist", *[numbers.cast(context, x, float) for x in (*a, *b)])
 
 
 SEQUENCES: dict[str, Callable[..., Any]] = {"prod": _prod, "fsum": _fsum, "dist": _dist}

@@ -109,14 +109,19 @@ def _power(context: Context, a: Any, b: Any, kinds: tuple[type, type]) -> Any:
 
 
 def power_modulo(context: Context, base: Any, exponent: Any, modulus: Any) -> Any:
-    """`pow(base, exponent, modulus)` for a small exponent that is known: repeated multiplication."""
-    if isinstance(exponent, Number) or not 0 <= exponent <= 64:
-        raise TypeMismatch("`pow` with three arguments and an exponent that is known only at run time", context.span(),
-                           hint="write a loop")
-    result: Any = binary(context, "mod", 1, modulus)
-    for _ in range(exponent):
-        result = binary(context, "mod", binary(context, "mul", result, base), modulus)
-    return result
+    """`pow(base, exponent, modulus)`."""
+    if any(kind_of(x) not in (bool, int) for x in (base, exponent, modulus)):
+        raise TypeMismatch("pow() 3rd argument not allowed unless all arguments are integers", context.span())
+    return exact(context, "pow_modulo", base, exponent, modulus)
+
+
+def exact(context: Context, fn: str, *args: Any) -> Any:
+    """One of `irops.EXACT`, of operands of the types that it takes."""
+    return _emit_math(context, fn, [value_of(context, a) for a in args])
+
+
+def _emit_math(context: Context, fn: str, values: list[Value]) -> Number:
+    return wrap(context, context.effect("num.math", *values, fn=fn, checked=True)[0])
 
 
 def _on_sizes(op: str, a: Any, b: Any) -> Any:
@@ -306,22 +311,28 @@ def minimum(context: Context, a: Any, b: Any, largest: bool = False) -> Any:
 
 
 def round_(context: Context, a: Any, digits: Any = None) -> Any:
-    """`round(a)`: half to even."""
-    if not isinstance(a, Number):
+    """`round(a, digits)`: half to even."""
+    if not isinstance(a, Number) and not isinstance(digits, Number):
         return round(a, digits)
-    if a.number_type in (int, bool) and digits is None:
-        return cast(context, a, int)
     if digits is not None:
-        raise TypeMismatch("`round` of a run-time number to digits", context.span(),
-                           hint="format it where it is printed, for example `f'{x:.3f}'`")
-    return wrap(context, context.effect("num.math", a.value, fn="round", checked=True)[0])
+        if kind_of(a) is object:
+            raise TypeMismatch("`round` to digits of a number whose type is known only at run time", context.span(),
+                               hint="convert it with `float(...)` or `int(...)` first")
+        return exact(context, "round_to", cast(context, a, int) if kind_of(a) is bool else a, digits)
+    if a.number_type in (int, bool):
+        return cast(context, a, int)
+    return _emit_math(context, "round", [a.value])
 
 
-#: functions of `math` that become a node; the others need static arguments
+#: functions of `math` on floats that have a native form
 MATH = frozenset({"sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
                   "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "fabs",
                   "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "pow", "fmod", "copysign", "hypot", "degrees",
                   "radians", "exp2", "cbrt"})
+#: functions of ints, and of floats (but for the int of `ldexp`), that Python computes
+_OF_INTS = frozenset({"gcd", "lcm", "factorial", "comb", "perm", "isqrt"})
+_OF_FLOATS = frozenset({"remainder", "nextafter", "ulp", "ldexp", "frexp", "modf", "hypot"})
+KNOWN = MATH | _OF_INTS | _OF_FLOATS
 
 
 def math_call(context: Context, name: str, args: tuple[Any, ...]) -> Any:
@@ -330,10 +341,20 @@ def math_call(context: Context, name: str, args: tuple[Any, ...]) -> Any:
         return getattr(math, name)(*args)
     if name in ("floor", "ceil", "trunc") and kind_of(args[0]) in (int, bool):
         return cast(context, args[0], int)
+    if name in _OF_INTS:
+        if any(kind_of(a) is float for a in args):
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        return exact(context, name, *[cast(context, a, int) for a in args])
+    if name in _OF_FLOATS and (name != "hypot" or len(args) != 2):
+        floats = [a if name == "ldexp" and k else cast(context, a, float) for k, a in enumerate(args)]
+        if name in ("frexp", "modf"):
+            parts = ("mantissa", "exponent") if name == "frexp" else ("fraction", "whole")
+            return tuple([exact(context, part, *floats) for part in parts])
+        return exact(context, "norm" if name == "hypot" else name, *floats)
     values = [value_of(context, cast(context, a, float)) for a in args]
     if name in ("isnan", "isinf", "isfinite"):
         return wrap(context, context.one("num.math", *values, fn=name))
-    return wrap(context, context.effect("num.math", *values, fn=name, checked=True)[0])
+    return _emit_math(context, name, values)
 
 
 def bind_size(context: Context, number: Any) -> Size:

@@ -36,6 +36,10 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
         return calls.guarded(context, lambda: operator.getitem(cast("Any", obj), given))
     if isinstance(obj, SymDict):
         items = contents.dict_of(context, obj)
+        if isinstance(index, Number):
+            from jitgrad.script.frontend import mappings
+
+            return mappings.look_up(context, items, index)
         key = calls.static(context, index, "a dict key")
         if key not in items:
             raise merge.raise_now(context, KeyError, (str(key),))

@@ -41,6 +41,62 @@ def math_of_constants(x: float):
             math.factorial(5), math.comb(5, 2), math.perm(5, 2))
 
 
+@program((2.675, 1), (-1234.5678, -2), (1e300, 3), (0.5, 0), (math.nan, 2))
+def round_to_digits(x: float, n: int):
+    return round(x, 2), round(x, 0), round(x, -1), round(x, n), round(2.675, n)
+
+
+@program((1234, 1), (-1250, -2), (15, -1), (25, -1))
+def round_ints_to_digits(x: int, n: int):
+    return round(x, 2), round(x, -1), round(x, n), round(x > 0, n)
+
+
+@program((12, 18), (7, 0), (-4, 6), (0, 0))
+def divisors(a: int, b: int):
+    return math.gcd(a, b), math.lcm(a, b), math.gcd(a, b, 6), math.gcd(a), math.lcm(a, b, 4)
+
+
+@program((5, 2), (0, 0), (10, 3), (3, 5), (-1, 2), (2, -1))
+def combinatorics(a: int, b: int):
+    return math.comb(a, b), math.perm(a, b), math.perm(a), math.isqrt(a * a + 1), math.factorial(a)
+
+
+@program((-1,), (3,))
+def factorial_of_negative(a: int):
+    return math.factorial(a)
+
+
+@program((4.0,))
+def gcd_of_float(a: float):
+    return math.gcd(a, 2)
+
+
+@program((8.0, 3), (0.3, -2), (0.0, 1), (-5.5, 0), (math.inf, 1), (5e-324, 3), (1e300, 9999))
+def parts_of_floats(x: float, n: int):
+    m, e = math.frexp(x)
+    f, i = math.modf(x)
+    return m, e, f, i, math.ulp(x), math.nextafter(x, 0.0), math.ldexp(x, n)
+
+
+@program((0.1, 0.2, 0.3), (1e16, 1.0, -1e16))
+def exact_sums(a: float, b: float, c: float):
+    return (math.fsum([a, b, c]), math.fsum((a, 1)), math.dist((a, b, c), (1.0, 2.0, 3.0)), math.dist([a], [b]),
+            math.prod([a, b, c]), math.hypot(a, b, c), math.hypot(a), math.remainder(a, 0.3))
+
+
+@program((3, 5, 7), (10, 0, 3), (-3, 4, -7), (2, 40, 1000000007), (3, -1, 7), (3, 2, 0))
+def modular_power(a: int, b: int, m: int):
+    return pow(a, b, m), pow(2, b, m), pow(a, b, 5)
+
+
+@program((t(4), 2.5, 3), (t(4), 0.5, 2))
+def exact_numbers_in_tensors(x, a: float, n: int):
+    y = x
+    for k in range(n):
+        y = torch.sin(y * round(a, k)) * math.comb(n, k)
+    return y
+
+
 @program((2, 3), (2, -3), (-2, -1), (3, 0))
 def int_power(a: int, b: int):
     return a ** b
@@ -71,6 +127,66 @@ def extremes(n: int, f: float, k: int):
 def tensor_builtins(x):
     return (max(x[0], x[1]), min(x[0], x[1], x[2]), sum([x, x]), abs(x), pow(x, 2), len(x),
             float(x[0]), bool(x[0] > 0), sorted([3, 1]))
+
+
+@program((t(4),))
+def builtins_of_a_tensor(x):
+    return sum(x), max(x), min(x), sum(x, 1.0)
+
+
+@program((t(4, 3),))
+def sum_of_rows(x):
+    return sum(x)
+
+
+@program((ints(3, 1, 2),))
+def builtins_of_ints(x):
+    return sum(x), max(x), min(x), sorted(x)[0]
+
+
+@program((3,), (10,), (0,))
+def quantifiers_stop(n: int):
+    def test(k):
+        print("asked", k)
+        return 12 // (n - k) > 3
+
+    return any(test(k) for k in range(6)), all(12 // (k + 1) > n for k in range(6))
+
+
+@program((1, t(4)), (0, t(4)), (2, t(4)))
+def run_time_key(k: int, x):
+    table = {0: torch.sin, 1: torch.cos}
+    return table[k](x), {0: 1.5, 1: 2.5}[k]
+
+
+@program((1, t(4)), (0, t(4)), (2, t(4)))
+def run_time_key_of_get(k: int, x):
+    d = {0: x, 1: x * 2}
+    return d.get(k, x * 3), d.get(k) is None
+
+
+@program((3,), (4,), (9,), (-2,))
+def in_ranges(n: int):
+    return (n in range(3, 8), n in range(9, -3, -2), n in range(0), 4 in range(n), n in range(0, n * 2, 2),
+            n in {3: "a", 9: "b"}, n not in {4: 1})
+
+
+@program((0,), (2,))
+def static_empty_max(n: int):
+    return max([])
+
+
+@program((4,), (7,))
+def filters(n: int):
+    xs = [k % 2 for k in range(n)]
+    return list(filter(None, xs)), len(list(filter(lambda k: k > 0, [n, n - 5, 0])))
+
+
+@program((2.0, t(3)), (-1.0, t(3)))
+def sort_of_pairs(a: float, x):
+    beams = [(a, x), (a * a, x * 2), (1.0, x * 3)]
+    beams = sorted(beams, key=lambda b: b[0], reverse=True)[:2]
+    return beams[0][1], beams[1][0], len(beams)
 
 
 @program((1, 2.5, True), (-3, 1e20, False))
