@@ -335,6 +335,11 @@ class Tensor(TensorBase):
     def __str__(self) -> str:
         return to_text(self)
 
+    def __format__(self, spec: str) -> str:
+        if self.dim() == 0 and type(self) is Tensor:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
 
 _backward: Callable[..., None]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 
 import jitgrad as torch
-from jitgrad import nn
 from jitgrad.nn import functional as F
-from tests.programs.harness import bools, data, floats, ints, program, tokens, weight
+from tests.programs.harness import bools, data, floats, ints, program, weight
 
 
 @program(

@@ -29,7 +29,7 @@ def template_of(context: Context, parts: Sequence[Any]) -> tuple[Template, list[
     """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
     template: list[Any] = []
     values: list[Value] = []
-    found = strings.text(context, [(p, "", "") for p in parts])
+    found = strings.text(context, [(p, "s", "") for p in parts])
     for part in [found] if isinstance(found, str) else found.parts:
         if isinstance(part, str):
             template.append(part)

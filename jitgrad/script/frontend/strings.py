@@ -58,6 +58,9 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
     if isinstance(value, Number):
         return [(value, conversion, spec)]
     if isinstance(value, SymTensor):
+        if not conversion and not value.ndim:  # a 0-d tensor is formatted as the number that it holds
+            tensor = value
+            return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
         return [(heap.new_tensor(context, heap.read(context, value)), conversion, spec)]
     if isinstance(value, calls.ExceptionValue):
         return _message(context, value)

@@ -208,6 +208,23 @@ def printing(n: int, f: float, b: bool):
     print("abc".upper(), "a,b".split(","), "abc".ljust(5) + "|")
 
 
+@program((t(3), 2), (t(4), 5), grad=False)
+def formatting_tensors(x, n: int):
+    s = x.sum()
+    print(f"{s:.3f} {s} {s!r} {x[0]:>8.2f}|{n} {(x > 0).sum():3d} {(x > 0).any()} {x[:1]}")
+    print(s, str(s), "%s" % s, "{:.2e} {}".format(s, s), format(s, ".1f"), [s, n])
+    for i in range(n):
+        print(f"step {i}: loss {(x * i).sum():.4f}")
+    if n > 4:
+        raise ValueError(f"too large: {s:.2f}")
+    return f"{s:.1f}"
+
+
+@program((t(3),))
+def format_of_more_than_one_number(x):
+    return f"{x:.2f}"
+
+
 @program((t(2, 2), 1.0))
 def printing_tensors(x, f: float):
     print(x.detach())
