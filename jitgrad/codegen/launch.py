@@ -289,7 +289,8 @@ class Launcher:
         for k, word in self.interface.commits.items():
             if workspace.block[word]:
                 assert on_commit is not None, "this program commits numbers, and there is no `on_commit`"
-                on_commit(k, decode(workspace.block, word + 1, self.interface.inputs[k])[0])
+                kind = self.interface.inputs[k]
+                on_commit(k, decode(workspace.block, word + 1, "number" if kind in _FORMAT else kind)[0])
 
     def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
                on_commit: Callable[[int, Any], None] | None) -> None:

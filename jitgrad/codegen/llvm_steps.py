@@ -38,7 +38,7 @@ from jitgrad.codegen.program import (
     StoreScalar,
 )
 from jitgrad.kernels.values import V
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import NUMBER, TensorType
 
 if TYPE_CHECKING:
     from jitgrad.codegen.llvm_program import ProgramPrinter
@@ -195,13 +195,19 @@ def call_step(p: ProgramPrinter, step: CallStep) -> None:
 
 
 def commit_slot(p: ProgramPrinter, step: CommitSlot) -> None:
-    """A word that says so, and the value."""
+    """A word that says so, and the value; a number with its kind, which may not be the same at every commit."""
+    number = step.parts[0] if len(step.parts) == 1 and not isinstance(step.parts[0], Ref) else None
     at = p.layout.commits.get(step.target)
     if at is None:
-        count = sum(1 + len(v.dims) if isinstance(v, Ref) else len(part_types(v.type)) for v in step.parts)
+        count = 2 if number is not None else sum(
+            1 + len(v.dims) if isinstance(v, Ref) else len(part_types(v.type)) for v in step.parts)
         at = p.layout.commits[step.target] = p.layout.take(1 + count)
     p.store_word(at, p.const(1))
-    p.store_parts(at + 1, step.parts)
+    if number is None:
+        p.store_parts(at + 1, step.parts)
+        return
+    for offset, part in enumerate(p.numbers.as_type(number, NUMBER)):
+        p.store_word(at + 1 + offset, part)
 
 
 PRINT: dict[type, Any] = {

@@ -15,6 +15,7 @@ import pytest
 import jitgrad as torch
 import jitgrad.nn.functional as F
 from jitgrad import config, nn, optim, script
+from jitgrad.optim import lr_scheduler as S
 
 Factory = Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
 
@@ -488,6 +489,66 @@ def scheduled() -> Any:
     return step, tuple(model.parameters())
 
 
+SCHEDULERS: dict[str, Callable[[Any], Any]] = {
+    "multi_step": lambda o: S.MultiStepLR(o, [2, 4]),
+    "exponential": lambda o: S.ExponentialLR(o, 0.9),
+    "cosine": lambda o: S.CosineAnnealingLR(o, 5),
+    "warm_restarts": lambda o: S.CosineAnnealingWarmRestarts(o, 2, T_mult=2),
+    "lambda": lambda o: S.LambdaLR(o, lambda epoch: 0.9 ** epoch),
+    "multiplicative": lambda o: S.MultiplicativeLR(o, lambda epoch: 0.9),
+    "linear": lambda o: S.LinearLR(o, total_iters=3),
+    "constant": lambda o: S.ConstantLR(o, total_iters=2),
+    "polynomial": lambda o: S.PolynomialLR(o, 4),
+    "one_cycle": lambda o: S.OneCycleLR(o, 0.5, total_steps=8),
+    "one_cycle_three_phases": lambda o: S.OneCycleLR(o, 0.5, total_steps=8, three_phase=True, anneal_strategy="linear"),
+    "cyclic": lambda o: S.CyclicLR(o, 0.1, 0.5, 2, mode="triangular2"),
+    "sequential": lambda o: S.SequentialLR(o, [S.ConstantLR(o, total_iters=2), S.ExponentialLR(o, 0.9)], [3]),
+    "chained": lambda o: S.ChainedScheduler([S.ConstantLR(o), S.ExponentialLR(o, 0.9)]),
+}
+
+
+def _scheduled(scheduler_of: Callable[[Any], Any]) -> Factory:
+    def factory() -> Any:
+        w = parameter(6, 4)
+        optimizer = optim.SGD([w], lr=0.4, momentum=0.9)
+        scheduler = scheduler_of(optimizer)
+
+        def step(x, y, k):
+            loss = F.cross_entropy(x @ w, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            return loss, scheduler.get_last_lr(), optimizer.param_groups[0]["momentum"]
+
+        return step, (w,)
+    return factory
+
+
+for _name, _scheduler_of in SCHEDULERS.items():
+    FACTORIES[f"scheduled_by_{_name}"] = _scheduled(_scheduler_of)
+
+
+@program
+def on_a_plateau() -> Any:
+    w = parameter(6, 4)
+    optimizer = optim.SGD([w], lr=4.0)
+    scheduler = S.ReduceLROnPlateau(optimizer, patience=0)
+
+    def step(x, y, k):
+        def closure():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(x @ w, y)
+            loss.backward()
+            return loss
+
+        loss = optimizer.step(closure)
+        scheduler.step(loss)
+        return loss, optimizer.param_groups[0]["lr"]
+
+    return step, (w,)
+
+
 @program
 def groups_and_metrics() -> Any:
     model = mlp()
@@ -629,7 +690,8 @@ def test_agrees_with_eager(name: str, mode: str, capsys: Any) -> None:
 TWICE = {"through_data", "grads_accumulate_over_calls", "the_branch_of_the_lecture", "an_optimizer_of_the_user",
          "two_losses_share_a_graph", "a_given_cotangent", "only_some_inputs", "a_tensor_that_retains_its_gradient",
          "groups_and_metrics", "detached_in_the_middle", "a_leaf_made_inside", "truncated_through_time",
-         "gradient_in_a_branch", "accumulation_inside", "an_epoch_in_one_call", "until_it_is_small_enough"}
+         "gradient_in_a_branch", "accumulation_inside", "scheduled_by_sequential", "an_epoch_in_one_call",
+         "until_it_is_small_enough"}
 
 
 @pytest.mark.parametrize("name", [n for n in FACTORIES if n not in TWICE])

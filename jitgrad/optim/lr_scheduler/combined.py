@@ -71,13 +71,14 @@ class SequentialLR(_Combined):
     def step(self) -> None:  # type: ignore[override]
         """Go to the next epoch of the scheduler whose turn it is."""
         self.last_epoch += 1
-        turn = bisect_right(self._milestones, self.last_epoch)
-        scheduler = self._schedulers[turn]
-        if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
-            scheduler._update_lr(0)
-        else:
-            scheduler.step()
-        self._last_lr = scheduler.get_last_lr()
+        turn = sum(milestone <= self.last_epoch for milestone in self._milestones)
+        for i, scheduler in enumerate(self._schedulers):
+            if i == turn:
+                if i > 0 and self._milestones[i - 1] == self.last_epoch:
+                    scheduler._update_lr(0)
+                else:
+                    scheduler.step()
+                self._last_lr = scheduler.get_last_lr()
 
 
 def _undo(scheduler: Any) -> None:

@@ -87,10 +87,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self.T_i = self.T_0 * self.T_mult ** n
         self.last_epoch = math.floor(epoch)
         self._get_lr_called_within_step = True
-        try:
-            rates = self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
+        rates = self.get_lr()
+        self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             _set_rate(group, rate)
         self._last_lr = _values(self.optimizer, "lr")
@@ -265,12 +263,14 @@ class OneCycleLR(_WithMomentum):
         step = self.last_epoch
         if step > self.total_steps:
             raise ValueError(f"Tried to step {step} times. The specified number of total steps is {self.total_steps}")
-        start, phase = 0.0, self._schedule_phases[0]
+        start = 0.0
         for phase in self._schedule_phases:
             if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
-                break
+                return self._rates(phase, (step - start) / (phase["end_step"] - start))
             start = phase["end_step"]
-        share = (step - start) / (phase["end_step"] - start)
+        raise AssertionError("a schedule has a last phase")
+
+    def _rates(self, phase: dict[str, Any], share: float) -> list[Rate]:
         rates = []
         for group in self.optimizer.param_groups:
             rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], share))

@@ -109,11 +109,9 @@ class LRScheduler:
         """Set the rates of the next epoch, or of `epoch`."""
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         closed_form: Callable[[], list[Rate]] | None = getattr(self, "_get_closed_form_lr", None)
-        self._get_lr_called_within_step = True
-        try:
-            rates = self.get_lr() if epoch is None or closed_form is None else closed_form()
-        finally:
-            self._get_lr_called_within_step = False
+        self._get_lr_called_within_step = True  # after an exception it stays, and a warning is not given
+        rates = self.get_lr() if epoch is None or closed_form is None else closed_form()
+        self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             _set_rate(group, rate)
         self._last_lr = _values(self.optimizer, "lr")
@@ -233,9 +231,11 @@ class MultiStepLR(LRScheduler):
     def get_lr(self) -> list[Rate]:
         """The same, or times gamma for each time that the epoch is a milestone."""
         self._warn_unless_stepping()
-        if self.last_epoch not in self.milestones:
-            return self._same()
-        return self._scaled(self.gamma ** self.milestones[self.last_epoch])
+        factor = 1.0
+        for milestone, times in self.milestones.items():
+            if self.last_epoch == milestone:
+                factor = self.gamma ** times
+        return self._scaled(factor)
 
     def _get_closed_form_lr(self) -> list[Rate]:
         passed = bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -454,7 +454,7 @@ class ReduceLROnPlateau(LRScheduler):
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, low in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])
-            new = max(old * self.factor, low)
+            new = max(old * self.factor, float(low))
             if old - new > self.eps:
                 _set_rate(group, new)
 

@@ -137,6 +137,9 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
         return any(issubclass(Tensor, c) for c in flat if isinstance(c, type))
     if isinstance(value, Number) and value.number_type is object:
+        answers = {any(issubclass(kind, c) for c in flat if isinstance(c, type)) for kind in (bool, int, float)}
+        if len(answers) == 1:
+            return answers.pop()
         raise NotStatic("the type of this number is known only at run time", context.span())
     kind = _type(context, (value,), {})
     return any(issubclass(kind, c) for c in flat if isinstance(c, type))
