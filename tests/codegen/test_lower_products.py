@@ -57,7 +57,7 @@ STRAIGHT = {
     "twice a product": (lambda F, a, b, c: (lambda p: F.add(p, p))(F.matmul(a, b)), (0, 1)),
     "a transposed product": (
         lambda F, a, b, c: F.add(F.permute(F.matmul(a, b), axes=(1, 0)),
-                                 F.matmul(F.permute(b, axes=(1, 0)), F.permute(F.exp(a), axes=(1, 0)))), (0, 2)),
+                                 F.matmul(F.permute(b, axes=(1, 0)), F.permute(F.exp(a), axes=(1, 0)))), (1, 1)),
 }
 
 

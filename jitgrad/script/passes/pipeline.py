@@ -19,6 +19,7 @@ from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
+from jitgrad.script.passes.products import transpose_products
 
 Pass = Callable[[Graph], Graph]
 
@@ -32,7 +33,7 @@ def decompose_partly(graph: Graph) -> Graph:
 PREPARE: tuple[Pass, ...] = (decompose_partly, canonicalize, cse, invariant, licm, dce)
 
 #: for the backends
-RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, invariant, licm, dce)
+RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, transpose_products, invariant, licm, dce)
 
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:

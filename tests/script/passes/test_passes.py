@@ -18,11 +18,12 @@ from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.passes.fold import fold
 from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
+from jitgrad.script.passes.products import transpose_products
 from jitgrad.script.text import equal, parse, to_text
 from jitgrad.script.verify import InvalidGraph, verify
 from tests.script.passes.random_graphs import Generator
 
-PASSES = [decompose, canonicalize, fold, cse, invariant, licm, dce, pipeline.prepare, pipeline.run]
+PASSES = [decompose, canonicalize, fold, cse, transpose_products, invariant, licm, dce, pipeline.prepare, pipeline.run]
 
 
 def examples(name, head, *returns):
@@ -44,9 +45,10 @@ def examples(name, head, *returns):
     (invariant, "graph f(%x: f32[N], %w: f32[N], %n: int)", ("%1, %2", "%1, %w")),
     (dce, "graph f(%x: f32[N], %n: int)", ("%1", "%1")),
     (fold, "graph f()", ("%1, %3", "%1, %3")),
+    (transpose_products, "graph f(%x: f32[K, B], %g: f32[B, N])", ("%w", "%w")),
 ])
 def test_docstring_examples(function, head, returns):
-    before, after = examples(function.__name__, head, *returns)
+    before, after = examples(inspect.getmodule(function).__name__.rpartition(".")[2], head, *returns)
     result = function(before)
     verify(result)
     if function is fold:
@@ -55,6 +57,34 @@ def test_docstring_examples(function, head, returns):
             value = graph.block.nodes[-1].attrs
             graph.block.nodes[-1].attrs.update(value=round(value["value"], 5))
     assert equal(result, after), to_text(result)
+
+
+def test_products_stay_where_their_transpose_is_not_all_that_is_read():
+    """Read elsewhere, transposed in an inner block, or batch axes moved: nothing changes. Batch axes may broadcast."""
+    graph = parse("""graph f(%x: f32[3, 4], %g: f32[4, 5], %b: f32[2, 3, 4], %n: int) -> ():
+  %p: f32[3, 5] = matmul(%x, %g)
+  %w: f32[5, 3] = permute(%p){axes=(1, 0)}
+  %q: f32[3, 5] = matmul(%x, %g)
+  %zero: f32[5, 3] = full(){value=0.0, shape=(5, 3), dtype=f32}
+  %s: f32[5, 3] = scan(%n, %zero){n_carries=1, reverse=False}:
+    body(%k: int, %h: f32[5, 3]):
+      %0: f32[5, 3] = permute(%q){axes=(1, 0)}
+      %1: f32[5, 3] = add(%h, %0)
+      yield %1
+  %r: f32[2, 3, 5] = matmul(%b, %g)
+  %t: f32[3, 2, 5] = permute(%r){axes=(1, 0, 2)}
+  return %p, %w, %s, %t""")
+    assert transpose_products(graph) is graph
+    batched = parse("""graph f(%b: f32[2, 3, 4], %g: f32[4, 5]) -> f32[2, 5, 3]:
+  %p: f32[2, 3, 5] = matmul(%b, %g)
+  %w: f32[2, 5, 3] = permute(%p){axes=(0, 2, 1)}
+  return %w""")
+    result = transpose_products(batched)
+    verify(result)
+    assert [n.op for n in result.block.nodes] == ["permute", "permute", "matmul"]
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=s).astype(np.float32) for s in ((2, 3, 4), (4, 5))]
+    np.testing.assert_allclose(interpret(result, inputs)[0], interpret(batched, inputs)[0], rtol=1e-5)
 
 
 def test_canonicalize_docstring_example():
