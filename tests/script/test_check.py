@@ -264,9 +264,9 @@ def test_a_lost_effect(monkeypatch):
 
 
 def test_a_wrong_print(monkeypatch):
-    from jitgrad.script.frontend import builtins_
+    from jitgrad.script.frontend import handlers
 
-    monkeypatch.setitem(builtins_.HANDLERS, print, lambda context, args, kwargs: None)
+    monkeypatch.setitem(handlers.HANDLERS, print, lambda context, args, kwargs: None)
 
     def f(x):
         print("here")

@@ -13,7 +13,15 @@ from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import gradients, heap, mappings, merge
+from jitgrad.script.frontend import (
+    builtins_,  # noqa: F401  (it registers handlers)
+    gradients,
+    heap,
+    library,  # noqa: F401  (it registers handlers)
+    mappings,
+    merge,
+    stdlib,  # noqa: F401  (it registers handlers)
+)
 from jitgrad.script.frontend.annotations import check as check_annotations
 from jitgrad.script.frontend.backend import SymbolicBackend
 from jitgrad.script.frontend.context import Context, Restart, activated

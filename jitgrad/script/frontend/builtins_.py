@@ -1,16 +1,11 @@
-"""Builtin functions, and functions of the standard library, on values of a script: function -> handler."""
+"""Python's builtin functions on values of a script."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-import functools
-import math
 import operator
-import os
 import types
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
@@ -21,17 +16,15 @@ from jitgrad.script.frontend import (
     contents,
     listlib,
     lists,
-    mathematics,
     merge,
     numbers,
     strings,
-    subscripts,
 )
 from jitgrad.script.frontend import iteration as it
 from jitgrad.script.frontend.attributes import delete_attribute, getattribute, has_attribute, setattribute
-from jitgrad.script.frontend.comprehensions import new_set
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.generators import Generator
+from jitgrad.script.frontend.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.printing import print_
 from jitgrad.script.frontend.values import (
     Function,
@@ -48,25 +41,13 @@ from jitgrad.script.frontend.values import (
     type_word,
 )
 
-Args = tuple[Any, ...]
-Handler = Callable[[Context, Args, dict[str, Any]], Any]
-HANDLERS: dict[Any, Handler] = {}
 
-
-def _handles(*functions: Any) -> Callable[[Handler], Handler]:
-    def register(handler: Handler) -> Handler:
-        for f in functions:
-            HANDLERS[f] = handler
-        return handler
-    return register
-
-
-@_handles(len)
+@handles(len)
 def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return calls.guarded(context, lambda: contents.length(context, args[0]))
 
 
-@_handles(range)
+@handles(range)
 def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     given = []
     for a in args:
@@ -81,24 +62,24 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return Range(start, stop, step)
 
 
-@_handles(enumerate)
+@handles(enumerate)
 def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
     return it.enumerated(context, _iterable(context, args[0]), start)
 
 
-@_handles(zip)
+@handles(zip)
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args]
     return calls.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
 
 
-@_handles(reversed)
+@handles(reversed)
 def _reversed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return it.reversed_(context, _iterable(context, args[0]))
 
 
-@_handles(iter)
+@handles(iter)
 def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return _iterable(context, args[0])
 
@@ -109,12 +90,12 @@ def _iterable(context: Context, value: Any) -> it.Iterable:
     return found
 
 
-@_handles(print)
+@handles(print)
 def _print(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     print_(context, args, kwargs)
 
 
-@_handles(isinstance)
+@handles(isinstance)
 def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value, classes = args
     flat: list[Any] = []
@@ -145,7 +126,7 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return any(issubclass(kind, c) for c in flat if isinstance(c, type))
 
 
-@_handles(type)
+@handles(type)
 def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
@@ -165,22 +146,22 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return type(value)
 
 
-@_handles(issubclass)
+@handles(issubclass)
 def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return calls.guarded(context, lambda: issubclass(*args))
 
 
-@_handles(callable)
+@handles(callable)
 def _callable(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return isinstance(args[0], (Function, Method)) or (not is_dynamic(args[0]) and callable(args[0]))
 
 
-@_handles(id)
+@handles(id)
 def _id(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     raise UnsupportedCall("`id` inside a script", context.span(), hint="compare objects with `is`")
 
 
-@_handles(getattr)
+@handles(getattr)
 def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     name = calls.static(context, args[1], "the attribute's name")
     if len(args) == 3 and not has_attribute(context, args[0], name):
@@ -188,22 +169,22 @@ def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return getattribute(context, args[0], name)
 
 
-@_handles(delattr)
+@handles(delattr)
 def _delattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     delete_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
 
 
-@_handles(hasattr)
+@handles(hasattr)
 def _hasattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return has_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
 
 
-@_handles(setattr)
+@handles(setattr)
 def _setattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     setattribute(context, args[0], calls.static(context, args[1], "the attribute's name"), args[2])
 
 
-@_handles(super)
+@handles(super)
 def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) == 2:
         return calls.Super(args[0], args[1])
@@ -219,7 +200,7 @@ def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 
-def _number(context: Context, value: Any, what: str) -> Any:
+def number_argument(context: Context, value: Any, what: str) -> Any:
     """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
     value = merge.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
     if isinstance(value, SymTensor):
@@ -231,7 +212,7 @@ def _conversion(to: type) -> Handler:
     def convert(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         if not args:
             return to()
-        value = _number(context, args[0], f"{to.__name__}()")
+        value = number_argument(context, args[0], f"{to.__name__}()")
         if isinstance(value, Number):
             return numbers.cast(context, value, to)
         if is_dynamic(value) or not isinstance(value, calls.PLAIN):
@@ -244,14 +225,14 @@ def _conversion(to: type) -> Handler:
 HANDLERS[int], HANDLERS[float] = _conversion(int), _conversion(float)
 
 
-@_handles(bool)
+@handles(bool)
 def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import truth
 
     return truth(context, args[0]) if args else False
 
 
-@_handles(abs, operator.abs)
+@handles(abs, operator.abs)
 def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
@@ -259,7 +240,7 @@ def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return calls.guarded(context, lambda: numbers.unary(context, "abs", value))
 
 
-@_handles(round)
+@handles(round)
 def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
     value = args[0]
@@ -269,7 +250,7 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return numbers.round_(context, value, digits)
 
 
-@_handles(pow)
+@handles(pow)
 def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import binary
 
@@ -280,7 +261,7 @@ def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return binary(context, "pow", args[0], args[1])
 
 
-@_handles(divmod)
+@handles(divmod)
 def _divmod(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import binary
 
@@ -339,7 +320,7 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
 HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
 
 
-@_handles(sum)
+@handles(sum)
 def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import binary
 
@@ -377,12 +358,12 @@ HANDLERS[all], HANDLERS[any] = _quantifier(True), _quantifier(False)
 # --- containers ----------------------------------------------------------------------------------------------------
 
 
-@_handles(tuple)
+@handles(tuple)
 def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return tuple(contents.items_of(context, args[0])) if args else ()
 
 
-@_handles(list)
+@handles(list)
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return lists.new(context, lists.content(context, args[0]))
@@ -391,31 +372,32 @@ def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return contents.new_list(context, contents.items_of(context, args[0]) if args else [])
 
 
-@_handles(dict)
+@handles(dict)
 def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return contents.new_dict(context, {**(containers.pairs(context, args[0]) if args else {}), **kwargs})
 
 
-@_handles(dict.fromkeys)
+@handles(dict.fromkeys)
 def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[1] if len(args) > 1 else None
     return contents.new_dict(context, {calls.static(context, k, "a dict key"): value
                                     for k in contents.items_of(context, args[0])})
 
 
-@_handles(sorted)
+@handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return lists.new(context, containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
 def _set_of(cls: type) -> Handler:
-    return lambda context, args, kwargs: new_set(context, contents.items_of(context, args[0]) if args else [], cls)
+    return lambda context, args, kwargs: contents.new_set(
+        context, contents.items_of(context, args[0]) if args else [], cls)
 
 
 HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
 
 
-@_handles(filter)
+@handles(filter)
 def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     from jitgrad.script.frontend.expressions import truth
 
@@ -435,7 +417,7 @@ def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return it.sequence(kept)
 
 
-@_handles(map)
+@handles(map)
 def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args[1:]]
     joined = it.zipped(context, parts, False)
@@ -451,21 +433,10 @@ def _text(conversion: str) -> Handler:
 HANDLERS[str], HANDLERS[repr], HANDLERS[ascii] = _text("s"), _text("r"), _text("a")
 
 
-@_handles(format)
+@handles(format)
 def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     spec = calls.static(context, args[1], "a format specification") if len(args) > 1 else ""
     return strings.text(context, [(args[0], "", spec)])
-
-
-@_handles(functools.partial)
-def _partial(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    fn, given, named = args[0], args[1:], dict(kwargs)
-    return Method("partial", lambda cx, more, extra: calls.call(cx, fn, (*given, *more), {**named, **extra}))
-
-
-@_handles(warnings.warn)
-def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    raise UnsupportedCall("`warnings.warn` inside a script", context.span(), hint="warn outside the script")
 
 
 def _refused(name: str) -> Handler:
@@ -478,183 +449,3 @@ def _refused(name: str) -> Handler:
 for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "next", "__import__",
               "breakpoint", "memoryview", "bytearray", "object"):
     HANDLERS[getattr(builtins, _name)] = _refused(_name)
-
-
-# --- math and operator ---------------------------------------------------------------------------------------------
-
-
-def _math(name: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        if name in mathematics.SEQUENCES:
-            whole = lists.of_run_time_length(context, args[0]) if name == "prod" else None
-            if whole is not None:
-                return calls.call(context, listlib.product, (whole, kwargs.get("start", 1)), {})
-            return mathematics.SEQUENCES[name](context, *[contents.items_of(context, a) for a in args], **kwargs)
-        given = tuple(_number(context, a, f"math.{name}()") for a in args)
-        if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
-            return mathematics.COMPOSED[name](context, *given, **kwargs)
-        if kwargs:
-            return calls.guarded(context, lambda: getattr(math, name)(*given, **kwargs))
-        if any(isinstance(a, Number) for a in given) and name not in numbers.KNOWN:
-            raise NotStatic(f"`math.{name}` of a number that is known only at run time", context.span())
-        if name == "log" and len(given) == 2 and any(isinstance(a, Number) for a in given):
-            top, bottom = (numbers.math_call(context, "log", (a,)) for a in given)
-            return numbers.binary(context, "truediv", top, bottom)
-        return calls.guarded(context, lambda: numbers.math_call(context, name, given))
-    return handler
-
-
-for _name in dir(math):
-    if callable(getattr(math, _name)) and not _name.startswith("_"):
-        HANDLERS[getattr(math, _name)] = _math(_name)
-
-
-def _operator(op: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.expressions import binary
-
-        return binary(context, op, args[0], args[1])
-    return handler
-
-
-_UNARY = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert, "inv": ast.Invert}
-_COMPARISONS = {"eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
-                "is_": ast.Is, "is_not": ast.IsNot}
-
-
-def _unary_operator(name: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.expressions import unary
-
-        return unary(context, _UNARY[name](), args[0])
-    return handler
-
-
-def _comparison(name: str) -> Handler:
-    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.expressions import compare
-
-        return compare(context, _COMPARISONS[name](), args[0], args[1])
-    return handler
-
-
-for _name in _UNARY:
-    HANDLERS[getattr(operator, _name)] = _unary_operator(_name)
-for _name in _COMPARISONS:
-    HANDLERS[getattr(operator, _name)] = _comparison(_name)
-
-
-@_handles(operator.itemgetter)
-def _itemgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
-        found = tuple([subscripts.getitem(cx, given[0], key) for key in args])
-        return found[0] if len(found) == 1 else found
-
-    return Method("itemgetter", pick)
-
-
-@_handles(operator.attrgetter)
-def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
-        found = []
-        for path in args:
-            value = given[0]
-            for name in path.split("."):
-                value = getattribute(cx, value, name)
-            found.append(value)
-        return found[0] if len(found) == 1 else tuple(found)
-
-    return Method("attrgetter", pick)
-
-
-@_handles(functools.reduce)
-def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    items = [*args[2:], *contents.items_of(context, args[1])]
-    if not items:
-        raise merge.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
-    result = items[0]
-    for x in items[1:]:
-        result = calls.call(context, args[0], (result, x), {})
-    return result
-
-
-@_handles(functools.wraps)
-def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return Method("wraps", lambda cx, given, named: given[0])
-
-
-for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "truediv"), ("floordiv", "floordiv"),
-                   ("mod", "mod"), ("pow", "pow"), ("matmul", "matmul"), ("and_", "and"), ("or_", "or"),
-                   ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
-    HANDLERS[getattr(operator, _name)] = _operator(_op)
-
-
-@_handles(operator.getitem)
-def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return subscripts.getitem(context, args[0], args[1])
-
-
-# --- this library --------------------------------------------------------------------------------------------------
-
-
-def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
-    context.gradient_state = True
-    return context.grad
-
-
-def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`utils.checkpoint.checkpoint`: the call, between the marks of a region (see `autodiff.regions`)."""
-    function, *rest = args
-    if kwargs.pop("context_fn", None) is not None:
-        raise UnsupportedCall("`checkpoint` with `context_fn`", context.span(),
-                              hint="enter the context inside the function")
-    for option in ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"):
-        kwargs.pop(option, None)
-    if not context.grad:
-        return calls.call(context, function, tuple(rest), kwargs)
-    number = -1 - len(_open)  # by nesting; those of loops in segments count upwards
-    _open.append(number)
-    try:
-        context.builder.emit("region.begin", (), types=(), number=number)
-        result = calls.call(context, function, tuple(rest), kwargs)
-        context.builder.emit("region.end", (), types=(), number=number)
-    finally:
-        _open.pop()
-    return result
-
-
-_open: list[int] = []
-
-
-def _refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    span = context.span()
-    while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
-        span = span.caller  # the user's own line
-    raise UnsupportedCall(args[0], span, hint=args[1])
-
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def _register_library() -> None:
-    from jitgrad.eager import engine, grad_mode
-    from jitgrad.eager.function import Function as CustomFunction
-    from jitgrad.jit import is_scripting
-    from jitgrad.script.frontend import customs, gradients, modules
-    from jitgrad.script.marks import refuse
-    from jitgrad.utils.checkpoint import checkpoint
-
-    HANDLERS[engine.backward] = lambda context, args, kwargs: gradients.backward_of(context, *args, **kwargs)
-    HANDLERS[engine.grad] = lambda context, args, kwargs: gradients.grad(context, *args, **kwargs)
-
-    HANDLERS[grad_mode.is_grad_enabled] = _is_grad_enabled
-    HANDLERS.update(modules.handlers())
-    HANDLERS[checkpoint] = _checkpoint
-    HANDLERS[CustomFunction.apply.__func__] = customs.apply  # type: ignore[attr-defined]
-    HANDLERS[refuse] = _refuse
-    HANDLERS[is_scripting] = lambda context, args, kwargs: True
-
-
-_register_library()
-
-__all__ = ["HANDLERS"]

@@ -143,7 +143,7 @@ def static(context: Context, value: Any, what: str) -> Any:
 
 def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`fn(*args, **kwargs)`."""
-    from jitgrad.script.frontend import builtins_ as table
+    from jitgrad.script.frontend.handlers import HANDLERS
 
     if isinstance(fn, Function):
         return _inline(context, fn.node, fn.source, None, fn.frame, args, kwargs, fn.defaults, fn.kw_defaults)
@@ -152,7 +152,7 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if isinstance(fn, Union):
         return merge.switch(context, fn, lambda f: call(context, f, args, kwargs))
     try:
-        handler = table.HANDLERS.get(fn)
+        handler = HANDLERS.get(fn)
     except TypeError:
         handler = None
     if handler is not None:

@@ -13,7 +13,7 @@ from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.generators import Consumer, Generator
 from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
-from jitgrad.script.frontend.values import Function, Number, is_dynamic
+from jitgrad.script.frontend.values import Function, Number
 
 
 def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
@@ -90,19 +90,12 @@ def set_comprehension(context: Context, node: ast.SetComp) -> Any:
     """`{f(x) for ...}`, its items known while compiling."""
     items: list[Any] = []
     _generate(context, node.generators, lambda: items.append(ex.evaluate(context, node.elt)), None)
-    return new_set(context, items)
+    return contents.new_set(context, items)
 
 
 def set_display(context: Context, node: ast.Set) -> Any:
     """`{a, b}`, its items known while compiling."""
-    return new_set(context, ex.elements(context, node.elts))
-
-
-def new_set(context: Context, items: list[Any], cls: type = set) -> Any:
-    """A set of static items: a plain Python set that nothing changes."""
-    if is_dynamic(items):
-        raise UnsupportedCall("a set of run-time values", context.span(), hint="use a list, or `torch.unique`")
-    return calls.guarded(context, lambda: cls(items))
+    return contents.new_set(context, ex.elements(context, node.elts))
 
 
 def generator_expression(context: Context, node: ast.GeneratorExp) -> Generator:

@@ -17,6 +17,7 @@ from jitgrad.script.frontend.values import (
     TensorMap,
     Union,
     class_of,
+    is_dynamic,
     type_word,
 )
 
@@ -33,6 +34,13 @@ def new_dict(context: Context, items: dict[Any, Any]) -> SymDict:
     result = SymDict()
     context.state.values[result] = items
     return result
+
+
+def new_set(context: Context, items: list[Any], cls: type = set) -> Any:
+    """A set of static items: a plain Python set that nothing changes."""
+    if is_dynamic(items):
+        raise UnsupportedCall("a set of run-time values", context.span(), hint="use a list, or `torch.unique`")
+    return calls.guarded(context, lambda: cls(items))
 
 
 def writable(context: Context, container: Any) -> None:

@@ -137,7 +137,7 @@ def _mapping(context: Context, pattern: ast.MatchMapping, subject: Any, bindings
 
 def _class(context: Context, pattern: ast.MatchClass, subject: Any, bindings: Bindings) -> Any:
     from jitgrad.script.frontend.attributes import getattribute, has_attribute
-    from jitgrad.script.frontend.builtins_ import HANDLERS
+    from jitgrad.script.frontend.handlers import HANDLERS
 
     cls = ex.evaluate(context, pattern.cls)
     test = HANDLERS[isinstance](context, (subject, cls), {})

@@ -1,0 +1,64 @@
+"""Functions of jitgrad that are neither emitted nor inlined: gradients, checkpoints, custom functions, modules."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from jitgrad.eager import engine, grad_mode
+from jitgrad.eager.function import Function as CustomFunction
+from jitgrad.errors import UnsupportedCall
+from jitgrad.jit import is_scripting
+from jitgrad.script.frontend import calls, customs, gradients, modules
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.handlers import HANDLERS, Args, handles
+from jitgrad.script.marks import refuse
+from jitgrad.utils.checkpoint import checkpoint
+
+
+@handles(grad_mode.is_grad_enabled)
+def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
+    context.gradient_state = True
+    return context.grad
+
+
+@handles(checkpoint)
+def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`utils.checkpoint.checkpoint`: the call, between the marks of a region (see `autodiff.regions`)."""
+    function, *rest = args
+    if kwargs.pop("context_fn", None) is not None:
+        raise UnsupportedCall("`checkpoint` with `context_fn`", context.span(),
+                              hint="enter the context inside the function")
+    for option in ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"):
+        kwargs.pop(option, None)
+    if not context.grad:
+        return calls.call(context, function, tuple(rest), kwargs)
+    number = -1 - len(_open)  # by nesting; those of loops in segments count upwards
+    _open.append(number)
+    try:
+        context.builder.emit("region.begin", (), types=(), number=number)
+        result = calls.call(context, function, tuple(rest), kwargs)
+        context.builder.emit("region.end", (), types=(), number=number)
+    finally:
+        _open.pop()
+    return result
+
+
+_open: list[int] = []
+
+
+@handles(refuse)
+def _refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    span = context.span()
+    while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
+        span = span.caller  # the user's own line
+    raise UnsupportedCall(args[0], span, hint=args[1])
+
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+HANDLERS[engine.backward] = lambda context, args, kwargs: gradients.backward_of(context, *args, **kwargs)
+HANDLERS[engine.grad] = lambda context, args, kwargs: gradients.grad(context, *args, **kwargs)
+HANDLERS[CustomFunction.apply.__func__] = customs.apply  # type: ignore[attr-defined]
+HANDLERS[is_scripting] = lambda context, args, kwargs: True
+HANDLERS.update(modules.handlers())
