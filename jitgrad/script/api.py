@@ -81,8 +81,19 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
 def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = None) -> ScriptFunction:
     from jitgrad.script.frontend.syntax import check_syntax
 
+    if getattr(function, "__library__", False):
+        function = _calling(function)
     check_syntax(function)
     return ScriptFunction(function, check, remat)
+
+
+def _calling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls one of the library's: their own source is the compiler's, not a script."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    call.__name__, call.__qualname__, call.__doc__ = function.__name__, function.__qualname__, function.__doc__
+    return call
 
 
 class ScriptModule:

@@ -58,7 +58,8 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
     if isinstance(value, Number):
         return [(value, conversion, spec)]
     if isinstance(value, SymTensor):
-        if not conversion and not value.ndim:  # a 0-d tensor is formatted as the number that it holds
+        if not conversion and not value.ndim and not _is_parameter(context, value):
+            # a 0-d tensor is formatted as the number that it holds
             tensor = value
             return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
         return [(heap.new_tensor(context, heap.read(context, value)), conversion, spec)]
@@ -74,6 +75,14 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
                 f"unsupported format string passed to {calls.type_name(value)}.__format__",))
         return _container(context, value)
     return [calls.guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
+
+
+def _is_parameter(context: Context, tensor: SymTensor) -> bool:
+    """Whether a tensor is an input of a class of its own: only plain tensors are formatted as numbers."""
+    from jitgrad.eager.tensor import Tensor
+
+    index = tensor.storage.input
+    return index >= 0 and not tensor.path and type(context.inputs.tensors[index]) is not Tensor
 
 
 def _union(context: Context, value: Union, conversion: str, spec: str) -> list[Any]:
