@@ -9,6 +9,7 @@ constant returns a plain int, so `isinstance(d, int)` is the test for "known".
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,10 +35,11 @@ class Symbol:
 class Call:
     """An opaque function of dims: `floordiv`, `mod`, `min`, `max`, `bcast`."""
 
-    __slots__ = ("args", "fn")
+    __slots__ = ("_text", "args", "fn")
 
     def __init__(self, fn: str, args: tuple[Size, ...]):
         self.fn, self.args = fn, args
+        self._text = ""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Call) and self.fn == other.fn and self.args == other.args
@@ -46,7 +48,9 @@ class Call:
         return hash((self.fn, self.args))
 
     def __repr__(self) -> str:
-        return f"{self.fn}({', '.join(map(str, self.args))})"
+        if not self._text:  # kept: sorting asks again and again, and calls nest
+            self._text = f"{self.fn}({', '.join([_text(a) for a in self.args])})"
+        return self._text
 
 
 Atom = Union[Symbol, Call]
@@ -110,16 +114,22 @@ class Dim:
         if _spelling.into is not None:
             _spelling.into.append(self)
             return f"\0{len(_spelling.into) - 1}\0"
-        parts = []
-        for monomial, coefficient in self.terms:
-            factors = [repr(a) for a in monomial]
-            if coefficient != 1 or not factors:
-                factors.insert(0, str(coefficient))
-            parts.append("*".join(factors))
-        return " + ".join(parts)
+        return _text(self)
 
 
 Size = Union[int, Dim]
+
+
+def _text(size: Size) -> str:
+    if isinstance(size, int):
+        return str(size)
+    parts = []
+    for monomial, coefficient in size.terms:
+        factors = [repr(a) for a in monomial]
+        if coefficient != 1 or not factors:
+            factors.insert(0, str(coefficient))
+        parts.append("*".join(factors))
+    return " + ".join(parts)
 
 
 class _Spelling(threading.local):
@@ -248,24 +258,28 @@ def is_not_one(size: Size) -> bool:
     symbol = size.symbol
     if symbol is not None:
         return symbol.not_one
+    if math.gcd(*[c for _, c in size.terms]) != 1:
+        return True
     if len(size.terms) == 1:  # a product of sizes none of which is 1
-        (monomial, coefficient), = size.terms
-        return coefficient != 1 or any(isinstance(a, Symbol) and a.not_one for a in monomial)
+        (monomial, _), = size.terms
+        return any(isinstance(a, Symbol) and a.not_one for a in monomial)
     return False
 
 
 def symbols(size: Size) -> set[Symbol]:
     """The symbols that occur in `size`."""
-    found: set[Symbol] = set()
-    if isinstance(size, Dim):
-        for monomial, _ in size.terms:
-            for atom in monomial:
-                if isinstance(atom, Symbol):
-                    found.add(atom)
-                else:
-                    for a in atom.args:
-                        found |= symbols(a)
-    return found
+    found: set[Atom] = set()
+    pending = [size]
+    while pending:
+        d = pending.pop()
+        if isinstance(d, Dim):
+            for monomial, _ in d.terms:
+                for atom in monomial:
+                    if atom not in found:
+                        found.add(atom)
+                        if isinstance(atom, Call):
+                            pending.extend(atom.args)
+    return {a for a in found if isinstance(a, Symbol)}
 
 
 def evaluate(size: Size, values: Mapping[Symbol, int]) -> int:

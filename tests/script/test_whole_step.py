@@ -242,6 +242,60 @@ def an_input_that_is_optimised() -> Any:
     return step, (w,)
 
 
+# --- a gradient that may be there or not ---------------------------------------------------------------------------
+
+
+@program
+def written_where_it_is_not_none() -> Any:
+    w, v = parameter(6, 4), parameter(4)
+
+    def step(x, y, k):
+        for i in range(k):
+            F.cross_entropy((x * i) @ w + v, y).backward()
+        for p in (w, v):
+            if p.grad is not None:
+                p.grad.mul_(0.5)
+                p.grad[0] = 3.0
+
+    return step, (w, v)
+
+
+@program
+def another_name_of_it_sees_writes_and_sums() -> Any:
+    w = parameter(6, 4)
+
+    def step(x, y, k):
+        if k > 1:
+            F.cross_entropy(x @ w, y).backward()
+        g = w.grad
+        total = torch.zeros(())
+        if g is not None:
+            g *= 2
+            total = total + w.grad.sum()
+            F.cross_entropy(x @ w + 1, y).backward()
+            total = total + g.sum()
+        return total
+
+    return step, (w,)
+
+
+@program
+def clipped_after_a_run_time_number_of_batches() -> Any:
+    model = mlp()
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x, y, k):
+        for i in range(k):
+            (F.cross_entropy(model(x + i), y) / k).backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        nn.utils.clip_grad_value_(model.parameters(), 0.1)
+        optimizer.step()
+        optimizer.zero_grad()
+        return norm
+
+    return step, tuple(model.parameters())
+
+
 # --- loops ---------------------------------------------------------------------------------------------------------
 
 
@@ -691,7 +745,7 @@ TWICE = {"through_data", "grads_accumulate_over_calls", "the_branch_of_the_lectu
          "two_losses_share_a_graph", "a_given_cotangent", "only_some_inputs", "a_tensor_that_retains_its_gradient",
          "groups_and_metrics", "detached_in_the_middle", "a_leaf_made_inside", "truncated_through_time",
          "gradient_in_a_branch", "accumulation_inside", "scheduled_by_sequential", "an_epoch_in_one_call",
-         "until_it_is_small_enough"}
+         "until_it_is_small_enough", "written_where_it_is_not_none", "another_name_of_it_sees_writes_and_sums"}
 
 
 @pytest.mark.parametrize("name", [n for n in FACTORIES if n not in TWICE])

@@ -11,24 +11,28 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.utils import rnn as rnn
 
 
-def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    if isinstance(parameters, Tensor):
-        parameters = [parameters]
-    return [p.grad for p in parameters if p.grad is not None]
+def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
 
 
-def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
-    """The norm of all tensors taken as one vector, 0-dim. RuntimeError where it is not finite, if asked for."""
-    tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    if not tensors:
-        return jitgrad.tensor(0.0)
-    norm_type = float(norm_type)
+def _part(t: Tensor, norm_type: float) -> Any:
+    """What one tensor adds to the norm of several."""
+    t = t.detach()
     if norm_type == math.inf:
-        total = jitgrad.stack([t.detach().abs().max() for t in tensors]).max()
+        return t.abs().max()
+    return (t * t).sum() if norm_type == 2.0 else (t.abs() ** norm_type).sum()
+
+
+def _norm(parts: list[Any], norm_type: float, error_if_nonfinite: bool) -> Any:
+    """The norm whose parts these are."""
+    if len(parts) == 0:
+        return jitgrad.tensor(0.0)
+    if norm_type == math.inf:
+        total = jitgrad.stack(parts).max()
     elif norm_type == 2.0:
-        total = jitgrad.stack([(t.detach() * t.detach()).sum() for t in tensors]).sum().sqrt()
+        total = jitgrad.stack(parts).sum().sqrt()
     else:
-        total = jitgrad.stack([(t.detach().abs() ** norm_type).sum() for t in tensors]).sum() ** (1.0 / norm_type)
+        total = jitgrad.stack(parts).sum() ** (1.0 / norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
                            "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
@@ -36,15 +40,24 @@ def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, e
     return total
 
 
+def get_total_norm(tensors: Tensor | Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
+    """The norm of all tensors taken as one vector, 0-dim. RuntimeError where it is not finite, if asked for."""
+    norm_type = float(norm_type)
+    return _norm([_part(t, norm_type) for t in _listed(tensors)], norm_type, error_if_nonfinite)
+
+
 def clip_grad_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
     """Scale the gradients in place so that their common norm is at most max_norm; the norm before, 0-dim."""
-    gradients = _gradients(parameters)
+    parameters = _listed(parameters)
+    norm_type = float(norm_type)
     with jitgrad.no_grad():
-        total = get_total_norm(gradients, norm_type, error_if_nonfinite)
+        parts = [_part(p.grad, norm_type) for p in parameters if p.grad is not None]
+        total = _norm(parts, norm_type, error_if_nonfinite)
         scale = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-        for g in gradients:
-            g.mul_(scale)
+        for p in parameters:
+            if p.grad is not None:
+                p.grad.mul_(scale)
     return total
 
 
@@ -52,8 +65,9 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """Clamp the gradients in place to [-clip_value, clip_value]."""
     clip_value = float(clip_value)
     with jitgrad.no_grad():
-        for g in _gradients(parameters):
-            g.clamp_(min=-clip_value, max=clip_value)
+        for p in _listed(parameters):
+            if p.grad is not None:
+                p.grad.clamp_(min=-clip_value, max=clip_value)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:

@@ -138,6 +138,7 @@ class Context:
         self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
         self.bodies_open: set[Block] = set()  # those of them that are bodies of loops
         self.leaves: dict[Storage, None] = {}  # tensors that may get a `.grad`
+        self.optional_grads: dict[Storage, Any] = {}  # `.grad` of an input that could be None and is not: its slot
         self.freed: dict[int, Block] = {}  # values whose history a gradient freed -> the block where it was taken
         self._scopes: list[dict[Any, Any]] = [{}]
         self.calls = 0

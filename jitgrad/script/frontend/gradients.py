@@ -286,7 +286,16 @@ def read_grad(context: Context, tensor: SymTensor) -> Any:
     storage = tensor.storage
     if tensor.path:
         return None
-    return merge.fetch(context, context.state, slot_of(storage))
+    return _current(context, storage)
+
+
+def _current(context: Context, storage: Storage) -> Any:
+    """What a `.grad` holds; what may be None is in the state, where its payload will replace it."""
+    slot = slot_of(storage)
+    found = merge.fetch(context, context.state, slot)
+    if isinstance(found, Union):
+        context.state.values[slot] = found
+    return found
 
 
 def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
@@ -359,14 +368,19 @@ def _store(context: Context, storage: Storage, value: Any) -> None:
 
 def _accumulate(context: Context, storage: Storage, value: Value, create: bool) -> None:
     """Add a gradient to a leaf's `.grad` as eager's engine does."""
-    before = merge.fetch(context, context.state, slot_of(storage))
+    before = _current(context, storage)
     if isinstance(before, Union):
         merge.branch(context, lowering.is_static(context, before, None),
                      lambda: _store(context, storage, _tensor(context, value, create)),
-                     lambda: _store(context, storage, _sum(context, lowering.payload(context, before), value, create)))
+                     lambda: _add(context, storage, lowering.settle(context, before), value, create))
     elif before is None:
         _store(context, storage, _tensor(context, value, create))
-    elif create:
+    else:
+        _add(context, storage, before, value, create)
+
+
+def _add(context: Context, storage: Storage, before: SymTensor, value: Value, create: bool) -> None:
+    if create:
         _store(context, storage, _sum(context, before, value, create))
     else:
         grad_mode, context.grad = context.grad, False

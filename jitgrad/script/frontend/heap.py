@@ -7,6 +7,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.types import TensorType
+from jitgrad.script import signature as sig
 from jitgrad.script.frontend.context import Context, current
 from jitgrad.script.frontend.values import Path, Storage, SymTensor
 from jitgrad.script.ir import Value
@@ -105,6 +106,9 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
             raise _may_be_copy(context)
         context.inputs.note_written(storage)
+    if storage in context.optional_grads:
+        slot = context.optional_grads[storage]
+        context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
     if context.links:
         from jitgrad.script.frontend.merge import propagate
 

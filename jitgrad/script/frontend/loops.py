@@ -72,9 +72,10 @@ class Head:
                     place.input < 0 if isinstance(place, Storage) else place.source is None):
                 continue  # made in an earlier evaluation of a loop around this one
             mine = self.templates.get(place)
+            value = merge.fetch(context, self.entry, place)
             if mine is None:
-                mine = merge.template(context, place, merge.fetch(context, self.entry, place), general=True)
-            self.templates[place] = self._recall(mine, remembered)
+                mine = merge.template(context, place, value, general=True)
+            self.templates[place] = _staying(self._recall(mine, remembered), remembered, value)
             if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
                 self.exits.add(place)
 
@@ -205,8 +206,8 @@ class Head:
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
             return key.input >= 0
-        if isinstance(key, tuple):
-            return True
+        if isinstance(key, tuple):  # the `.grad` of a leaf that the body makes ends with the iteration
+            return key[0] != "grad" or key[1].input >= 0 or key[1] in self.entry.values
         return getattr(key, "source", None) is not None
 
     def _join(self, key: Any, t: tp.Template, before: Any, value: Any, end: State) -> tp.Template:
@@ -236,9 +237,10 @@ class Head:
         return joined
 
     def _held(self, t: tp.Template, before: Any, after: Any, end: State) -> tp.Template:
-        """A container's template: tensors inside that the body leaves in place stay what they are; others that
-        something else may refer to are not to be written."""
-        if isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after):
+        """A container's template: what the body leaves in place stays what it is; other tensors that something else may
+        refer to are not to be written."""
+        if (before is after and isinstance(before, (Number, int, float, bool))) or (
+                isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after)):
             return tp.Same(before)
         if isinstance(t, tp.Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
                 self.context, self.entry, None, before):
@@ -295,6 +297,23 @@ class Head:
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]
         return state
+
+
+def _staying(t: tp.Template, remembered: tp.Template, value: Any) -> tp.Template:
+    """The template of a container's content, with what stayed in place before taken to stay again."""
+    if isinstance(t, tp.Record) and isinstance(remembered, tp.Record) and isinstance(value, dict) and (
+            t.names == remembered.names == tuple(value)):
+        return tp.Record(t.type, t.names, _items_staying(t.items, remembered.items, tuple(value.values())))
+    if isinstance(t, tp.Items) and isinstance(remembered, tp.Items) and isinstance(value, tuple) and (
+            len(t.items) == len(remembered.items) == len(value)):
+        return tp.Items(t.type, _items_staying(t.items, remembered.items, value))
+    return t
+
+
+def _items_staying(items: tuple[tp.Template, ...], remembered: tuple[tp.Template, ...],
+                   values: tuple[Any, ...]) -> tuple[tp.Template, ...]:
+    return tuple(tp.Same(v) if isinstance(r, tp.Same) else t
+                 for t, r, v in zip(items, remembered, values, strict=True))
 
 
 def _plain(context: Context, t: tp.Template) -> tp.Template:

@@ -270,13 +270,38 @@ def payload(context: Context, value: Union, known: bool = False) -> Any:
     return rebuild(context, value.inner, iter(leaves))
 
 
+def settle(context: Context, value: Union, known: bool = False) -> Any:
+    """`payload` from here on: every name of a tensor that may be None is one reference now, and all see a write."""
+    made = payload(context, value, known)
+    if not isinstance(made, SymTensor):
+        return made
+    values = context.state.values
+    for key, held in values.items():
+        if isinstance(held, tuple):
+            if any(_same_union(v, value) for v in held):
+                content = [made if _same_union(v, value) else v for v in held]
+                values[key] = type(held)(*content) if hasattr(held, "_fields") else type(held)(content)
+        elif isinstance(held, dict):
+            if any(_same_union(v, value) for v in held.values()):
+                values[key] = {k: made if _same_union(v, value) else v for k, v in held.items()}
+        elif _same_union(held, value):
+            values[key] = made
+            if isinstance(key, tuple) and key[0] == "grad" and key[1].input >= 0:
+                context.optional_grads[made.storage] = key
+    return made
+
+
+def _same_union(a: Any, b: Union) -> bool:
+    return isinstance(a, Union) and a.leaves == b.leaves and a.inner == b.inner
+
+
 def without(context: Context, value: Any, which: Any, known: bool = False) -> Any:
     """A value known not to be its static alternative `which`; `known` as for `payload`."""
     if not isinstance(value, Union) or not any(same_static(s, which) for s in value.statics):
         return value
     rest = tuple(s for s in value.statics if not same_static(s, which))
     if not rest:
-        return payload(context, value, known)
+        return settle(context, value, known)
     if len(rest) == 1 and value.inner is None:
         return rest[0]
     narrowed = Either(rest, value.inner)

@@ -435,7 +435,7 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
         absent = numbers.either(context, absent, lowering.is_static(context, value, s))
     name = type(value.statics[0]).__name__
     context.effect("check", numbers.negate(context, absent).value, error=error, template=(what.replace("{}", name),))
-    return lowering.payload(context, value)
+    return lowering.settle(context, value)
 
 
 def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None
@@ -445,7 +445,7 @@ def switch(context: Context, value: Union, operation: Callable[[Any], Any], live
 
     def run(index: int) -> Any:
         if index == len(alternatives):
-            return operation(lowering.payload(context, value))
+            return operation(lowering.settle(context, value))
         last = index == len(alternatives) - 1 and value.inner is None
         if last:
             return operation(alternatives[index])
