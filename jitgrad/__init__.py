@@ -16,7 +16,22 @@ import jitgrad.script  # loaded before the decorator below takes the name
 from jitgrad.device import device as device  # the class; the module of that name must not take its place later
 
 if TYPE_CHECKING:
-    from jitgrad import accelerator, autograd, cuda, distributions, func, jit, linalg, nn, onnx, optim, testing, utils
+    from jitgrad import (
+        accelerator,
+        amp,
+        autograd,
+        cpu,
+        cuda,
+        distributions,
+        func,
+        jit,
+        linalg,
+        nn,
+        onnx,
+        optim,
+        testing,
+        utils,
+    )
     from jitgrad._namespace import *
     from jitgrad.eager.format import set_printoptions
     from jitgrad.script.executor import eager_mode
@@ -25,8 +40,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PUBLIC = ("accelerator", "autograd", "cuda", "distributions", "func", "jit", "linalg", "nn", "onnx", "optim",
-           "testing", "utils")
+_PUBLIC = ("accelerator", "amp", "autograd", "cpu", "cuda", "distributions", "func", "jit", "linalg", "nn", "onnx",
+           "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.marks", "set_printoptions": "eager.format"}

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import math as _math
 
+from jitgrad.amp.autocast_mode import (
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from jitgrad.device import device
 from jitgrad.dtypes import (
     bool_,
@@ -472,6 +482,7 @@ __all__ = [
     "atanh",
     "atleast_1d",
     "atleast_2d",
+    "autocast",
     "avg_pool1d",
     "baddbmm",
     "bernoulli",
@@ -503,6 +514,7 @@ __all__ = [
     "clamp_",
     "clamp_max",
     "clamp_min",
+    "clear_autocast_cache",
     "clip",
     "clone",
     "column_stack",
@@ -582,6 +594,7 @@ __all__ = [
     "gather",
     "ge",
     "ger",
+    "get_autocast_dtype",
     "get_default_dtype",
     "get_rng_state",
     "greater",
@@ -608,6 +621,8 @@ __all__ = [
     "int32",
     "int64",
     "inverse",
+    "is_autocast_cache_enabled",
+    "is_autocast_enabled",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",
@@ -732,6 +747,9 @@ __all__ = [
     "select_scatter",
     "selu",
     "selu_",
+    "set_autocast_cache_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
     "set_default_dtype",
     "set_grad_enabled",
     "set_rng_state",

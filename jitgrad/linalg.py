@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import decompositions as _decompositions
 from jitgrad.ops.library import linalg as _linalg
 from jitgrad.ops.library import rearrange as _rearrange
@@ -50,7 +51,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
 @library
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along dim, with broadcasting."""
-    return _reduce.sum(x * y, dim)
+    return _reduce.sum(lower(x) * lower(y), dim)
 
 
 @library

@@ -10,6 +10,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.random import dropout as _dropout
 
@@ -34,6 +35,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     Returns:
         float (..., L, Ev).
     """
+    query, key, value, attn_mask = lower(query), lower(key), lower(value), lower(attn_mask)
     if enable_gqa:
         key = jitgrad.repeat_interleave(key, query.shape[-3] // key.shape[-3], -3)
         value = jitgrad.repeat_interleave(value, query.shape[-3] // value.shape[-3], -3)
@@ -62,7 +64,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     y = jitgrad.matmul(x, weight.t())
-    return y if bias is None else y + bias
+    return y if bias is None else y + lower(bias)
 
 
 def _added(mask: Tensor | None, name: str, d: Any) -> Tensor | None:
@@ -214,7 +216,7 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
     weights = None
     if need_weights:
         scores = (q * math.sqrt(1.0 / size)) @ k.transpose(-2, -1)
-        weights = _reduce.softmax(scores if mask is None else scores + mask, -1)
+        weights = _reduce.softmax(scores if mask is None else scores + lower(mask), -1)
         if training and dropout_p > 0.0:
             weights = _dropout(weights, dropout_p, True)
         heads = weights @ v

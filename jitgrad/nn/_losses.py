@@ -7,6 +7,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
 
@@ -37,6 +38,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
         p: 1 or 2.
         weight: float (C,).
     """
+    input = _widen(input)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     if input.dim() == 1:
@@ -62,6 +64,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: None = N
         input: float (N, C) or (C,).
         target: int64, input's shape: the labels, then -1 and anything.
     """
+    input = _widen(input)
     valid = jitgrad.cumprod((target >= 0).to(jitgrad.int64), -1) == 1
     labels = jitgrad.where(valid, target, 0)
     classes = jitgrad.arange(input.shape[-1])
@@ -109,6 +112,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
     Returns:
         float () or (N,). Source: Graves et al., "Connectionist Temporal Classification", ICML 2006.
     """
+    log_probs = _widen(log_probs)
     one = log_probs.dim() == 2
     if one:
         log_probs = log_probs.unsqueeze(1)

@@ -10,6 +10,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library import pooling as _pooling
 from jitgrad.ops.library import resampling as _resampling
@@ -128,6 +129,8 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
         raise ValueError("Expected 3D or higher dimensionality                          input (got "
                          f"{input.dim()} dimensions)")
     squares = (input * input).flatten(2).unsqueeze(1)
+    if input.dim() > 3:
+        squares = _widen(squares)
     padded = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2), 0.0)
     means = _pooling.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
     return input / (means * alpha + k) ** beta

@@ -15,9 +15,12 @@ import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import _attention, _bags, _losses, _spatial
 from jitgrad.nn._norms import p_norm as _p_norm
+from jitgrad.ops.autocast import lower as _lower
+from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library import convolution as _convolution
+from jitgrad.ops.library import linalg as _linalg
 from jitgrad.ops.library import pointwise as _pointwise
 from jitgrad.ops.library import pooling as _pooling
 from jitgrad.ops.library import reduce as _reduce
@@ -245,12 +248,12 @@ def feature_alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias: (..., in), (out, in), (out,) give (..., out)."""
     y = jitgrad.matmul(input, weight.t())
-    return y if bias is None else y + bias
+    return y if bias is None else y + _lower(bias)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
-    y = jitgrad.einsum("...n,onm,...m->...o", input1, weight, input2)
+    y = _linalg.trilinear("...n,onm,...m->...o", input1, weight, input2)
     return y if bias is None else y + bias
 
 
@@ -393,6 +396,7 @@ def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
 def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
              weight: Tensor | None = None) -> Tensor:
     """(input - target)^2."""
+    input, target = _widen(input), _widen(target)
     d = input - target
     loss = d * d
     return _reduced(loss if weight is None else loss * weight, reduction)
@@ -401,6 +405,7 @@ def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: N
 def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
             weight: Tensor | None = None) -> Tensor:
     """|input - target|."""
+    input, target = _widen(input), _widen(target)
     loss = jitgrad.abs(input - target)
     return _reduced(loss if weight is None else loss * weight, reduction)
 
@@ -408,6 +413,7 @@ def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: No
 def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
                    reduction: str = "mean", beta: Number = 1.0) -> Tensor:
     """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss."""
+    input, target = _widen(input), _widen(target)
     d = jitgrad.abs(input - target)
     # a beta of 0 must not divide: then no d is below it, and the divisor's value does not matter
     near = d < beta
@@ -419,6 +425,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, red
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Number = 1.0,
                weight: Tensor | None = None) -> Tensor:
     """d^2 / 2 where d = |input - target| is at most delta, else delta (d - delta / 2)."""
+    input, target = _widen(input), _widen(target)
     d = jitgrad.abs(input - target)
     loss = jitgrad.where(d <= delta, 0.5 * d * d, delta * (d - 0.5 * delta))
     return _reduced(loss if weight is None else loss * weight, reduction)
@@ -436,6 +443,7 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     Raises:
         IndexError: a class out of range.
     """
+    input = _widen(input)
     kept = target != ignore_index
     classes = jitgrad.where(kept, target, 0)
     picked = -_classes.pick(input, classes)
@@ -464,6 +472,7 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     Raises:
         IndexError: a class out of range.
     """
+    input, target = _widen(input), _widen(target)
     axis = 0 if input.dim() == 1 else 1
     logp = _reduce.log_softmax(input, axis)
     if target.dtype.is_floating_point:
@@ -508,6 +517,7 @@ def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, red
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
                          reduce: None = None, reduction: str = "mean") -> Tensor:
     """-(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100."""
+    input, target = _widen(input), _widen(target)
     loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
     return _reduced(loss if weight is None else loss * weight, reduction)
 
@@ -516,6 +526,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
                                      size_average: None = None, reduce: None = None, reduction: str = "mean",
                                      pos_weight: Tensor | None = None) -> Tensor:
     """binary_cross_entropy of sigmoid(input), without overflow; pos_weight multiplies the positive terms."""
+    input, target = _widen(input), _widen(target)
     if pos_weight is None:
         loss = (1 - target) * input - _activation.logsigmoid(input)
     else:
@@ -526,6 +537,7 @@ def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tens
 def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
            log_target: bool = False) -> Tensor:
     """target (log(target) - input) for log-probabilities input; "batchmean" divides the sum by the first size."""
+    input, target = _widen(input), _widen(target)
     loss = jitgrad.exp(target) * (target - input) if log_target else jitgrad.xlogy(target, target) - target * input
     if reduction == "batchmean":
         return loss.sum() / input.shape[0] if input.dim() != 0 else loss.sum()
@@ -544,6 +556,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
                      size_average: None = None, eps: Number = 1e-8, reduce: None = None,
                      reduction: str = "mean") -> Tensor:
     """exp(input) - target * input, or input - target * log(input + eps)."""
+    input, target = _widen(input), _widen(target)
     loss = jitgrad.exp(input) - target * input if log_input else input - target * jitgrad.log(input + eps)
     if full:
         stirling = target * jitgrad.log(target) - target + 0.5 * jitgrad.log(2 * math.pi * target)
@@ -554,6 +567,7 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, size_average: None = None,
                          reduce: None = None, reduction: str = "mean") -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1."""
+    input, target = _widen(input), _widen(target)
     loss = jitgrad.where(target != 1, (margin - input).clamp_min(0), 0.0) + jitgrad.where(target != -1, input, 0.0)
     return _reduced(loss, reduction)
 
@@ -561,18 +575,21 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, si
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0, size_average: None = None,
                         reduce: None = None, reduction: str = "mean") -> Tensor:
     """max(0, -target (input1 - input2) + margin)."""
+    input1, input2 = _widen(input1), _widen(input2)
     return _reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
 def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
                      reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target * input))."""
+    input, target = _widen(input), _widen(target)
     return _reduced(jitgrad.log1p(jitgrad.exp(-target * input)), reduction)
 
 
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,
                           size_average: None = None, reduce: None = None, reduction: str = "mean") -> Tensor:
     """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
+    input1, input2 = _widen(input1), _widen(input2)
     product = (input1 * input2).sum(-1)
     n1, n2 = (input1 * input1).sum(-1) + 1e-12, (input2 * input2).sum(-1) + 1e-12
     cosine = product / jitgrad.sqrt(n1 * n2)
@@ -584,6 +601,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
                         eps: Number = 1e-6, swap: bool = False, size_average: None = None, reduce: None = None,
                         reduction: str = "mean") -> Tensor:
     """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances."""
+    anchor, positive, negative = _widen(anchor), _widen(positive), _widen(negative)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = jitgrad.minimum(far, pairwise_distance(positive, negative, p, eps))

@@ -26,7 +26,7 @@ from jitgrad.eager.engine import grad
 from jitgrad.eager.grad_mode import set_grad_enabled
 from jitgrad.eager.node import Node
 from jitgrad.eager.tensor import Tensor, wrap
-from jitgrad.ops import OPS
+from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import backend
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import map_attr
@@ -115,6 +115,7 @@ class Callback:
         result: None, a type of NUMBERS, a TensorResult or a TupleResult.
         recorded: inputs of the node through which a gradient may flow.
         grad: whether operations are recorded there.
+        low: what autocast casts to there.
         random: whether the generator's offset afterwards is a result, the last but the handle.
     """
 
@@ -124,6 +125,7 @@ class Callback:
     result: Any
     recorded: tuple[int, ...]
     grad: bool
+    low: dtype | None
     random: bool
 
     @property
@@ -150,7 +152,7 @@ class Callback:
             run.store(source, make(tree, run.objects, given))
         args, kwargs = make(self.arguments, run.objects, given)
         before = run.snapshot()
-        with set_grad_enabled(self.grad):
+        with set_grad_enabled(self.grad), autocast.using(self.low):
             result = self.function(*args, **kwargs)
         changed = run.changed(before, run.snapshot())
         if changed:

@@ -16,6 +16,7 @@ from typing import Any
 
 from jitgrad import config, dtypes
 from jitgrad.codegen import engine, store
+from jitgrad.ops import autocast
 from jitgrad.script import persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction, pack, unpack
@@ -49,7 +50,7 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...]) -> str | N
     try:
         guards = [writer.guard(g) for name, value in values.items() for g in argument_guards(sig.Arg(name), value)]
         facts = [function.__module__, function.__qualname__, persist.code_hash(function), guards, mode,
-                 is_grad_enabled(), dtypes.get_default_dtype().name]
+                 is_grad_enabled(), repr(autocast.mode.low), dtypes.get_default_dtype().name]
     except persist.NotStorable:
         return None
     return hashlib.sha256((json.dumps(facts) + _build()).encode()).hexdigest()

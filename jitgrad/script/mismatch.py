@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import evaluate
-from jitgrad.dtypes import get_default_dtype
+from jitgrad.dtypes import dtype, get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.ops import autocast
 from jitgrad.script import signature as sig
 from jitgrad.script.sources import Unreadable, describe, resolve, separate, tensor_key, type_of_tensor
 
@@ -18,10 +19,18 @@ SIZES = "sizes that were equal at the first call differ"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 
 
+def autocast_mismatch(before: dtype | None) -> str:
+    """That autocast was another when a program was compiled, in words."""
+    was, now = ("off" if d is None else f"on with {d}" for d in (before, autocast.mode.low))
+    return f"autocast was {was}, is {now}"
+
+
 def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
     """The first assumption that a call breaks, in words."""
     if is_grad_enabled() is not specialisation.grad_mode:
         return f"the grad mode was {specialisation.grad_mode}, is {not specialisation.grad_mode}"
+    if autocast.mode.low is not specialisation.autocast:
+        return autocast_mismatch(specialisation.autocast)
     if get_default_dtype() is not specialisation.default_dtype:
         return f"the default dtype was {specialisation.default_dtype}, is {get_default_dtype()}"
     for guard in specialisation.assumptions:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.amp.autocast_mode import autocast
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
@@ -57,6 +58,8 @@ def fingerprint(value: Any) -> Json:
     wrapped = getattr(value, "eager", None)
     if isinstance(wrapped, types.FunctionType):  # another scripted function
         return ["scripted", fingerprint(wrapped)]
+    if isinstance(value, autocast):
+        return ["autocast", type(value).__qualname__, *[repr(v) for v in value.__reduce__()[1][1:]]]
     if _is_module_instance(value):
         return ["instance", type(value).__module__, type(value).__qualname__]
     raise NotStorable(f"an object of type `{type(value).__name__}`")

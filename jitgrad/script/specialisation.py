@@ -16,7 +16,9 @@ from typing import Any
 from jitgrad import config
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.eager.grad_mode import mode as grad_mode
 from jitgrad.eager.node import Node
+from jitgrad.ops import autocast
 from jitgrad.ops.types import OptionalType
 from jitgrad.script import callback
 from jitgrad.script import signature as sig
@@ -38,6 +40,7 @@ class Specialisation:
 
     __slots__ = (
         "__weakref__",
+        "autocast",
         "commit",
         "default_dtype",
         "enter",
@@ -63,6 +66,8 @@ class Specialisation:
         #: the list that this is taken out of when such an object dies
         self.owner: list[Specialisation] = []
         self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
+        #: what autocast casts to, None where it is off
+        self.autocast = autocast.mode.low
         self.may_share = False  # whether `enter` looks at memory
         script.graph.name = name
         if function is None:
@@ -106,7 +111,8 @@ class Specialisation:
         """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
         script = self.script
         writer = EntryWriter(params, values)
-        writer.require(f"{writer.constant(is_grad_enabled)}() is {self.grad_mode}")
+        writer.require(f"{writer.constant(grad_mode)}.enabled is {self.grad_mode}")
+        writer.require(f"{writer.constant(autocast.mode)}.low is {writer.constant(self.autocast)}")
         writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
         for guard, ref in self.given:
             if ref is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from jitgrad.eager import checkpoint as stretch
 from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.ops import autocast
 from jitgrad.random import default_generator
 from jitgrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
@@ -34,7 +35,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
     """
     if not is_grad_enabled():
         return function(*args, **kwargs)
-    state = (default_generator.seed, default_generator.offset)
+    state, modes = (default_generator.seed, default_generator.offset), autocast.state()
     structure: list[TreeSpec] = []
     contexts = context_fn() if context_fn is not None else None
 
@@ -48,7 +49,8 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         return leaves
 
     def again() -> list[Any]:
-        now = (default_generator.seed, default_generator.offset)
+        now, modes_now = (default_generator.seed, default_generator.offset), autocast.state()
+        autocast.restore(modes)
         if preserve_rng_state:
             default_generator.seed, default_generator.offset = state
         try:
@@ -57,6 +59,7 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
             with contexts[1]:
                 return tree_flatten(function(*args, **kwargs))[0]
         finally:
+            autocast.restore(modes_now)
             if preserve_rng_state:
                 default_generator.seed, default_generator.offset = now
 

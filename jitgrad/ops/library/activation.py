@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import bool_
+from jitgrad.ops.autocast import lower
 from jitgrad.ops.backend import SymNumber
 from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library, require_tensor, word
 from jitgrad.ops.library.pointwise import mul
@@ -116,6 +117,7 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01) -> Tensor:
 @library
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """leaky_relu with a learned slope: one, or one per channel (axis 1)."""
+    input, weight = lower(input), lower(weight)
     if weight.ndim == 1 and input.ndim > 2:
         weight = apply("reshape", weight, shape=(weight.shape[0], *(1,) * (input.ndim - 2)))
     return _choose(input, "gt", 0, input, apply("mul", input, weight))

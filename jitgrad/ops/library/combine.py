@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import bool_, int64
+from jitgrad.ops.autocast import lower
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -121,6 +122,7 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 @library
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """beta * input + alpha * the sum of the products of two batches of matrices."""
+    input, batch1, batch2 = lower(input), lower(batch1), lower(batch2)
     total = apply("sum", apply("matmul", batch1, batch2), axes=(0,), keepdim=False)
     return input * beta + total * alpha
 
@@ -146,6 +148,7 @@ def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     """Covariances of the rows, whose columns are observations. NotImplementedError for weights: there are none."""
     x: Any = input if input.ndim == 2 else apply("reshape", input, shape=(1, product(input.shape)))
     centred = x - apply("mean", x, axes=(1,), keepdim=True)
+    centred = lower(centred)
     products = apply("matmul", centred, apply("permute", centred, axes=(1, 0))) / (x.shape[1] - correction)
     return products if input.ndim == 2 else apply("reshape", products, shape=())
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import float16, float32
 from jitgrad.errors import NotStatic
+from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.library.core import (
     apply,
     cast,
@@ -55,6 +56,8 @@ class _Call:
                  transposed: bool = False):
         require_tensor(fn, input)
         require_tensor(fn, weight, "weight", 2)
+        if mode.low is not None:
+            input, weight, bias = lower(input), lower(weight), lower(bias)
         if input.ndim not in (rank + 1, rank + 2):
             raise RuntimeError(f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {fn}, but got "
                                f"input of size: {text(input.shape)}")

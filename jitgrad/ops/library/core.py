@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dtypes import dtype
-from jitgrad.ops import OPS
+from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, SymNumber, backend, select_number
 
 if TYPE_CHECKING:
@@ -309,7 +309,10 @@ def inplace(fn: Fn) -> Fn:
     def in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
         if backend().update(name, self, args, kwargs) is not NotImplemented:
             return self
-        return write(self, fn(self, *args, **kwargs))
+        if autocast.mode.low is None:
+            return write(self, fn(self, *args, **kwargs))
+        with autocast.suspended():
+            return write(self, fn(self, *args, **kwargs))
 
     in_place.__name__ = in_place.__qualname__ = name + "_"
     in_place.__doc__ = f"In-place version of `{name}`."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import bool_
+from jitgrad.ops.autocast import lower, mode, widen
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -44,6 +45,8 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
     if input.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError("self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix")
+    if mode.low is not None:
+        input, mat2 = lower(input), lower(mat2)
     _same_dtype(input, mat2)
     return apply("matmul", input, mat2)
 
@@ -54,6 +57,8 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     if input.ndim != 3 or mat2.ndim != 3:
         which, given = ("batch1", input) if input.ndim != 3 else ("batch2", mat2)
         raise RuntimeError(f"{which} must be a 3D tensor, got {given.ndim}D")
+    if mode.low is not None:
+        input, mat2 = lower(input), lower(mat2)
     _same_dtype(input, mat2)
     a, b = input.shape, mat2.shape
     require_equal(a[0], b[0], lambda: "Expected size for first two dimensions of batch2 tensor to be: "
@@ -66,6 +71,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The product of matrices and vectors of any ranks: batch axes broadcast, vectors are rows or columns."""
     require_tensor("matmul", other, "other", 2)
     a, b = require_tensor("matmul", input), other
+    return _matmul(a, b) if mode.low is None else _matmul(lower(a), lower(b))
+
+
+def _matmul(a: Any, b: Any) -> Any:
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError("both arguments to matmul need to be at least 1D, but they are "
                            f"{a.ndim}D and {b.ndim}D")
@@ -107,7 +116,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
-    return matmul(input, vec)
+    return _matmul(input, vec)
 
 
 @library
@@ -141,6 +150,8 @@ def _scaled(x: Any, factor: Any) -> Any:
 @library
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
+    if mode.low is not None:
+        input = lower(input)
     return apply("add", _scaled(mm(mat1, mat2), alpha), _scaled(input, beta))
 
 
@@ -159,6 +170,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: 
 @library
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
+    if mode.low is not None:
+        input = lower(input)
     return apply("add", _scaled(bmm(batch1, batch2), alpha), _scaled(input, beta))
 
 
@@ -173,6 +186,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         require_equal(a.shape[i], b.shape[j], lambda i=i, j=j: (  # type: ignore[misc]
             f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
             f"{b.shape[j]} in dim {j}"))
+    a, b = lower(a), lower(b)
     free_a = [i for i in range(a.ndim) if i not in over_a]
     free_b = [j for j in range(b.ndim) if j not in over_b]
     shared = product([a.shape[i] for i in over_a])
@@ -191,7 +205,7 @@ def trace(input: Tensor) -> Tensor:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     from jitgrad.ops.library.reduce import sum
 
-    return sum(apply("diagonal", input, offset=0, axis1=0, axis2=1))
+    return sum(apply("diagonal", widen(input), offset=0, axis1=0, axis2=1))
 
 
 @library
@@ -210,6 +224,7 @@ def cdist(x1: Tensor, x2: Tensor, p: Number = 2.0) -> Tensor:
     """The p-norms of all differences of rows: (..., n, D) and (..., m, D) give (..., n, m)."""
     from jitgrad.ops.library.reduce import vector_norm
 
+    x1, x2 = widen(x1), widen(x2)
     difference = apply("sub", apply("unsqueeze", x1, axis=x1.ndim - 1), apply("unsqueeze", x2, axis=x2.ndim - 2))
     return vector_norm(difference, p, -1)
 
@@ -258,7 +273,7 @@ def _size(terms: Sequence[_Term], letter: str) -> Any:
     return next((s for s in sizes if not (isinstance(s, int) and s == 1)), sizes[0])
 
 
-def _contract(a: _Term, b: _Term, kept: set[str]) -> _Term:
+def _contract(a: _Term, b: _Term, kept: set[str], lowered: bool) -> _Term:
     """Two operands as one matmul over (batch, free of a, summed) and (batch, summed, free of b)."""
     a.sum_out(kept | set(b.letters))
     b.sum_out(kept | set(a.letters))
@@ -269,6 +284,8 @@ def _contract(a: _Term, b: _Term, kept: set[str]) -> _Term:
     if not summed:
         letters = batch + free_a + free_b
         return _Term(apply("mul", a.arrange(letters), b.arrange(letters)), letters)
+    if lowered:
+        a.x, b.x = lower(a.x), lower(b.x)
     batch_shape = tuple([_size((a, b), c) for c in batch])
     shared = [_size((a, b), c) for c in summed]
 
@@ -329,6 +346,16 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     Operands are contracted from left to right, each pair as one matmul.
     """
     xs = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else list(operands)
+    return _einsum(equation, xs, True)
+
+
+@library
+def trilinear(equation: str, *operands: Any) -> Tensor:
+    """`einsum`, whose products autocast leaves as they are."""
+    return _einsum(equation, operands, False)
+
+
+def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
     for x in xs:
         require_tensor("einsum", x, "operands", 2)
     parsed, result = _parse(equation, [x.ndim for x in xs])
@@ -346,7 +373,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     current = terms[0]
     for k, term in enumerate(terms[1:], 1):
         kept = set(result) | {c for later in terms[k + 1:] for c in later.letters}
-        current = _contract(current, term, kept)
+        current = _contract(current, term, kept, lowered)
     current.sum_out(set(result))
     return current.arrange(result)
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad.dtypes import int32, int64
+from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import backend
 from jitgrad.ops.library.core import apply, as_operand, axis, cast, library, product, require, result_dtype, size_of
 from jitgrad.ops.library.shape import take_slice
@@ -125,6 +126,7 @@ def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = Fals
     if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                            f"got {interpolation}")
+    input = widen(input)
     if not input.dtype.is_floating_point:
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     rank = input.ndim

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
+from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import (
     Number,
@@ -120,7 +121,7 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dt
 @library
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
-    x = _accumulated(require_tensor("prod", input), dtype)
+    x = _accumulated(widen(require_tensor("prod", input)), dtype)
     return apply("prod", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import dtype, float16, float32, int64
+from jitgrad.ops.autocast import widen
 from jitgrad.ops.library.core import (
     apply,
     as_operand,
@@ -38,6 +39,8 @@ def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
     if axes not in (1, 2, 3) or input.ndim not in (axes + 1, axes + 2):
         raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
                                   f"{_COMBINATIONS}")
+    if mode == "replicate" or (mode == "reflect" and axes < 3):
+        input = widen(input)
     shape = tuple(input.shape)
     for number in range(axes):
         axis = input.ndim - 1 - number

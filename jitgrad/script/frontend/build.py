@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import NotStatic, SourceUnavailable, UnsupportedCall
+from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
@@ -62,7 +63,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     if _takes_gradients(function):
         decisions.add(SHARED)
     log: list[str] = []
-    limit = sys.getrecursionlimit()
+    limit, modes = sys.getrecursionlimit(), autocast.state()
     sys.setrecursionlimit(max(limit, STACK))
     try:
         for _ in range(RESTARTS):
@@ -71,6 +72,8 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
             except Restart as restart:
                 decisions.add(restart.decision)
                 log.append(restart.text)
+            finally:
+                autocast.restore(modes)
     finally:
         sys.setrecursionlimit(limit)
     raise NotStatic("too many loops would have to be unrolled", source_of(function).span(source_of(function).node))

@@ -10,6 +10,7 @@ from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script import signature as sig
@@ -99,7 +100,7 @@ class _Emission:
         result = _renumbered(result, first)
         through = tuple(i for i, v in enumerate(arguments.outputs) if context.has_history(v)) if recorded else ()
         random = RANDOM in context.decisions or ("rng",) in context.state.values
-        call = Callback(self.fn, tree, stores, result, through, context.grad, random)
+        call = Callback(self.fn, tree, stores, result, through, context.grad, autocast.mode.low, random)
         types_ = [*self.types, *[INT] * random, *[INT] * bool(through)]
         found = context.effect("callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
         if through:

@@ -141,6 +141,12 @@ def static(context: Context, value: Any, what: str) -> Any:
     return value
 
 
+def known(context: Context, value: Any, what: str) -> Any:
+    """`value`, or what a bool is that the call's arguments gave: assumed from then on. Raises NotStatic for others."""
+    found = context.inputs.assumed(value) if isinstance(value, Number) else None
+    return static(context, value, what) if found is None else found
+
+
 def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`fn(*args, **kwargs)`."""
     from jitgrad.script.frontend.handlers import HANDLERS
@@ -257,6 +263,7 @@ def _pure(fn: Any) -> bool:
 
 
 def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from jitgrad.amp.autocast_mode import autocast
     from jitgrad.eager.grad_mode import _Scope
     from jitgrad.script.frontend.objects import construct
 
@@ -273,6 +280,10 @@ def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[
         if not (isinstance(mode, Number) and mode.number_type is bool):
             mode = bool(static(context, mode, "the mode"))
         return GradScope(mode, negated=name == "inference_mode")
+    if issubclass(cls, autocast):
+        given = [known(context, a, "an argument of `autocast`") for a in args]
+        named = {k: known(context, v, "an argument of `autocast`") for k, v in kwargs.items()}
+        return guarded(context, lambda: cls(*given, **named))
     return construct(context, cls, args, kwargs)
 
 
@@ -316,13 +327,13 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
 
     def run(context: Context, consumer: Consumer | None = None) -> Any:
         frame.consumer = consumer
-        before = context.frame, context.node, context.grad
+        before = context.frame, context.node, context.modes
         context.frame = frame
         context.calls += 1
         try:
             result = statements.run_function(context, frame, node)
         finally:
-            context.frame, context.node, context.grad = before
+            context.frame, context.node, context.modes = before
             context.calls -= 1
         if not frame.scope.captured:
             values = context.state.values

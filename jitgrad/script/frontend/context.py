@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import Size, Symbol
 from jitgrad.errors import ScriptError, Span
+from jitgrad.ops import autocast
 from jitgrad.ops.opdef import NONDIFF
 from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.frontend.sizes import Sizes
@@ -159,6 +160,19 @@ class Context:
         self.borrowed: dict[Storage, None] = {}  # leaves that the script made in the memory of an input
         self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
         self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
+
+    @property
+    def modes(self) -> tuple[bool, autocast.State]:
+        """What `with` sets and every exit puts back: whether operations are recorded, and autocast.
+
+        The latter is the thread's, which the library asks; `build` restores it in the end.
+        """
+        return self.grad, autocast.state()
+
+    @modes.setter
+    def modes(self, before: tuple[bool, autocast.State]) -> None:
+        self.grad = before[0]
+        autocast.restore(before[1])
 
     # --- places ----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from jitgrad.dims import Dim, Symbol, dim, substitute
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops import autocast
 from jitgrad.ops.types import TensorType, Type, map_dims
 from jitgrad.script.autodiff.flow import is_differentiable
 from jitgrad.script.autodiff.inner import free_values
@@ -127,7 +128,8 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
                 assert isinstance(v.type, TensorType)
                 zero = context.builder.one("full", value=0, shape=v.type.dims, dtype=v.type.dtype)
                 gs.append(heap.new_tensor(context, zero))
-        result = calls.call(context, backward, (ctx, *gs), {})
+        with autocast.suspended():  # torch's `backward` runs in no region, unless it enters one
+            result = calls.call(context, backward, (ctx, *gs), {})
         results = list(result) if isinstance(result, tuple) else [result]
         while len(results) > len(given) and results[-1] is None:
             results.pop()

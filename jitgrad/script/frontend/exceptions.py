@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jitgrad.amp.autocast_mode import autocast
 from jitgrad.errors import (
     ScriptError,
     ShapeMismatch,
@@ -62,10 +63,10 @@ class Handler:
 class Attempt:
     """A `try` being evaluated: its handlers, or what runs on the way out."""
 
-    __slots__ = ("depth", "finish", "frame", "grad", "handlers")
+    __slots__ = ("depth", "finish", "frame", "handlers", "modes")
 
     def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[], None] | None):
-        self.depth, self.frame, self.grad = context.depth, context.frame, context.grad
+        self.depth, self.frame, self.modes = context.depth, context.frame, context.modes
         self.handlers, self.finish = handlers, finish
 
     def handler(self, error: type[BaseException]) -> Handler | None:
@@ -96,11 +97,11 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
 
 def _finish_here(context: Context, attempt: Attempt) -> None:
     """What `finally` says, in front of a raise inside a branch, a loop or a call."""
-    before = context.frame, context.node, context.grad
-    context.frame, context.grad = attempt.frame, attempt.grad
+    before = context.frame, context.node, context.modes
+    context.frame, context.modes = attempt.frame, attempt.modes
     assert attempt.finish is not None
     attempt.finish()
-    context.frame, context.node, context.grad = before
+    context.frame, context.node, context.modes = before
 
 
 def _dynamic(context: Context, error: type[BaseException]) -> UnsupportedCall:
@@ -284,14 +285,14 @@ def try_(context: Context, s: ast.Try) -> None:
 def with_finish(context: Context, run: Callable[[], None], finish: Callable[[], None]) -> None:
     """`run`, then `finish`, whichever way control takes."""
     attempt = Attempt(context, [], finish)
-    frame, node, grad = context.frame, context.node, context.grad
+    frame, node, modes = context.frame, context.node, context.modes
     outer = context.tries
     context.tries = [*outer, attempt]
     try:
         run()
     except merge.Raised as error:
         context.tries = outer
-        context.frame, context.node, context.grad = frame, node, grad
+        context.frame, context.node, context.modes = frame, node, modes
         if error.attempt is not attempt:
             raise
         finish()
@@ -319,7 +320,7 @@ def _handled(context: Context, s: ast.Try) -> None:
         return
     handlers = [Handler(context, _classes(context, h), h) for h in s.handlers]
     attempt = Attempt(context, handlers, None)
-    frame, node, grad = context.frame, context.node, context.grad
+    frame, node, modes = context.frame, context.node, context.modes
     outer = context.tries
     context.tries = [*outer, attempt]
     caught: calls.ExceptionValue | None = None
@@ -336,7 +337,7 @@ def _handled(context: Context, s: ast.Try) -> None:
     finally:
         context.tries = outer
     if caught is not None:
-        context.frame, context.node, context.grad = frame, node, grad
+        context.frame, context.node, context.modes = frame, node, modes
         handler = attempt.handler(caught.cls)
         assert handler is not None
         _take(context, handler, caught)
@@ -432,8 +433,12 @@ def _python_error(error: ScriptError) -> calls.ExceptionValue | None:
 # --- with ----------------------------------------------------------------------------------------------------------
 
 
+#: what a branch may have chosen between
+_SCOPES = (calls.GradScope, autocast, contextlib.nullcontext)
+
+
 def with_(context: Context, s: ast.With) -> None:
-    """`with` on grad modes, and on context managers written in Python. A mode that only the run knows is a branch."""
+    """`with` on grad modes, autocast, context managers written in Python. What only the run knows is a branch."""
     from jitgrad.script.frontend.statements import live_after, run_block
 
     def enter(items: list[ast.withitem]) -> None:
@@ -444,8 +449,7 @@ def with_(context: Context, s: ast.With) -> None:
         value = ex.evaluate(context, items[0].context_expr)
         context.entering = before
         context.node = items[0].context_expr
-        if isinstance(value, Union) and value.inner is None and all(isinstance(v, calls.GradScope)
-                                                                    for v in value.statics):
+        if isinstance(value, Union) and value.inner is None and all(isinstance(v, _SCOPES) for v in value.statics):
             merge.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
                          live_after(context, s))
             return
@@ -458,11 +462,11 @@ def with_(context: Context, s: ast.With) -> None:
             return
         _scope(context, value, items[0], lambda: enter(items[1:]))
 
-    before = context.grad
+    before = context.modes
     try:
         enter(s.items)
     finally:
-        context.grad = before
+        context.modes = before
 
 
 def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], None]) -> None:
@@ -478,6 +482,13 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
         bind(None)
         run()
         context.grad = before
+        return
+    if isinstance(value, autocast):
+        modes = context.modes
+        value.begin()
+        bind(value)
+        run()
+        context.modes = modes
         return
     if isinstance(value, contextlib.nullcontext):
         bind(value.enter_result)
@@ -498,8 +509,8 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
     cls: Any = value.cls if isinstance(value, Instance) else type(value)
     if not all(hasattr(getattr(cls, name, None), "__code__") for name in ("__enter__", "__exit__")):
         raise UnsupportedSyntax(f"`with` on {type_word(value)}", context.span(item.context_expr),
-                                hint="scripts know `no_grad()`, `enable_grad()` and `set_grad_enabled(...)`, and "
-                                     "context managers written in Python")
+                                hint="scripts know `no_grad()`, `enable_grad()`, `set_grad_enabled(...)` and "
+                                     "`autocast(...)`, and context managers written in Python")
     bind(calls.call(context, cls.__enter__, (value,), {}))
 
     def leave() -> None:

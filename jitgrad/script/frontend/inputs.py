@@ -76,6 +76,7 @@ class Inputs:
         self._unread: dict[SymList, Callable[[], tuple[Any, ...]]] = {}
         self.rewritten: dict[Any, None] = {}
         self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
+        self._bools: dict[Value, tuple[sig.Source, bool]] = {}  # bools at entry -> where, what at the first call
         self.int_symbols: dict[Symbol, int] = {}
         self._constants = 0
         self.constants: list[tuple[int, Any, Any]] = []
@@ -308,7 +309,17 @@ class Inputs:
         self._found[source] = number
         if type(value) is int:
             self._ints[number.value] = (len(self.values) - 1, value)
+        elif type(value) is bool:
+            self._bools[number.value] = source, value
         return number
+
+    def assumed(self, number: Number) -> bool | None:
+        """What a bool at entry is at the first call, and must be from now on; None for what is no such bool."""
+        found = self._bools.get(number.value)
+        if found is None:
+            return None
+        self.guard(found[0], "equal", found[1])
+        return found[1]
 
     def entry_size(self, number: Number) -> tuple[Size, int] | None:
         """An int that is known at entry, as a size for guards and its value at the first call; None for others."""

@@ -1,17 +1,21 @@
-"""Functions of jitgrad that are neither emitted nor inlined: gradients, checkpoints, custom functions, modules."""
+"""Functions of jitgrad that are neither emitted nor inlined: gradients, checkpoints, custom functions,
+modules, autocast."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
+from jitgrad.amp import autocast_mode
 from jitgrad.eager import engine, grad_mode
 from jitgrad.eager.function import Function as CustomFunction
 from jitgrad.errors import UnsupportedCall
 from jitgrad.jit import is_scripting
+from jitgrad.ops import autocast
 from jitgrad.script.frontend import calls, customs, gradients, modules
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.handlers import HANDLERS, Args, handles
+from jitgrad.script.frontend.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.values import SymTensor, Union
 from jitgrad.script.marks import refuse
 from jitgrad.utils.checkpoint import checkpoint
 
@@ -20,6 +24,43 @@ from jitgrad.utils.checkpoint import checkpoint
 def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
     context.gradient_state = True
     return context.grad
+
+
+@handles(autocast_mode.is_autocast_enabled)
+def _is_autocast_enabled(context: Context, args: Any, kwargs: Any) -> bool:
+    return bool(calls.guarded(context, lambda: autocast_mode.is_autocast_enabled(*args, **kwargs)))
+
+
+@handles(autocast_mode.get_autocast_dtype)
+def _get_autocast_dtype(context: Context, args: Any, kwargs: Any) -> Any:
+    if not _is_autocast_enabled(context, args, kwargs):  # what it is then is not part of what is compiled for
+        raise UnsupportedCall("`get_autocast_dtype` where autocast is off", context.span(),
+                              hint="ask `is_autocast_enabled` before, or ask outside the script")
+    return autocast_mode.get_autocast_dtype(*args, **kwargs)
+
+
+def _no_region(name: str) -> Handler:
+    def handler(context: Context, args: Any, kwargs: Any) -> Any:
+        raise UnsupportedCall(f"`{name}` inside a script", context.span(), hint="write `with autocast(...):`")
+
+    return handler
+
+
+for _name in ("is_autocast_cache_enabled", "set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled"):
+    HANDLERS[getattr(autocast_mode, _name)] = _no_region(_name)
+
+
+def _cast(function: Any) -> Handler:
+    """`ops.autocast.lower` and `widen`: nothing where autocast is off, whatever the value is."""
+    def handler(context: Context, args: Any, kwargs: Any) -> Any:
+        if autocast.mode.low is None or not isinstance(args[0], (SymTensor, Union)):
+            return args[0]
+        return calls.library(context, function, args, kwargs)
+
+    return handler
+
+
+HANDLERS[autocast.lower], HANDLERS[autocast.widen] = _cast(autocast.lower), _cast(autocast.widen)
 
 
 @handles(checkpoint)

@@ -361,7 +361,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     entry = context.state
     head = Head(context, entry, key)
     head.start(names, assigned, rebound)
-    frame, node, grad = context.frame, context.node, context.grad
+    frame, node, modes = context.frame, context.node, context.modes
     for count in range(PASSES):
         block = Block()
         state = entry.copy()
@@ -387,7 +387,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
                 go_on = body(counter)
             except merge.Raised:
                 dead = True
-                context.frame, context.node, context.grad = frame, node, grad
+                context.frame, context.node, context.modes = frame, node, modes
             end = begin if dead else context.state
             try:
                 changed = not dead and (head.grow(begin, end, names) or _newly_listed(context, entry, listed))

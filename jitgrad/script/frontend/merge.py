@@ -69,11 +69,11 @@ def branch(context: Context, condition: Number, then: Callable[[], Any], other: 
     if condition.denies is not None:
         condition, then, other = numbers.wrap(context, condition.denies), other, then
     entry, mark = context.state, Symbol().number
-    frame, node, grad = context.frame, context.node, context.grad
+    frame, node, modes = context.frame, context.node, context.modes
     sides = []
     for run in (then, other):
         sides.append(_Side(context, entry, run))
-        context.frame, context.node, context.grad = frame, node, grad
+        context.frame, context.node, context.modes = frame, node, modes
     if sides[0].dead or sides[1].dead:
         return _dead(context, condition, sides)
     return _merge(context, condition.value, entry, sides, live, mark)

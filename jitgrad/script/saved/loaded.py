@@ -21,11 +21,12 @@ from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.errors import JitgradError
 from jitgrad.nn import Module
+from jitgrad.ops import autocast
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.ir import Graph, Node, Value, walk
-from jitgrad.script.mismatch import broken
+from jitgrad.script.mismatch import autocast_mismatch, broken
 from jitgrad.script.saved.records import Program
 from jitgrad.script.sources import Unreadable, describe, resolve, tensor_key, type_of_tensor
 from jitgrad.script.specialisation import Specialisation
@@ -224,6 +225,8 @@ def refusal(program: Program, values: dict[str, Any]) -> str:
     exact = program.script.gradient_state
     if program.grad_mode is not is_grad_enabled() and (exact or not program.grad_mode):
         return f"the grad mode was {program.grad_mode}, is {not program.grad_mode}"
+    if program.autocast is not autocast.mode.low:
+        return autocast_mismatch(program.autocast)
     if program.default_dtype is not get_default_dtype():
         return f"the default dtype was {program.default_dtype}, is {get_default_dtype()}"
     for guard in (*program.arguments, *program.script.guards):

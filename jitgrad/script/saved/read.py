@@ -83,7 +83,8 @@ class ProgramReader:
             gradient_state=boolean(stored["gradient_state"]))
         self._cover(script, arguments)
         self._bound(script)
-        return Program(name, script, arguments, boolean(stored["grad_mode"]), dtype_of(stored["default_dtype"]))
+        return Program(name, script, arguments, boolean(stored["grad_mode"]), dtype_of(stored["default_dtype"]),
+                       None if stored["autocast"] is None else dtype_of(stored["autocast"]))
 
     def _cover(self, script: sig.ScriptGraph, arguments: list[sig.Guard]) -> None:
         """Every input is what its guard says: the native program reads it without looking."""

@@ -19,6 +19,7 @@ class Program:
         script: its graph (after the passes that come before differentiation), inputs, guards and result.
         arguments: what it assumes of the arguments; `script.guards` is what it assumes of all else.
         grad_mode, default_dtype: what they were.
+        autocast: what autocast cast to, None where it was off.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Program:
     arguments: list[sig.Guard]
     grad_mode: bool
     default_dtype: dtype
+    autocast: dtype | None
 
 
 def program_of(specialisation: Specialisation) -> Program:
@@ -36,7 +38,7 @@ def program_of(specialisation: Specialisation) -> Program:
         script.differentiable = function.differentiable
     count = len(specialisation.assumptions) - len(script.guards)
     return Program(function.name, script, specialisation.assumptions[:count], specialisation.grad_mode,
-                   specialisation.default_dtype)
+                   specialisation.default_dtype, specialisation.autocast)
 
 
 def programs_of(function: ScriptFunction) -> list[Program]:

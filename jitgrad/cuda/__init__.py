@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.cuda import amp as amp
+
 
 def is_available() -> bool:
     """False: this version computes on the CPU."""
