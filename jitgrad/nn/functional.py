@@ -14,7 +14,9 @@ from typing import Any
 import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import _attention, _bags, _losses, _spatial
+from jitgrad.nn._norms import like as _like
 from jitgrad.nn._norms import p_norm as _p_norm
+from jitgrad.nn._norms import wide as _wide
 from jitgrad.ops.autocast import lower as _lower
 from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import activation as _activation
@@ -299,13 +301,13 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
     """
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
-    mean = input.mean(dims, keepdim=True)
-    centred = input - mean
+    x = _wide(input)
+    centred = x - x.mean(dims, keepdim=True)
     variance = (centred * centred).mean(dims, keepdim=True)
     y = centred * jitgrad.rsqrt(variance + eps)
     if weight is not None:
         y = y * weight
-    return y if bias is None else y + bias
+    return _like(y if bias is None else y + bias, input)
 
 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
@@ -313,22 +315,23 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
     """input / sqrt(mean(input^2) + eps) * weight over the last axes. Source: Zhang and Sennrich, 2019."""
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
-    floor = jitgrad.finfo(input.dtype).eps if eps is None else eps
-    y = input * jitgrad.rsqrt((input * input).mean(dims, keepdim=True) + floor)
-    return y if weight is None else y * weight
+    x = _wide(input)
+    floor = jitgrad.finfo(x.dtype).eps if eps is None else eps
+    y = x * jitgrad.rsqrt((x * x).mean(dims, keepdim=True) + floor)
+    return _like(y if weight is None else y * weight, input)
 
 
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-05) -> Tensor:
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
     _classes.require_groups(input, num_groups)
-    groups = input.reshape(input.shape[0], num_groups, -1)
+    groups = _wide(input).reshape(input.shape[0], num_groups, -1)
     centred = groups - groups.mean(-1, keepdim=True)
     variance = (centred * centred).mean(-1, keepdim=True)
     y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
     if weight is not None:
         y = y * _classes.along(weight, input.dim(), 1)
-    return y if bias is None else y + _classes.along(bias, input.dim(), 1)
+    return _like(y if bias is None else y + _classes.along(bias, input.dim(), 1), input)
 
 
 def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
@@ -345,9 +348,10 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
     dims = (0, *range(2, input.dim()))
     if training:
         _classes.require_several(input, spatial=False)
+    x = _wide(input)
     if training or running_mean is None or running_var is None:
-        mean = input.mean(dims, keepdim=True)
-        centred = input - mean
+        mean = x.mean(dims, keepdim=True)
+        centred = x - mean
         variance = (centred * centred).mean(dims, keepdim=True)
         if training and running_mean is not None and running_var is not None:
             with jitgrad.no_grad():
@@ -356,12 +360,12 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                 running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1) * momentum)
                 running_var.mul_(1 - momentum).add_(unbiased * momentum)
     else:
-        centred = input - _classes.along(running_mean, input.dim(), 1)
+        centred = x - _classes.along(running_mean, input.dim(), 1)
         variance = _classes.along(running_var, input.dim(), 1)
     y = centred * jitgrad.rsqrt(variance + eps)
     if weight is not None:
         y = y * _classes.along(weight, input.dim(), 1)
-    return y if bias is None else y + _classes.along(bias, input.dim(), 1)
+    return _like(y if bias is None else y + _classes.along(bias, input.dim(), 1), input)
 
 
 def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12) -> Tensor:

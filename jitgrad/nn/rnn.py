@@ -53,7 +53,8 @@ def _gru_step(gates_x: Tensor, h: Tensor, w_hh: Tensor, b_hh: Tensor | None) -> 
 def _simple_layer(x: Tensor, h: Tensor, weights: tuple[Tensor, ...], bias: bool, relu: bool,
                   mask: Tensor | None) -> tuple[Tensor, Tensor]:
     gates_x = F.linear(x, weights[0], weights[2] if bias else None)
-    out = x.new_zeros(x.shape[0], x.shape[1], h.shape[1])
+    h = h.to(gates_x.dtype)  # autocast may have changed it
+    out = gates_x.new_zeros(x.shape[0], x.shape[1], h.shape[1])
     for t in range(x.shape[0]):
         new = _simple_step(gates_x[t], h, weights[1], weights[3] if bias else None, relu)
         h = new if mask is None else jitgrad.where(mask[t], new, h)
@@ -75,6 +76,8 @@ def _gru_layer(x: Tensor, h: Tensor, weights: tuple[Tensor, ...], bias: bool,
 def _lstm_layer(x: Tensor, h: Tensor, c: Tensor, weights: tuple[Tensor, ...], bias: bool, projected: bool,
                 mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     gates_x = F.linear(x, weights[0], weights[2] if bias else None)
+    if projected:
+        h = h.to(gates_x.dtype)
     out = x.new_zeros(x.shape[0], x.shape[1], h.shape[1])
     for t in range(x.shape[0]):
         new_h, new_c = _lstm_step(gates_x[t], h, c, weights[1], weights[3] if bias else None,

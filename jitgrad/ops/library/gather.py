@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.dtypes import bool_, int64, promote_types, uint8
+from jitgrad.dtypes import bool_, float64, int64, promote_types, uint8
 from jitgrad.ops.autocast import mode
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import (
@@ -194,7 +194,8 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 @library
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """input with the slices of source written at the index vector, along dim."""
-    if mode.low is not None:  # torch's list of functions that promote has this one and joins, which do so anyway
+    if mode.low is not None and float64 not in (input.dtype, source.dtype):
+        # torch's list of functions that promote has this one and joins, which do so anyway
         d = promote_types(input.dtype, source.dtype)
         input, source = cast(input, d), cast(source, d)
     return _put_slices("index_copy", input, dim, index, source, False)

@@ -187,6 +187,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
             f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
             f"{b.shape[j]} in dim {j}"))
     a, b = lower(a), lower(b)
+    _same_dtype(a, b)
     free_a = [i for i in range(a.ndim) if i not in over_a]
     free_b = [j for j in range(b.ndim) if j not in over_b]
     shared = product([a.shape[i] for i in over_a])
@@ -286,6 +287,7 @@ def _contract(a: _Term, b: _Term, kept: set[str], lowered: bool) -> _Term:
         return _Term(apply("mul", a.arrange(letters), b.arrange(letters)), letters)
     if lowered:
         a.x, b.x = lower(a.x), lower(b.x)
+    _same_dtype(a.x, b.x)
     batch_shape = tuple([_size((a, b), c) for c in batch])
     shared = [_size((a, b), c) for c in summed]
 
