@@ -46,7 +46,8 @@ def test_torch_casts_the_same_operands(d):
         found = outcome(jitgrad, expression, variables(jitgrad, F, d))
         assert str(found.dtype).split(".")[1] == str(expected.dtype).split(".")[1], expression
         tolerance = 1e-10 if expected.dtype is torch.float64 else 2e-3
-        np.testing.assert_allclose(found.double().numpy(), expected.double().numpy(), tolerance, tolerance, err_msg=expression)
+        np.testing.assert_allclose(found.double().numpy(), expected.double().numpy(), tolerance, tolerance,
+                                   err_msg=expression)
         checked += 1
     assert checked > 100
 
@@ -189,7 +190,7 @@ def run(f: Any, extra: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
 
 
 @pytest.mark.parametrize("interpret", [True, False])
-@pytest.mark.parametrize("f, extra", PROGRAMS, ids=lambda v: getattr(v, "__name__", str(v)))
+@pytest.mark.parametrize(("f", "extra"), PROGRAMS, ids=lambda v: getattr(v, "__name__", str(v)))
 def test_programs_give_what_eager_gives(f, extra, interpret):
     leaves, gradients = run(f, extra)
     with config.override(interpret=interpret):
@@ -205,8 +206,8 @@ def test_programs_give_what_eager_gives(f, extra, interpret):
 def test_nesting_and_exits_in_eager():
     assert [y.dtype.name for y in nested(jitgrad.ones(2, 2), jitgrad.ones(2, 2))] == [
         "float32", "float16", "float32", "float16", "float16", "float32"]
-    with pytest.raises(ValueError), jitgrad.autocast("cpu", dtype=half):
-        raise ValueError
+    with pytest.raises(ValueError, match="left"), jitgrad.autocast("cpu", dtype=half):
+        raise ValueError("left")
     assert not jitgrad.is_autocast_enabled("cpu")
     with region, region:
         assert jitgrad.is_autocast_enabled("cpu")
@@ -239,7 +240,9 @@ def test_second_order_through_a_region():
         (slope,) = jitgrad.autograd.grad(g(x), x, create_graph=True)
         (second,) = jitgrad.autograd.grad((slope * slope).sum(), x)
         assert slope.dtype is second.dtype is jitgrad.float32
-        assert second.tolist() == [[24.0, 16.0], [16.0, 24.0]] or second.shape == x.shape
+        y = jitgrad.eye(2).requires_grad_()
+        (exact,) = jitgrad.autograd.grad((y @ y).sum(), y, create_graph=True)
+        assert second.tolist() == jitgrad.autograd.grad((exact * exact).sum(), y)[0].tolist()
 
 
 # --- what is compiled ----------------------------------------------------------------------------------------------
@@ -316,7 +319,7 @@ def test_saved_programs_ask_for_the_mode(tmp_path):
         f.save(tmp_path / "f.zip")
         loaded = jitgrad.jit.load(tmp_path / "f.zip")
         assert loaded(x, x).dtype is half
-    with pytest.raises(Exception, match="autocast was on with jitgrad.float16, is off"):
+    with pytest.raises(Exception, match=r"autocast was on with jitgrad\.float16, is off"):
         loaded(x, x)
 
 
@@ -429,7 +432,7 @@ class Exact(jitgrad.autograd.Function):
         return g @ b.t(), a.t() @ g
 
 
-@pytest.mark.parametrize("function, d", [(Product, "float16"), (Exact, "float32")])
+@pytest.mark.parametrize(("function", "d"), [(Product, "float16"), (Exact, "float32")])
 def test_custom_functions(function, d):
     def f(x, w):
         with jitgrad.autocast("cpu", dtype=jitgrad.float16):
@@ -458,8 +461,11 @@ def test_arguments():
         off = jitgrad.autocast("cpu", dtype=jitgrad.float64)
     with off:
         assert not jitgrad.is_autocast_enabled("cpu")
-    with pytest.warns(UserWarning, match="CUDA is not available"), jitgrad.autocast("cuda"):
-        assert not jitgrad.is_autocast_enabled() and not jitgrad.is_autocast_enabled("cuda")
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        off = jitgrad.autocast("cuda")
+    with off:
+        assert not jitgrad.is_autocast_enabled()
+        assert not jitgrad.is_autocast_enabled("cuda")
     assert jitgrad.get_autocast_dtype("cuda") is half
     with pytest.raises(TypeError, match="requires a callable"):
         region(3)
@@ -492,4 +498,5 @@ def test_setting_the_mode():
 
 def test_pickled_regions():
     with pickle.loads(pickle.dumps(region)):
-        assert jitgrad.get_autocast_dtype("cpu") is half and jitgrad.is_autocast_enabled("cpu")
+        assert jitgrad.get_autocast_dtype("cpu") is half
+        assert jitgrad.is_autocast_enabled("cpu")

@@ -81,7 +81,7 @@ def torch_trained(name: str, options: dict[str, Any]) -> tuple[list[Any], list[A
     return schedule, losses, [p.detach().numpy() for p in model.parameters()]
 
 
-@pytest.mark.parametrize("name, options", OPTIMIZERS)
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
 def test_steps_are_torchs(name, options):
     schedule, losses, weights = trained(step, name, options)
     expected = torch_trained(name, options)
@@ -93,7 +93,7 @@ def test_steps_are_torchs(name, options):
 
 @pytest.mark.parametrize("interpret", [True, False])
 @pytest.mark.parametrize("f", [step, clipped])
-@pytest.mark.parametrize("name, options", OPTIMIZERS)
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS)
 def test_a_whole_step_in_a_script(name, options, f, interpret):
     expected = trained(f, name, options)
     with config.override(interpret=interpret):
@@ -187,13 +187,15 @@ def test_a_disabled_scaler_passes_through():
     with pytest.warns(UserWarning, match="CUDA is not available"):
         scaler = jitgrad.amp.GradScaler()
     y = p.sum()
-    assert scaler.scale(y) is y and not scaler.is_enabled()
+    assert scaler.scale(y) is y
+    assert not scaler.is_enabled()
     y.backward()
     scaler.unscale_(optimizer)
     scaler.step(optimizer)
     scaler.update()
     assert p.tolist() == [0.5, 0.5]
-    assert scaler.get_scale() == 1.0 and scaler.state_dict() == {}
+    assert scaler.get_scale() == 1.0
+    assert scaler.state_dict() == {}
     scaler.load_state_dict({"scale": 1})
 
 
