@@ -12,7 +12,7 @@ import jitgrad
 from jitgrad import config
 from jitgrad.ops import OPS
 from jitgrad.script.ir import Block, Graph, Node, Value
-from jitgrad.script.text import parse
+from jitgrad.script.parse import parse
 from jitgrad.script.verify import InvalidGraph, verify
 from tests import fuzz
 

@@ -156,7 +156,7 @@ class GraphFunction:
     def graph(self) -> Graph:
         """The graph (parsed on demand where the program came from the disk cache)."""
         if isinstance(self._graph, str):
-            from jitgrad.script.text import parse
+            from jitgrad.script.parse import parse
 
             self._graph = parse(self._graph, {name: error.find() for name, error in self._errors.items()})
         return self._graph

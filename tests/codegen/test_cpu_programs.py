@@ -16,8 +16,8 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType
 from jitgrad.script.autodiff import differentiate
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Builder, Graph, Value
+from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import parse
 from tests.script.graphs import random_graph
 
 from .programs import agree, assert_same, duplicate, graph, sizes, tensor

@@ -12,7 +12,7 @@ from jitgrad import config
 from jitgrad.codegen import engine
 from jitgrad.codegen.compiled import Compiled
 from jitgrad.codegen.cpu import compile
-from jitgrad.script.text import parse
+from jitgrad.script.parse import parse
 
 ADD = """
 define i64 @add(i64 %a, i64 %b) nounwind {

@@ -8,7 +8,7 @@ from jitgrad.codegen.cpu import compile
 from jitgrad.codegen.linear import linearize
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import walk
-from jitgrad.script.text import parse
+from jitgrad.script.parse import parse
 from jitgrad.script.verify import verify
 
 APPENDED = """graph f(%n: int) -> list<int>:

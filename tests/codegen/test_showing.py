@@ -7,8 +7,9 @@ import pytest
 
 from jitgrad import config
 from jitgrad.codegen import compiled, cpu
+from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import equal, parse
+from jitgrad.script.text import equal
 
 from .programs import graph, sizes, tensor
 

@@ -11,8 +11,8 @@ from jitgrad.ops import OPS
 from jitgrad.script.autodiff import differentiate, gradient_function
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Graph, Node, walk
+from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import parse
 from jitgrad.script.verify import verify
 from tests.script.gradients import check, cotangents_for, differences, gradients
 from tests.script.graphs import random_graph

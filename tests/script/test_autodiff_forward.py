@@ -14,8 +14,8 @@ from jitgrad.script.autodiff.forward import tangent_function
 from jitgrad.script.graph_namespace import GraphNamespace
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Builder, Graph, Node, Value, walk
+from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import parse
 from jitgrad.script.verify import verify
 from tests.script.gradients import cotangents_for
 from tests.script.graphs import random_graph

@@ -8,8 +8,8 @@ import pytest
 from jitgrad.codegen.cpu import compile
 from jitgrad.script.autodiff import gradient_function
 from jitgrad.script.interpret import interpret
+from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import parse
 from jitgrad.script.verify import verify
 
 NESTED = """graph f(%x: f64[3], %n: int, %i: int, %j: int) -> f64[3]:

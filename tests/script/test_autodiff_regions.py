@@ -7,8 +7,9 @@ from jitgrad.script.autodiff import differentiate
 from jitgrad.script.autodiff.regions import BEGIN, END, REGION, flatten, fold, unmark
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Graph, Node, walk
+from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import equal, parse, to_text
+from jitgrad.script.text import equal, to_text
 from jitgrad.script.verify import verify
 from tests.script.gradients import check, cotangents_for, gradients
 from tests.script.graphs import random_graph

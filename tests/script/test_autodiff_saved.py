@@ -9,7 +9,7 @@ from jitgrad.script.autodiff import differentiate
 from jitgrad.script.graph_namespace import GraphNamespace
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Block, Builder, Graph, Value, walk
-from jitgrad.script.text import parse
+from jitgrad.script.parse import parse
 from jitgrad.script.verify import verify
 from tests.script.gradients import check
 

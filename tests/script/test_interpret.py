@@ -12,7 +12,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT
 from jitgrad.script import number_ops
 from jitgrad.script.interpret import InterpretError, interpret
 from jitgrad.script.ir import Block, Builder, Graph, Node, Value
-from jitgrad.script.text import parse
+from jitgrad.script.parse import parse
 
 
 def run(text, *inputs, **kwargs):

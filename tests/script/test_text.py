@@ -7,7 +7,8 @@ from jitgrad.dims import Symbol, dim
 from jitgrad.errors import Span
 from jitgrad.ops.types import FLOAT, INT, OptionalType, SeqType, TensorType
 from jitgrad.script.ir import Block, Builder, Graph, Node, Value
-from jitgrad.script.text import ParseError, describe, equal, parse, to_text
+from jitgrad.script.parse import ParseError, parse
+from jitgrad.script.text import describe, equal, to_text
 
 EXAMPLE = """\
 graph f[N!, K](%x: f32[N, 4], %w: f32[4, K], %4: int, %c: bool, %o: optional<f32[3]>) -> (f32[N, K], int):

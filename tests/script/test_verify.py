@@ -5,7 +5,7 @@ import pytest
 from jitgrad import dtypes
 from jitgrad.ops.types import BOOL, TensorType
 from jitgrad.script.ir import Block, Graph, Node, Value
-from jitgrad.script.text import parse
+from jitgrad.script.parse import parse
 from jitgrad.script.verify import InvalidGraph, verify
 
 GOOD = [

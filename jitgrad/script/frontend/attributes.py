@@ -31,7 +31,8 @@ from jitgrad.script.frontend.values import (
     type_word,
 )
 
-_GRADIENT = {"grad_fn": ("`.grad_fn`, for a script has no tape", "look at the `grad_fn` of what the script returns"),
+#: what of the tape a script does not have: the refusal, and what to do instead
+_NO_TAPE = {"grad_fn": ("`.grad_fn`, for a script has no tape", "look at the `grad_fn` of what the script returns"),
              "register_post_accumulate_grad_hook": ("a hook on a leaf, registered inside a script",
                                                     "register it before the call")}
 MISSING = object()
@@ -88,8 +89,8 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         return obj.storage.retains_grad
     if name == "grad_fn" and (obj.is_leaf or not obj.requires_grad):
         return None
-    if name in _GRADIENT:
-        what, instead = _GRADIENT[name]
+    if name in _NO_TAPE:
+        what, instead = _NO_TAPE[name]
         raise NonDifferentiable(what, context.span(), hint=instead)
     if name == "data":
         return obj.detach()
@@ -247,7 +248,7 @@ def class_attribute(cls: type, name: str) -> Any:
 def has_attribute(context: Context, obj: Any, name: str) -> bool:
     """`hasattr(obj, name)`."""
     if isinstance(obj, SymTensor):
-        return hasattr(type(obj), name) or name in _GRADIENT or name in ("grad", "backward", "retain_grad")
+        return hasattr(type(obj), name) or name in _NO_TAPE or name in ("grad", "backward", "retain_grad")
     if isinstance(obj, Instance):
         items = objects.items_of(context, obj)
         if isinstance(items.get(name), Union) and UNBOUND in items[name].statics:

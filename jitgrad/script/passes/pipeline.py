@@ -59,7 +59,8 @@ def apply(passes: tuple[Pass, ...], graph: Graph, verify: int | None = None) -> 
 
 def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> Graph:
     """The same with verification and output."""
-    from jitgrad.script.text import equal, parse, to_text
+    from jitgrad.script.parse import parse
+    from jitgrad.script.text import equal, to_text
 
     def inspect(after: str) -> None:
         if level:

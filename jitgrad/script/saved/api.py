@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import IO, Any, NamedTuple
 
 from jitgrad.script.executor import BoundScript, ScriptFunction
+from jitgrad.script.parse import ParseError
 from jitgrad.script.saved import archive
 from jitgrad.script.saved.loaded import LoadedFunction, LoadedModule
 from jitgrad.script.saved.read import read_programs
@@ -17,7 +18,6 @@ from jitgrad.script.saved.records import Program, programs_of
 from jitgrad.script.saved.snapshot import NotSavable, Snapshot
 from jitgrad.script.saved.write import ProgramWriter, parameters, still_holds
 from jitgrad.script.sources import Unreadable
-from jitgrad.script.text import ParseError
 from jitgrad.script.verify import InvalidGraph
 from jitgrad.serialization import LoadError
 

@@ -18,13 +18,13 @@ from jitgrad.errors import Span
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import Graph, walk
+from jitgrad.script.parse import parse
 from jitgrad.script.saved.archive import Contents
 from jitgrad.script.saved.records import Program
 from jitgrad.script.saved.spans import attach, show_lines
 from jitgrad.script.saved.tree import Tree
 from jitgrad.script.saved.values import boolean, class_of, dtype_of, identifier, integer, items, need, plain, string
 from jitgrad.script.sources import resolve
-from jitgrad.script.text import parse
 from jitgrad.script.verify import verify
 from jitgrad.serialization import LoadError
 

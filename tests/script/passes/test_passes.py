@@ -10,6 +10,7 @@ import pytest
 
 from jitgrad import config
 from jitgrad.script.interpret import interpret
+from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
@@ -19,7 +20,7 @@ from jitgrad.script.passes.fold import fold
 from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
 from jitgrad.script.passes.products import transpose_products
-from jitgrad.script.text import equal, parse, to_text
+from jitgrad.script.text import equal, to_text
 from jitgrad.script.verify import InvalidGraph, verify
 from tests.script.passes.random_graphs import Generator
 
