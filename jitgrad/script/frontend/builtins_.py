@@ -65,23 +65,33 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(enumerate)
 def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     start = kwargs.get("start", args[1] if len(args) > 1 else 0)
-    return it.enumerated(context, _iterable(context, args[0]), start)
+    return it.Iterator(context, it.enumerated(context, _iterable(context, args[0]), start))
 
 
 @handles(zip)
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args]
-    return calls.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
+    found = calls.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
+    return it.Iterator(context, found)
 
 
 @handles(reversed)
 def _reversed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return it.reversed_(context, _iterable(context, args[0]))
+    return it.Iterator(context, it.reversed_(context, _iterable(context, args[0])))
 
 
 @handles(iter)
 def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return _iterable(context, args[0])
+    return args[0] if isinstance(args[0], it.Iterator) else it.Iterator(context, _iterable(context, args[0]))
+
+
+@_handles(next)
+def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if not isinstance(args[0], it.Iterator):
+        what = "a generator" if isinstance(args[0], Generator) else type_word(args[0])
+        raise UnsupportedCall(f"`next` of {what}", context.span(),
+                              hint="write a `for` loop that is left with `break`")
+    return args[0].next(context, *args[1:])
 
 
 def _iterable(context: Context, value: Any) -> it.Iterable:
@@ -406,22 +416,24 @@ def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     items = None if lists.is_open(context, source) else contents.items_of(context, source)
     if items is None:
         made = calls.call(context, listlib.filtered, (bool if args[0] is None else args[0], source), {})
-        return _iterable(context, made)
+        return it.Iterator(context, _iterable(context, made))
     for item in items:
         test = truth(context, item if args[0] is None else calls.call(context, args[0], (item,), {}))
         if isinstance(test, Number):
             function = bool if args[0] is None else args[0]
-            return _iterable(context, calls.call(context, listlib.filtered, (function, it.sequence(items)), {}))
+            made = calls.call(context, listlib.filtered, (function, it.sequence(items)), {})
+            return it.Iterator(context, _iterable(context, made))
         if test:
             kept.append(item)
-    return it.sequence(kept)
+    return it.Iterator(context, it.sequence(kept))
 
 
 @handles(map)
 def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args[1:]]
     joined = it.zipped(context, parts, False)
-    return it.Iterable(joined.length, lambda cx, k: calls.call(cx, args[0], joined.item(cx, k), {}), joined.unrolled)
+    return it.Iterator(context, it.Iterable(
+        joined.length, lambda cx, k: calls.call(cx, args[0], joined.item(cx, k), {}), joined.unrolled))
 
 
 def _text(conversion: str) -> Handler:
@@ -446,6 +458,6 @@ def _refused(name: str) -> Handler:
     return handler
 
 
-for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "next", "__import__",
+for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "__import__",
               "breakpoint", "memoryview", "bytearray", "object"):
     HANDLERS[getattr(builtins, _name)] = _refused(_name)

@@ -341,7 +341,7 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
                 values.pop((frame.id, name), None)
         return result
 
-    return Generator(run) if is_generator(node) else run(context)
+    return Generator(context, run) if is_generator(node) else run(context)
 
 
 def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],

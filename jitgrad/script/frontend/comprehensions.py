@@ -45,33 +45,47 @@ def quantified(context: Context, node: ast.GeneratorExp, all_: bool) -> Any:
     if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
         made = list_comprehension(context, node)
         return calls.call(context, all if all_ else any, (made,), {})
-    found = context.nested.get(node)
-    if found is None:
-        loop = _loop_of(node, all_)
-        found = context.nested[node] = loop, context.frame.source.nested(loop)
-    source = ex.evaluate(context, node.generators[0].iter)
-    definition, own = found
-    return calls.call(context, Function(definition, own, context.frame, (), {}), (source,), {})
-
-
-def _loop_of(node: ast.GeneratorExp, all_: bool) -> ast.FunctionDef:
-    """The definition of that function; its parameter is what the outermost `for` goes over."""
     test: ast.expr = ast.UnaryOp(ast.Not(), node.elt) if all_ else node.elt
-    body: ast.stmt = ast.If(test, [ast.Return(ast.Constant(not all_))], [])
+    found = ast.If(test, [ast.Return(ast.Constant(not all_))], [])
+    return _searched(context, node, found, ast.Return(ast.Constant(all_)), ())
+
+
+def first(context: Context, node: ast.GeneratorExp, default: tuple[Any, ...]) -> Any:
+    """`next(f(x) for x in xs if test(x))`, with a default or without: a function with a loop."""
+    end: ast.stmt = ast.Return(ast.Name(_DEFAULT, ast.Load())) if default else ast.Raise(
+        ast.Name("StopIteration", ast.Load()), None)
+    return _searched(context, node, ast.Return(node.elt), end, default)
+
+
+def _searched(context: Context, node: ast.GeneratorExp, found: ast.stmt, end: ast.stmt,
+              default: tuple[Any, ...]) -> Any:
+    """Call a function that goes through the loops of `node`, with `found` inside them and `end` after them."""
+    known = context.nested.get(node)
+    if known is None:
+        definition = _loop_of(node, found, end)
+        known = context.nested[node] = definition, context.frame.source.nested(definition)
+    definition, source = known
+    start = ex.evaluate(context, node.generators[0].iter)
+    none = default or (None,)
+    return calls.call(context, Function(definition, source, context.frame, (), {}), (start, *none), {})
+
+
+def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt) -> ast.FunctionDef:
+    """The definition of that function; its first parameter is what the outermost `for` goes over."""
     for k, generator in reversed(list(enumerate(node.generators))):
         for condition in reversed(generator.ifs):
             body = ast.If(condition, [body], [])
         source = generator.iter if k else ast.Name(_SOURCE, ast.Load())
         body = ast.For(generator.target, source, [body], [], None)
-    arguments = ast.arguments([], [ast.arg(_SOURCE)], None, [], [], None, [])
-    made = ast.FunctionDef("<genexpr>", arguments, [body, ast.Return(ast.Constant(all_))], [], None, None)
+    parameters = ast.arguments([], [ast.arg(_SOURCE), ast.arg(_DEFAULT)], None, [], [], None, [])
+    made = ast.FunctionDef("<genexpr>", parameters, [body, end], [], None, None)
     for n in ast.walk(made):
         if isinstance(n, (ast.stmt, ast.expr, ast.arg)) and not hasattr(n, "lineno"):
             ast.copy_location(n, node)
     return made
 
 
-_SOURCE = ".0"  # as Python calls it
+_SOURCE, _DEFAULT = ".0", ".1"  # names that no program can have
 
 
 def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
@@ -114,7 +128,7 @@ def generator_expression(context: Context, node: ast.GeneratorExp) -> Generator:
             context.frame, context.node, _ = before
             frame.names = mine
 
-    return Generator(produce)
+    return Generator(context, produce)
 
 
 _UNSET = object()

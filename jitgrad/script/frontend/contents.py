@@ -94,6 +94,8 @@ def static_items(context: Context, value: Any) -> list[Any] | None:
         return list(dict_of(context, value))
     if isinstance(value, (str, bytes, range, dict, set, frozenset)):
         return list(value)
+    if isinstance(value, Iterable) and not isinstance(value.length, int):
+        return None  # and none of its items is taken
     iterable = Iterable.of(context, value)
     if iterable is None:
         return None

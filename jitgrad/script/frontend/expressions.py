@@ -518,7 +518,11 @@ def _call(context: Context, node: ast.Call) -> Any:
     if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
         if fn in (any, all) and not node.keywords:
             return comprehensions.quantified(context, node.args[0], fn is all)
+        if fn is next:
+            return comprehensions.first(context, node.args[0], ())
         args = [comprehensions.consumed(context, node.args[0], fn)]
+    elif fn is next and len(node.args) == 2 and isinstance(node.args[0], ast.GeneratorExp):
+        return comprehensions.first(context, node.args[0], (evaluate(context, node.args[1]),))
     else:
         args = elements(context, node.args)
     kwargs: dict[str, Any] = {}

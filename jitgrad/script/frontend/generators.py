@@ -22,13 +22,17 @@ Consumer = Callable[[Any], Any]
 class Generator:
     """The call of a generator function, or a generator expression: evaluated when it is consumed, once."""
 
-    __slots__ = ("_produce", "consumed")
+    __slots__ = ("_consumed", "_loops", "_produce")
 
-    def __init__(self, produce: Callable[[Context, Consumer], None]):
-        self._produce, self.consumed = produce, False
+    def __init__(self, context: Context, produce: Callable[[Context, Consumer], None]):
+        self._produce, self._consumed, self._loops = produce, False, len(context.bodies_open)
 
     def run(self, context: Context, consumer: Consumer) -> None:
         """Produce the items."""
+        if self._consumed or len(context.bodies_open) > self._loops:
+            raise UnsupportedCall("a generator that may have been used already", context.span(),
+                                  hint="make a list of it, `list(...)`, or make the generator where it is used")
+        self._consumed = True
         self._produce(context, consumer)
 
 

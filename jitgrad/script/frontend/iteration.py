@@ -6,11 +6,21 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import TypeMismatch
+from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend import calls, contents, merge, numbers, subscripts
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.generators import Generator, collect
-from jitgrad.script.frontend.values import Number, Range, SymDict, SymList, SymTensor, Union, class_of, type_word
+from jitgrad.script.frontend.values import (
+    UNBOUND,
+    Number,
+    Range,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+    class_of,
+    type_word,
+)
 
 UNROLL_LIMIT = 64
 
@@ -32,6 +42,8 @@ class Iterable:
     @staticmethod
     def of(context: Context, value: Any) -> Iterable | None:
         """The iterable that `value` is; TypeMismatch for something that is none."""
+        if isinstance(value, Iterator):
+            return value.rest(context)
         if isinstance(value, Iterable):
             return value
         if isinstance(value, (range, Range)):
@@ -61,6 +73,45 @@ class Iterable:
             raise TypeMismatch(f"iteration over {type_word(value)}", context.span(),
                                hint="write `range(n)`" if number else "")
         return _of_object(context, value)
+
+
+class Iterator(Iterable):
+    """What `iter`, `zip`, `map` and kin give: an item that was taken is gone."""
+
+    __slots__ = ("_depth", "_loops", "_taken", "_used")
+
+    def __init__(self, context: Context, inner: Iterable):
+        super().__init__(inner.length, inner.item, inner.unrolled)
+        self._depth, self._loops, self._taken, self._used = context.depth, len(context.bodies_open), 0, False
+
+    def rest(self, context: Context) -> Iterable:
+        """The items that are left, which are taken with that. Where those of a loop that was left are, nobody knows."""
+        if self._used or len(context.bodies_open) > self._loops or (self._taken and context.depth > self._depth):
+            raise UnsupportedCall("an iterator that may have been used already", context.span(),
+                                  hint="make a list of it, `list(...)`, or make the iterator where it is used")
+        self._used, taken, item = True, self._taken, self.item
+        if not taken:
+            return Iterable(self.length, item, self.unrolled)
+        length = numbers.minimum(context, 0, numbers.binary(context, "sub", self.length, taken), largest=True)
+        return Iterable(length, lambda cx, k: item(cx, numbers.binary(cx, "add", k, taken)), self.unrolled)
+
+    def next(self, context: Context, default: Any = UNBOUND) -> Any:
+        """The next item; `default` or StopIteration where there is none."""
+        if self._used or context.depth > self._depth:
+            raise UnsupportedCall("`next` of an iterator that may have been used already", context.span(),
+                                  hint="call it where the iterator is made, or use an index")
+        there = numbers.compare(context, "lt", self._taken, self.length)
+        if there is False:
+            if default is not UNBOUND:
+                return default
+            raise merge.raise_now(context, StopIteration, ())
+        if isinstance(there, Number):
+            if default is not UNBOUND:
+                raise UnsupportedCall("`next` with a default, of a length that only the run knows", context.span(),
+                                      hint="write an `if` with the length")
+            context.effect("check", there.value, error=StopIteration, template=None)
+        self._taken += 1
+        return self.item(context, self._taken - 1)
 
 
 def sequence(items: Sequence[Any]) -> Iterable:

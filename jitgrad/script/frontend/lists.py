@@ -60,7 +60,9 @@ def is_open(context: Context, value: Any) -> bool:
     """Whether only the run knows how many items an iterable has, which is no generator."""
     if isinstance(value, SymList):
         return run_items(context, value) is not None
-    if not isinstance(value, (SymTensor, Range, Iterable)):
+    if isinstance(value, Iterable):
+        return not isinstance(value.length, int)
+    if not isinstance(value, (SymTensor, Range)):
         return False
     iterable = calls.guarded(context, lambda: Iterable.of(context, value))
     assert isinstance(iterable, Iterable)

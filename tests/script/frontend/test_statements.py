@@ -800,6 +800,33 @@ def attribute_on_one_side(x, c: float):
     return b.extra + b.best
 
 
+@program((t(5), 2), (t(5), 5), (t(5), 9))
+def next_items(x, n: int):
+    it = iter([x[0], x[1], x[2]])
+    a = next(it)
+    b = next(it)
+    rest = [v * 2 for v in it]
+    k = next((i for i in range(7) if i * i > n), -1)
+    f = next((v for v in [1, 2, 3] if v > 1), None)
+    return a - b, rest, k, f, next(iter(x)), next(enumerate(x))[1], next(iter(()), 3)
+
+
+@program((t(5), 2), (t(5), 90), (t(5), 9))
+def next_of_nothing(x, n: int):
+    print("before")
+    k = next(i for i in range(7) if i * i > n)
+    print("after", k)
+    return x * k
+
+
+@program((t(5), 2), (t(5), 90), (t(5), 9))
+def next_or_none(x, n: int):
+    v = next((x[i] for i in range(5) if i > n), None)
+    if v is None:
+        return x
+    return x * v
+
+
 test_programs = suite(PROGRAMS)
 
 TOTAL = 0
