@@ -85,7 +85,7 @@ def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return args[0] if isinstance(args[0], it.Iterator) else it.Iterator(context, _iterable(context, args[0]))
 
 
-@_handles(next)
+@handles(next)
 def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if not isinstance(args[0], it.Iterator):
         what = "a generator" if isinstance(args[0], Generator) else type_word(args[0])
