@@ -21,11 +21,9 @@ by `again=`, how often, and why by `reason=`.
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import io
 import re
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -34,8 +32,7 @@ import numpy as np
 
 import jitgrad
 from jitgrad import config, nn
-from jitgrad.eager.tensor import Tensor
-from tests.script.frontend.harness import plain
+from tests.observe import duplicate, leaves, plain, state
 
 #: relative to the largest element of a tensor; float32 sums in another order differ by this much
 TOLERANCES = {"float16": 1e-2, "float32": 5e-5, "float64": 1e-9}
@@ -122,55 +119,6 @@ class Outcome:
     arguments: Any = None
     module: Any = None
     next_random: Any = None
-
-
-def duplicate(value: Any) -> Any:
-    """A copy with memory of its own; functions and constants stay the objects that they are."""
-    if isinstance(value, Tensor):
-        copied = jitgrad.from_numpy(value.detach().numpy().copy())
-        return copied.requires_grad_() if value.requires_grad else copied
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(duplicate(v) for v in value))
-    if isinstance(value, (tuple, list)):
-        return type(value)(duplicate(v) for v in value)
-    if isinstance(value, dict):
-        return {k: duplicate(v) for k, v in value.items()}
-    if isinstance(value, (types.FunctionType, type, int, float, bool, str, type(None))):
-        return value
-    return copy.deepcopy(value)
-
-
-def leaves(value: Any) -> list[Any]:
-    """The tensors in containers, dataclasses and modules, in a fixed order."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [x for v in value for x in leaves(v)]
-    if isinstance(value, dict):
-        return [x for v in value.values() for x in leaves(v)]
-    if isinstance(value, nn.Module):
-        return [*value.parameters(), *value.buffers()]
-    if isinstance(value, (types.FunctionType, type)):
-        return []
-    return [x for k, v in sorted(getattr(value, "__dict__", {}).items()) if not k.startswith("_") for x in leaves(v)]
-
-
-def state(value: Any) -> Any:
-    """What of an argument, or of a module, a call can change."""
-    if isinstance(value, (tuple, list)):
-        return [state(v) for v in value]
-    if isinstance(value, dict):
-        return {k: state(v) for k, v in value.items()}
-    if isinstance(value, nn.Module):
-        numbers = {k: v for k, v in sorted(vars(value).items())
-                   if isinstance(v, (int, float, str, list, Tensor)) and not k.startswith("_")}
-        return [numbers, [state(p) for p in value.parameters()], [state(b) for b in value.buffers()],
-                [state(m) for m in value.children()]]
-    if isinstance(value, (Tensor, int, float, bool, str, type(None))):
-        return value
-    if isinstance(value, (types.FunctionType, type)):
-        return None
-    return {k: state(v) for k, v in sorted(getattr(value, "__dict__", {}).items()) if not k.startswith("_")}
 
 
 def run(function: Any, given: tuple[Any, ...]) -> Outcome:

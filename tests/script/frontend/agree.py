@@ -21,7 +21,8 @@ import jitgrad as torch
 from jitgrad import config
 from jitgrad.eager.tensor import Tensor
 from jitgrad.script.frontend.source import source_of
-from tests.script.frontend.harness import clone, plain, same
+from tests.observe import duplicate, leaves, plain, state
+from tests.script.frontend.harness import same
 
 
 def t(*shape: int, seed: int = 0) -> Any:
@@ -66,9 +67,9 @@ def suite(cases: list[Case]) -> Any:
 
 def run(function: Any, args: tuple[Any, ...], *, fresh: bool = True) -> dict[str, Any]:
     """Call, differentiate the sum of the results, and say everything that can be observed."""
-    args = clone(args) if fresh else args
+    args = duplicate(args) if fresh else args
     out, err = io.StringIO(), io.StringIO()
-    inputs = _leaves(args)
+    inputs = leaves(args)
     observed: dict[str, Any] = {"error": None, "value": None}
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -77,45 +78,20 @@ def run(function: Any, args: tuple[Any, ...], *, fresh: bool = True) -> dict[str
             observed["error"] = error
         else:
             observed["value"] = plain(result)
-            leaves = [r for r in _leaves(result) if r.requires_grad]
-            observed["aliases"] = [[r is a for a in inputs] for r in _leaves(result)]
-            if leaves:
-                sum((r * r * 0.5 + r).sum() for r in leaves).backward()
+            reached = [r for r in leaves(result) if r.requires_grad]
+            observed["aliases"] = [[r is a for a in inputs] for r in leaves(result)]
+            if reached:
+                sum((r * r * 0.5 + r).sum() for r in reached).backward()
                 observed["grads"] = [None if a.grad is None else plain(a.grad) for a in inputs]
     observed["printed"], observed["errors"] = out.getvalue(), err.getvalue()
-    observed["arguments"] = [plain(_state(a)) for a in args]
+    observed["arguments"] = [plain(state(a)) for a in args]
     return observed
-
-
-def _state(value: Any) -> Any:
-    """What of an argument can change."""
-    if isinstance(value, (Tensor, int, float, bool, str, type(None))):
-        return value
-    if isinstance(value, (tuple, list)):
-        return [_state(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _state(v) for k, v in value.items()}
-    if isinstance(value, types.FunctionType):
-        return None
-    return {k: _state(v) for k, v in sorted(getattr(value, "__dict__", {}).items()) if not k.startswith("_")}
-
-
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, (tuple, list)):
-        return [x for v in value for x in _leaves(v)]
-    if isinstance(value, dict):
-        return [x for v in value.values() for x in _leaves(v)]
-    if isinstance(value, Tensor):
-        return [value]
-    if hasattr(value, "__dict__") and not isinstance(value, (type, types.FunctionType)):
-        return [x for k, v in sorted(vars(value).items()) if not k.startswith("_") for x in _leaves(v)]
-    return []
 
 
 def with_grad(args: Any) -> Any:
     """Arguments whose float tensors ask for gradients."""
     if isinstance(args, Tensor):
-        return clone(args).requires_grad_() if args.dtype.is_floating_point else args
+        return duplicate(args).requires_grad_() if args.dtype.is_floating_point else args
     if isinstance(args, tuple) and hasattr(args, "_fields"):
         return type(args)(*(with_grad(a) for a in args))
     if isinstance(args, (tuple, list)):

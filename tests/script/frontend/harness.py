@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import copy
-import dataclasses
 import io
 import math
-import types
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from jitgrad.script.interpret import interpret
 from jitgrad.script.sources import resolve
 from jitgrad.script.stores import leave_writer
 from jitgrad.script.verify import verify
+from tests.observe import duplicate, leaves, plain
 
 
 def run_scripted(function: Any, args: tuple[Any, ...], optimistic: bool = True, script: Any = None) -> Any:
@@ -62,19 +60,6 @@ def outcome(run: Any) -> tuple[str, Any, str]:
     return result[0], result[1], out.getvalue()
 
 
-def plain(value: Any) -> Any:
-    """A value as nested Python data for comparison."""
-    if isinstance(value, Tensor):
-        return ("tensor", str(value._data.dtype), value._data.shape, value._data.copy())
-    if isinstance(value, (tuple, list)):
-        return (type(value).__name__, [plain(v) for v in value])
-    if isinstance(value, dict):
-        return ("dict", [(k, plain(v)) for k, v in value.items()])
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return (type(value).__name__, [(k, plain(v)) for k, v in vars(value).items()])
-    return (type(value).__name__, value)
-
-
 def same(a: Any, b: Any) -> bool:
     """Equality of two `plain` values, floats to rounding."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
@@ -86,23 +71,9 @@ def same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and a == b
 
 
-def clone(args: Any) -> Any:
-    """Arguments with memory of their own (objects are deep-copied)."""
-    if isinstance(args, Tensor):
-        copied = wrap(args._data.copy())
-        return copied.requires_grad_() if args.requires_grad else copied
-    if isinstance(args, tuple) and hasattr(args, "_fields"):
-        return type(args)(*(clone(a) for a in args))
-    if isinstance(args, (tuple, list)):
-        return type(args)(clone(a) for a in args)
-    if isinstance(args, (types.FunctionType, int, float, bool, str, type(None))):
-        return args
-    return copy.deepcopy(args)
-
-
 def check(function: Any, *args: Any, optimistic: bool = True) -> Any:
     """Assert that eager and interpreted agree: value, printed text, exception, memory of the arguments."""
-    mine, theirs = clone(args), clone(args)
+    mine, theirs = duplicate(args), duplicate(args)
     eager = outcome(lambda: function(*mine))
     scripted = outcome(lambda: run_scripted(function, theirs, optimistic))
     if eager[0] != scripted[0]:
@@ -112,8 +83,8 @@ def check(function: Any, *args: Any, optimistic: bool = True) -> Any:
     if eager[0] == "value":
         assert same(plain(eager[1]), plain(scripted[1])), f"eager {eager[1]}, scripted {scripted[1]}"
         looped = any(isinstance(n, (ast.For, ast.While)) for n in ast.walk(source_of(function).node))
-        aliases = [[r is a for a in mine] for r in _leaves(eager[1])]
-        assert looped or aliases == [[r is a for a in theirs] for r in _leaves(scripted[1])], "other aliases"
+        aliases = [[r is a for a in mine] for r in leaves(eager[1])]
+        assert looped or aliases == [[r is a for a in theirs] for r in leaves(scripted[1])], "other aliases"
     else:
         assert type(eager[1]) in type(scripted[1]).__mro__, f"eager {eager[1]!r}, scripted {scripted[1]!r}"
         assert str(eager[1]) in str(scripted[1]), f"eager {eager[1]!r}, scripted {scripted[1]!r}"
@@ -122,9 +93,3 @@ def check(function: Any, *args: Any, optimistic: bool = True) -> Any:
         if isinstance(a, (Tensor, tuple, list)):
             assert same(plain(a), plain(b)), f"arguments afterwards: eager {a}, scripted {b}"
     return eager[1]
-
-
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, (tuple, list)):
-        return [x for v in value for x in _leaves(v)]
-    return [value] if isinstance(value, Tensor) else []
