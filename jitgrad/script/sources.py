@@ -216,8 +216,10 @@ class EntryWriter:
     def _tensor(self, name: str, key: sig.TensorKey) -> None:
         tensor_type = self.constant(type_of_tensor())
         self.require(f"isinstance({name}, {tensor_type})")
-        self.require(f"{self.array(name)}.dtype == {self.constant(key.dtype.np)}"
-                     f" and {name}.requires_grad is {key.requires_grad}")
+        array, wanted = self.array(name), self.constant(key.dtype.np)
+        self.require(f"{array}.dtype is {wanted} or {array}.dtype == {wanted}")
+        needs = f"{name}._needs or {name}._base is not None and {name}.requires_grad"  # the property alone costs more
+        self.require(needs if key.requires_grad else f"not ({needs})")
         shape = self.shape(name)
         conditions = [f"len({shape}) == {key.ndim}"]
         if any(key.ones):
