@@ -16,8 +16,13 @@ class CannotRun(Exception):
 
 
 def _torch_like(module: Any, workload: Workload, transform: Callable[[Any], Any]) -> Step:
+    if workload.training is not None:
+        function, arguments = workload.training(module)
+        train = transform(function)
+        return lambda: train(*arguments)
     data = [module.from_numpy(a.copy()) for a in workload.data]
     weights = [module.from_numpy(a.copy()).requires_grad_() for a in workload.weights]
+    assert workload.loss is not None
     loss_of = transform(workload.loss)
 
     def step() -> Any:
@@ -65,6 +70,8 @@ def torch_compile(workload: Workload) -> Step:
 
 
 def jax_jit(workload: Workload) -> Step:
+    if workload.jax_loss is None:
+        raise CannotRun("not written for JAX")
     try:
         import jax
         import jax.numpy as jnp

@@ -1,4 +1,7 @@
-"""The workloads, each written once for every torch-like module and once for JAX: loss and gradients, no update."""
+"""The workloads, each written once for every torch-like module and once for JAX: loss and gradients, no update.
+
+Those of `models.py` are whole training steps, for torch-like modules only.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from benchmarks import models
 
 
 def mlp_loss(x, y, w1, b1, w2, b2, w3, b3):
@@ -26,6 +31,15 @@ def rnn_loss(xs, h, wx, wh):
     """A plain recurrent net; the loop is as long as the sequence."""
     for t in range(xs.shape[0]):
         h = (xs[t].mm(wx) + h.mm(wh)).tanh()
+    return h.pow(2).sum()
+
+
+def lstm_loss(xs, h, c, wx, wh, b):
+    """An LSTM written by hand, its four gates in one matrix."""
+    for t in range(xs.shape[0]):
+        i, f, g, o = (xs[t].mm(wx) + h.mm(wh) + b).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
     return h.pow(2).sum()
 
 
@@ -58,15 +72,35 @@ def jax_rnn_loss(jnp: Any) -> Callable[..., Any]:
     return loss
 
 
+def jax_lstm_loss(jnp: Any) -> Callable[..., Any]:
+    import jax
+
+    def loss(xs, h, c, wx, wh, b):
+        def body(state, x):
+            h, c = state
+            i, f, g, o = jnp.split(x @ wx + h @ wh + b, 4, axis=1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
+
+        (h, _), _ = jax.lax.scan(body, (h, c), xs)
+        return (h**2).sum()
+
+    return loss
+
+
 @dataclass(frozen=True)
 class Workload:
-    """`data` are constant inputs, `weights` need gradients; all float32 arrays."""
+    """`data` are constant inputs, `weights` need gradients; all float32 arrays.
+
+    Or a whole training step, `training`: a torch-like module -> the step and its arguments.
+    """
 
     name: str
-    loss: Callable[..., Any]
-    jax_loss: Callable[[Any], Callable[..., Any]]
-    data: tuple[np.ndarray, ...]
-    weights: tuple[np.ndarray, ...]
+    loss: Callable[..., Any] | None = None
+    jax_loss: Callable[[Any], Callable[..., Any]] | None = None
+    data: tuple[np.ndarray, ...] = ()
+    weights: tuple[np.ndarray, ...] = ()
+    training: Callable[[Any], models.Training] | None = None
 
 
 def normal(*shape: int, seed: int, scale: float = 1.0) -> np.ndarray:
@@ -95,4 +129,10 @@ def all_workloads() -> list[Workload]:
             (normal(steps, batch, hidden, seed=0), np.zeros((batch, hidden), np.float32)),
             (normal(hidden, hidden, seed=1, scale=0.7 * hidden**-0.5),
              normal(hidden, hidden, seed=2, scale=0.7 * hidden**-0.5))))
+    steps, batch, hidden = 64, 16, 64
+    rows.append(Workload(
+        f"LSTM T={steps} B={batch} H={hidden}", lstm_loss, jax_lstm_loss,
+        (normal(steps, batch, hidden, seed=0), *[np.zeros((batch, hidden), np.float32)] * 2),
+        (*(normal(hidden, 4 * hidden, seed=s, scale=hidden**-0.5) for s in (1, 2)), np.zeros(4 * hidden, np.float32))))
+    rows += [Workload(f"GPT of {n} layers, whole step", training=models.gpt(n)) for n in (3, 12)]
     return rows
