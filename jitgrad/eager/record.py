@@ -100,11 +100,13 @@ class Plan:
         self.ordered = op.kind not in (VIEW, POINTWISE)
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
         self.numbers = op.name == "fill" or op.kind is RANDOM
-        self.usages: dict[int, Usage] = {}
+        self.usages: dict[Any, Usage] = {}
 
     def usage(self, mask: int, arrays: Sequence[Array], attrs: dict[str, Any]) -> Usage:
         """What is needed of the operands when those in `mask` require a gradient (bit i for operand i)."""
-        key = mask | 1 << len(arrays)  # the leading one counts the operands
+        key: Any = mask | 1 << len(arrays)  # the leading one counts the operands
+        if self.op.arity is None:
+            key = (key, *[v for v in attrs.values() if isinstance(v, bool)])  # they choose what a rule reads
         found = self.usages.get(key)
         if found is None:
             needs = tuple([bool(mask >> i & 1) for i in range(len(arrays))])

@@ -14,7 +14,7 @@ from jitgrad.ops.opdef import Rule
 
 
 class Each:
-    """A vjp in parts: `parts[i]` gives the cotangent of operand i; None where an operand has none."""
+    """A vjp in parts: `parts[i]` gives the cotangent of operand i; None, or no part, where an operand has none."""
 
     __slots__ = ("parts",)
 
@@ -22,11 +22,15 @@ class Each:
         self.parts = parts
 
     def __call__(self, F: Any, g: Any, y: Any, *xs: Any, **attrs: Any) -> tuple[Any, ...]:
-        return tuple(part and part(F, g, y, *xs, **attrs) for part in self.parts)
+        return tuple(part and part(F, g, y, *xs, **attrs) for part in self.of(len(xs)))
+
+    def of(self, n: int) -> tuple[Rule | None, ...]:
+        """The parts for n operands."""
+        return (*self.parts, *(None,) * (n - len(self.parts)))
 
 
 def each(*parts: Rule | None) -> Each:
-    """A vjp from one rule per operand (None: no gradient)."""
+    """A vjp from one rule per operand (None: no gradient); operands beyond them have none."""
     return Each(*parts)
 
 
@@ -43,5 +47,5 @@ def partial_vjp(vjp: Rule, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Se
     """
     if isinstance(vjp, Each):
         return tuple(part(F, g, y, *xs, **attrs) if needed and part is not None else None
-                     for part, needed in zip(vjp.parts, needs, strict=True))
+                     for part, needed in zip(vjp.of(len(needs)), needs, strict=True))
     return tuple(c if needed else None for c, needed in zip(vjp(F, g, y, *xs, **attrs), needs, strict=True))

@@ -78,7 +78,8 @@ def saved(op: OpDef, needs: Sequence[bool] | None = None, *, types: Sequence[Any
             any number of operands.
     """
     table: dict[Any, Saved] = op.cache.setdefault("saved", {})
-    key = (needs if needs is None else tuple(needs), None if types is None else len(types))
+    flags = () if attrs is None else tuple(v for v in attrs.values() if isinstance(v, bool))  # they choose the rule
+    key = (needs if needs is None else tuple(needs), None if types is None else len(types), flags)
     found = table.get(key)
     if found is None:
         found = table[key] = _run(op, needs, types, attrs)

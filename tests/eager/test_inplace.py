@@ -687,3 +687,12 @@ def test_read_only_memory_is_refused():
     frozen = np.frombuffer(b"\0" * 12, np.float32)
     with pytest.raises(RuntimeError, match="read-only"):
         jt.from_numpy(frozen).add_(1)
+
+
+def test_index_put_where_only_the_target_needs_a_gradient():
+    index, add = jt.tensor([2, 0]), jt.ones(2)
+    for accumulate in (True, False, True):
+        x = jt.ones(3, requires_grad=True)
+        y = (x * 2).index_put((index,), add, accumulate=accumulate)
+        y.sum().backward()
+        assert x.grad.tolist() == ([2, 2, 2] if accumulate else [0, 2, 0])

@@ -76,10 +76,14 @@ def _index_vjp(F: Any, g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, .
     return (F.index_put(F.zeros_like(x), g, *indices, axes=axes, accumulate=True), *(None,) * len(indices))
 
 
-def _index_put_vjp(F: Any, g: Any, y: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...],
-                   accumulate: bool) -> tuple[Any, ...]:
-    gx = g if accumulate else F.index_put(g, F.zeros_like(v), *indices, axes=axes, accumulate=False)
-    return (gx, F.sum_to(F.index(g, *indices, axes=axes), shape=v.shape), *(None,) * len(indices))
+def _index_put_x(F: Any, g: Any, y: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...],
+                 accumulate: bool) -> Any:
+    return g if accumulate else F.index_put(g, F.zeros_like(v), *indices, axes=axes, accumulate=False)
+
+
+def _index_put_v(F: Any, g: Any, y: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...],
+                 accumulate: bool) -> Any:
+    return F.sum_to(F.index(g, *indices, axes=axes), shape=v.shape)
 
 
 def _index_samples(rng: np.random.Generator) -> Any:
@@ -106,8 +110,9 @@ def _index_put_samples(rng: np.random.Generator) -> Any:
 
 register("index", None, GATHER, "x at integer tensors along axes, which broadcast together.", vjp=_index_vjp,
          impl=_index, dtypes="any", spec=specs.index, check=checks.index, samples=_index_samples)
-register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.", vjp=_index_put_vjp,
-         impl=_index_put, dtypes="any", spec=specs.same, check=checks.index_put, samples=_index_put_samples)
+register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.",
+         vjp=each(_index_put_x, _index_put_v), impl=_index_put, dtypes="any", spec=specs.same, check=checks.index_put,
+         samples=_index_put_samples)
 
 # --- gather and scatter along one axis -----------------------------------------------------------------------------
 

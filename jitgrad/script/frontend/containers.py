@@ -38,6 +38,8 @@ def append(context: Context, target: SymList, value: Any) -> None:
 
 def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
+    if not isinstance(values, SymList) and lists.is_open(context, values):
+        values = calls.call(context, listlib.collected, (values,), {})
     held, more = merge.fetch(context, context.state, target), lists.run_items(context, values)
     if isinstance(held, RunItems) or more is not None:
         given = more if more is not None else tuple(contents.items_of(context, values))

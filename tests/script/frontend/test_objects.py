@@ -315,6 +315,8 @@ def lists_of_run_time_length(x, n: int):
     for i in range(10):
         counts[i % n] += 1
     firsts = list(x * 2)
+    firsts.extend(x[1:])
+    firsts += x[:n] * 3
     total = 0
     while len(firsts) > 1:
         total = total + firsts.pop() * firsts.pop(0)
