@@ -15,6 +15,7 @@ import pytest
 import jitgrad as torch
 import jitgrad.nn.functional as F
 from jitgrad import config, nn, optim, script
+from jitgrad.errors import UnsupportedCall
 from jitgrad.optim import lr_scheduler as S
 
 Factory = Callable[[], tuple[Callable[..., Any], Sequence[Any]]]
@@ -752,3 +753,68 @@ TWICE = {"through_data", "grads_accumulate_over_calls", "the_branch_of_the_lectu
 def test_compiles_once(name: str, capsys: Any) -> None:
     _, f = run(FACTORIES[name], "native", capsys)
     assert f.cache_info().compilations == 1, f.recompilations
+
+
+def _both(function: Callable[..., Any], *args: Any) -> list[Any]:
+    """The results of plain Python, interpreted and native."""
+    found = [value_of(function(*args))]
+    for mode in MODES:
+        with config.override(interpret=mode == "interpreted"):
+            found.append(value_of(script(function)(*args)))
+    return found
+
+
+def value_of(x: Any) -> Any:
+    return [value_of(i) for i in x] if isinstance(x, (tuple, list)) else value(x)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_leaves_that_one_side_of_a_branch_uses(n: int) -> None:
+    def chosen(x, n: int):
+        a = x.clone().requires_grad_()
+        b = (x * 2).clone().requires_grad_()
+        c = a if n > 2 else b
+        (c * c).sum().backward()
+        return a.grad, b.grad
+
+    def used(x, n: int):
+        a = x.clone().requires_grad_()
+        c = (x * 3).clone().requires_grad_()
+        y = c * 1
+        if n > 2:
+            y = y + a * 2
+        (y * y).sum().backward()
+        return a.grad, c.grad
+
+    for f in (chosen, used):
+        eager, *scripted = _both(f, torch.ones(2), n)
+        for found in scripted:
+            compare(eager, found)
+
+
+def test_the_gradient_of_a_leaf_that_may_be_another_is_refused() -> None:
+    def from_a_loop(x, n: int):
+        z = x
+        for i in range(n):
+            z = (x * i).clone().requires_grad_()
+            (z * z).sum().backward()
+        return z.grad
+
+    def from_a_branch(x, n: int):
+        if n > 2:
+            z = (x * 2).clone().requires_grad_()
+        else:
+            z = (x * 3).clone().requires_grad_()
+        (z * z).sum().backward()
+        return z.grad
+
+    def from_a_list(x, n: int):
+        zs = []
+        for i in range(n):
+            zs.append((x * i).clone().requires_grad_())
+        (zs[0] * zs[0]).sum().backward()
+        return zs[0].grad
+
+    for f in (from_a_loop, from_a_branch, from_a_list):
+        with pytest.raises(UnsupportedCall, match=r"`\.grad` of a tensor that a branch, a loop or a list brings here"):
+            script(f)(torch.ones(2), 3)

@@ -286,7 +286,16 @@ def read_grad(context: Context, tensor: SymTensor) -> Any:
     storage = tensor.storage
     if tensor.path:
         return None
+    _own(context, storage)
     return _current(context, storage)
+
+
+def _own(context: Context, storage: Storage) -> None:
+    """Refuse `.grad` of a tensor that may be one of several leaves."""
+    if storage.was_leaf:
+        raise UnsupportedCall("`.grad` of a tensor that a branch, a loop or a list brings here: which leaf it is, only "
+                              "the run knows", context.span(),
+                              hint="read `.grad` where the leaf is made, by the leaf's own name, or use `autograd.grad`")
 
 
 def _current(context: Context, storage: Storage) -> Any:
@@ -315,6 +324,7 @@ def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
             f"assigned grad expected to be a Tensor or None but got grad of type {calls.type_name(value)}",))
     if tensor.path:
         raise UnsupportedCall("assignment to `.grad` of a view", context.span(), hint="assign to that of its base")
+    _own(context, tensor.storage)
     _store(context, tensor.storage, value)
 
 

@@ -86,7 +86,7 @@ class Head:
                          and r.symbol.name.startswith("~") else m
                          for m, r in zip(mine.dims, remembered.dims, strict=True))
             return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
-                             mine.ordered and remembered.ordered)
+                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf)
         if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
             return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
         if isinstance(remembered, tp.ListOf) or isinstance(mine, tp.ListOf):
@@ -103,7 +103,7 @@ class Head:
         def mark(t: tp.Template) -> tp.Template:
             if isinstance(t, tp.Tensor):
                 return tp.Tensor(t.dtype, tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
-                                                for d in t.dims), t.history, t.alias, t.ordered)
+                                                for d in t.dims), t.history, t.alias, t.ordered, t.leaf)
             if isinstance(t, tp.Either) and t.inner is not None and not isinstance(t.inner, tp.Num):
                 return t if not fresh else tp.Static(None)
             return t
@@ -231,7 +231,7 @@ class Head:
                                                                                               before):
             joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
                                "before the first iteration it is a tensor that something else refers to",
-                               joined.ordered)
+                               joined.ordered, joined.leaf)
         if isinstance(joined, (tp.Items, tp.Record)):
             return self._held(joined, before, value, end)
         return joined
@@ -244,7 +244,7 @@ class Head:
             return tp.Same(before)
         if isinstance(t, tp.Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
                 self.context, self.entry, None, before):
-            return tp.Tensor(t.dtype, t.dims, t.history, "a loop carries it in a container", t.ordered)
+            return tp.Tensor(t.dtype, t.dims, t.history, "a loop carries it in a container", t.ordered, t.leaf)
         if not isinstance(t, (tp.Items, tp.Record)):
             return t
         old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (

@@ -204,7 +204,7 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
         return t.value
     if isinstance(t, Tensor):
         tensor = heap.new_tensor(context, next(leaves), t.alias)
-        tensor.storage.ordered = t.ordered
+        tensor.storage.ordered, tensor.storage.was_leaf = t.ordered, t.leaf
         return tensor
     if isinstance(t, Num):
         number = numbers.wrap(context, next(leaves))

@@ -180,7 +180,7 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
         a, b = first.values.get(key, UNBOUND), second.values.get(key, UNBOUND)
         if a is b:
             continue
-        if _ends(context, key, a, b, live):
+        if _ends(context, key, a, b, live, (first, second)):
             merged.values.pop(key, None)
             continue
         a, b = fetch(context, first, key), fetch(context, second, key)
@@ -205,14 +205,14 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
     return plan, references
 
 
-def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | None) -> bool:
+def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | None, states: tuple[State, State]) -> bool:
     """Whether nothing reads a location after the branch."""
     if _is_variable(key):
         return not _needed(context, key, live)
     if isinstance(key, tuple) and key[0] == "clean":
         return True
-    if isinstance(key, tuple) and key[0] == "grad":
-        key = key[1]
+    if isinstance(key, tuple) and key[0] == "grad":  # ends with its leaf, where that is made in the branch
+        return key[1].input < 0 and not all(key[1] in side.values for side in states)
     return _made_inside(key) and (a is UNBOUND or b is UNBOUND)  # merged values are made anew
 
 
@@ -300,7 +300,7 @@ def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested:
         return tp.Same(a)
     if isinstance(t, tp.Tensor) and nested and any(_older(x, first, second) for x in (a, b)):
         heap.note_chosen(*(x for x in (a, b) if _older(x, first, second)))
-        return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several", t.ordered)
+        return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several", t.ordered, t.leaf)
     if isinstance(t, tp.Items):
         one = first.values.get(a) if isinstance(a, SymList) else a
         other = second.values.get(b) if isinstance(b, SymList) else b

@@ -67,13 +67,18 @@ class Static:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor with memory of its own. `alias` says whose memory it may share, or is empty; `ordered`: see Storage."""
+    """A tensor with memory of its own.
+
+    `alias` says whose memory it may share, or is empty; `ordered`: see Storage. `leaf`: it may be a leaf, whose
+    `.grad` is known by other names only.
+    """
 
     dtype: dtype
     dims: tuple[Size, ...]
     history: bool
     alias: str = ""
     ordered: bool = True
+    leaf: bool = False
 
     def __str__(self) -> str:
         return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
@@ -164,7 +169,8 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
     if isinstance(value, SymTensor):
         type_ = value.type_
         alias = value.storage.alias if value.storage in context.listed else ""
-        return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value))
+        leaf = not value.path and (value.storage.requires_grad or value.storage.was_leaf)
+        return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf)
     if isinstance(value, Number):
         return Num(value.number_type, value.low)
     if type(value) in _PYTHON_KINDS and general:
@@ -295,7 +301,7 @@ def element(t: Template, elements: Elements) -> Template:
         return Either((t.value,), None)
     if isinstance(t, Tensor):
         dims = tuple([elements.join(d, d) for d in t.dims])
-        return Tensor(t.dtype, dims, t.history, ELEMENT, t.ordered)
+        return Tensor(t.dtype, dims, t.history, ELEMENT, t.ordered, t.leaf)
     if isinstance(t, Num):
         return Num(t.kind)
     if isinstance(t, ListOf) or (isinstance(t, Items) and t.type is SymList):
@@ -333,7 +339,7 @@ def join(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
         if len(a.dims) != len(b.dims):
             raise Clash(f"a tensor of rank {len(a.dims)} and one of rank {len(b.dims)}")
         return Tensor(a.dtype, tuple(widen.join(x, y) for x, y in zip(a.dims, b.dims, strict=True)),
-                      a.history or b.history, a.alias or b.alias, a.ordered and b.ordered)
+                      a.history or b.history, a.alias or b.alias, a.ordered and b.ordered, a.leaf or b.leaf)
     kinds = _number_kind(a), _number_kind(b)
     if kinds[0] is not None and kinds[1] is not None:
         low_a, low_b = _low(a), _low(b)
@@ -373,7 +379,7 @@ def _join_lists(context: Context, a: Template, b: Template, widen: Sizer) -> Tem
 def _opened(t: Template, elements: Elements) -> Template:
     """An element's template where only `elements` are known."""
     if isinstance(t, Tensor):
-        return Tensor(t.dtype, tuple([elements.join(d, d) for d in t.dims]), t.history, t.alias, t.ordered)
+        return Tensor(t.dtype, tuple([elements.join(d, d) for d in t.dims]), t.history, t.alias, t.ordered, t.leaf)
     if isinstance(t, Items):
         return Items(t.type, tuple([_opened(i, elements) for i in t.items]))
     if isinstance(t, Either) and t.inner is not None:
@@ -384,7 +390,7 @@ def _opened(t: Template, elements: Elements) -> Template:
 def renamed(t: Template, size: Callable[[Size], Size]) -> Template:
     """A template with `size` applied to the sizes of its tensors, lists' elements apart."""
     if isinstance(t, Tensor):
-        return Tensor(t.dtype, tuple([size(d) for d in t.dims]), t.history, t.alias, t.ordered)
+        return Tensor(t.dtype, tuple([size(d) for d in t.dims]), t.history, t.alias, t.ordered, t.leaf)
     if isinstance(t, Items):
         return Items(t.type, tuple([renamed(i, size) for i in t.items]))
     if isinstance(t, Words):

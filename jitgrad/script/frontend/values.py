@@ -58,9 +58,11 @@ class Storage:
         ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
             then a reshape of it copies.
         block: the block in which the script made it, if it did.
+        was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
     """
 
-    __slots__ = ("alias", "block", "input", "ordered", "requires_grad", "retains_grad", "root", "type")
+    __slots__ = ("alias", "block", "input", "ordered", "requires_grad", "retains_grad", "root", "type",
+                 "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
@@ -68,6 +70,7 @@ class Storage:
         self.retains_grad = False
         self.root: Value | None = None
         self.block: Block | None = None
+        self.was_leaf = False
 
 
 class SymTensor(TensorBase):
