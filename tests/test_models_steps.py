@@ -69,7 +69,7 @@ class Experts(nn.Module):
 
 
 class TreeLSTM(nn.Module):
-    """Binary trees in postfix order, on an explicit stack: a word is pushed, -1 joins the last two. Tai et al., 2015."""
+    """Binary trees in postfix order, on an explicit stack: a word is pushed, -1 joins two. Tai et al., 2015."""
 
     def __init__(self, vocabulary=10, width=5, classes=3):
         super().__init__()

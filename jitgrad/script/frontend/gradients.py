@@ -295,7 +295,7 @@ def _own(context: Context, storage: Storage) -> None:
     if storage.was_leaf:
         raise UnsupportedCall("`.grad` of a tensor that a branch, a loop or a list brings here: which leaf it is, only "
                               "the run knows", context.span(),
-                              hint="read `.grad` where the leaf is made, by the leaf's own name, or use `autograd.grad`")
+                              hint="read `.grad` where the leaf is made, by its own name, or use `autograd.grad`")
 
 
 def _current(context: Context, storage: Storage) -> Any:
