@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.dims import evaluate
+from jitgrad.dims import Symbol, evaluate
 from jitgrad.dtypes import dtype, get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
+from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.sources import Unreadable, describe, resolve, separate, tensor_key, type_of_tensor
 
@@ -25,15 +27,10 @@ def autocast_mismatch(before: dtype | None) -> str:
     return f"autocast was {was}, is {now}"
 
 
-def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
-    """The first assumption that a call breaks, in words."""
-    if is_grad_enabled() is not specialisation.grad_mode:
-        return f"the grad mode was {specialisation.grad_mode}, is {not specialisation.grad_mode}"
-    if autocast.mode.low is not specialisation.autocast:
-        return autocast_mismatch(specialisation.autocast)
-    if get_default_dtype() is not specialisation.default_dtype:
-        return f"the default dtype was {specialisation.default_dtype}, is {get_default_dtype()}"
-    for guard in specialisation.assumptions:
+def first_broken(guards: Iterable[sig.Guard], values: dict[str, Any],
+                 broken: Callable[[sig.Guard, Any], str]) -> str:
+    """The first of `guards` that a call breaks, in words; "" where it keeps them all."""
+    for guard in guards:
         try:
             found = resolve(guard.source, values)
             other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
@@ -49,6 +46,20 @@ def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
             problem = broken(guard, found)
         if problem:
             return f"`{describe(guard.source)}` {problem}"
+    return ""
+
+
+def mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
+    """The first assumption that a call breaks, in words."""
+    if is_grad_enabled() is not specialisation.grad_mode:
+        return f"the grad mode was {specialisation.grad_mode}, is {not specialisation.grad_mode}"
+    if autocast.mode.low is not specialisation.autocast:
+        return autocast_mismatch(specialisation.autocast)
+    if get_default_dtype() is not specialisation.default_dtype:
+        return f"the default dtype was {specialisation.default_dtype}, is {get_default_dtype()}"
+    problem = first_broken(specialisation.assumptions, values, broken)
+    if problem:
+        return problem
     if specialisation.may_share and not _separate(specialisation, values):
         return SHARED
     return _size_mismatch(specialisation, values)
@@ -72,17 +83,23 @@ def other_grads(specialisation: Specialisation, values: dict[str, Any]) -> bool:
     return differs and len(found) == 2
 
 
+def actual_sizes(script: sig.ScriptGraph, objects: Sequence[Any]) -> dict[Symbol, int]:
+    """The symbols that inputs bind, as they are in a call."""
+    sizes: dict[Symbol, int] = {}
+    for found, type_ in zip(objects, script.input_types, strict=True):
+        for d, n in zip(type_.dims, found.shape, strict=True) if isinstance(type_, TensorType) else ():
+            if not isinstance(d, int) and d.symbol is not None:
+                sizes[d.symbol] = n
+    return sizes
+
+
 def _size_mismatch(specialisation: Specialisation, values: dict[str, Any]) -> str:
     script = specialisation.script
-    sizes: dict[Any, int] = {}
     try:
         objects = [resolve(s, values) for s in script.inputs]
     except Unreadable as missing:
         return f"{missing}"
-    for found, type_ in zip(objects, script.input_types, strict=True):
-        for d, n in zip(getattr(type_, "dims", ()), getattr(found, "shape", ()), strict=True):
-            if not isinstance(d, int) and d.symbol is not None:
-                sizes[d.symbol] = n
+    sizes = actual_sizes(script, objects)
     if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.size_guards):
         return SIZES
     sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}

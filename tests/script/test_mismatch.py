@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 import jitgrad
+from jitgrad.dims import Symbol, dim
+from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script import signature as sig
-from jitgrad.script.mismatch import SIZES, broken, mismatch, other_grads
+from jitgrad.script.mismatch import SIZES, actual_sizes, broken, mismatch, other_grads
 from jitgrad.script.sources import tensor_key
 
 HERE = sig.Arg("x")
@@ -65,3 +67,12 @@ def test_gradients_found_on_other_parameters():
     assert other_grads(first, {"a": b, "b": a})
     a.grad = None
     assert not other_grads(first, {"a": a, "b": b})  # on none at all: a program of its own
+
+
+def test_sizes_of_a_call():
+    n, m = Symbol("n"), Symbol("m")
+    rows = TensorType(jitgrad.float32, (dim(n), 3))
+    script = sig.ScriptGraph.__new__(sig.ScriptGraph)
+    script.input_types = [rows, OptionalType(TensorType(jitgrad.float32, (dim(m),))), INT]
+    assert actual_sizes(script, [jitgrad.ones(5, 3), jitgrad.ones(4), 2]) == {n: 5}
+    assert actual_sizes(script, [jitgrad.ones(6, 3), None, 2]) == {n: 6}

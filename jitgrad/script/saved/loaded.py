@@ -26,7 +26,7 @@ from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.ir import Graph, Node, Value, walk
-from jitgrad.script.mismatch import autocast_mismatch, broken
+from jitgrad.script.mismatch import actual_sizes, autocast_mismatch, broken, first_broken
 from jitgrad.script.saved.records import Program
 from jitgrad.script.sources import Unreadable, describe, resolve, tensor_key, type_of_tensor
 from jitgrad.script.specialisation import Specialisation
@@ -229,22 +229,9 @@ def refusal(program: Program, values: dict[str, Any]) -> str:
         return autocast_mismatch(program.autocast)
     if program.default_dtype is not get_default_dtype():
         return f"the default dtype was {program.default_dtype}, is {get_default_dtype()}"
-    for guard in (*program.arguments, *program.script.guards):
-        try:
-            found = resolve(guard.source, values)
-            other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
-        except Unreadable as missing:
-            if guard.kind == "absent":
-                continue
-            return f"{missing}"
-        if guard.kind in ("same", "other"):
-            problem = "" if (found is other) is (guard.kind == "same") else (
-                f"is {'another' if guard.kind == 'same' else 'the same'} object")
-        else:
-            problem = _problem(guard, found, exact)
-        if problem:
-            return f"`{describe(guard.source)}` {problem}"
-    return _sizes(program.script, values)
+    guards = (*program.arguments, *program.script.guards)
+    return (first_broken(guards, values, lambda guard, found: _problem(guard, found, exact))
+            or _sizes(program.script, values))
 
 
 def _problem(guard: sig.Guard, found: Any, exact: bool) -> str:
@@ -260,12 +247,8 @@ def _problem(guard: sig.Guard, found: Any, exact: bool) -> str:
 
 
 def _sizes(script: sig.ScriptGraph, values: dict[str, Any]) -> str:
-    sizes: dict[Any, int] = {}
     objects = [resolve(s, values) for s in script.inputs]
-    for found, type_ in zip(objects, script.input_types, strict=True):
-        for d, n in zip(type_.dims, found.shape, strict=True) if isinstance(type_, TensorType) else ():
-            if not isinstance(d, int) and d.symbol is not None:
-                sizes[d.symbol] = n
+    sizes = actual_sizes(script, objects)
     for a, b in script.size_guards:
         if evaluate(a, sizes) != evaluate(b, sizes):
             return f"sizes that were equal at the saved call are {evaluate(a, sizes)} and {evaluate(b, sizes)}"
