@@ -89,7 +89,8 @@ def import_by_name(module: str, qualname: str) -> Any:
 class Writer:
     """Turns the parts of a ScriptGraph into JSON. `root` is the scripted function.
 
-    A function that no module has (one made by another function) is named by the path on which `guards` found it.
+    A function that no module has (one made by another function) is named by the path on which `guards` found it, a
+    method of a class that a function made by the path to an instance.
     """
 
     def __init__(self, root: Any, guards: Sequence[sig.Guard] = ()):
@@ -98,7 +99,15 @@ class Writer:
         for guard in guards:
             if guard.kind == "is" and isinstance(guard.value, types.FunctionType):
                 self._paths.setdefault(id(guard.value), guard.source)
+            elif guard.kind == "is" and "<locals>" in type(guard.value).__qualname__:
+                self._add_methods(type(guard.value), sig.Attr(guard.source, "__class__"))
         self.symbols: dict[Symbol, int] = {}
+
+    def _add_methods(self, class_: type, source: sig.Source) -> None:
+        for name in dir(class_):
+            method = getattr(class_, name, None)
+            if isinstance(method, types.FunctionType):
+                self._paths.setdefault(id(method), sig.Attr(source, name))
 
     def size(self, size: Size) -> Json:
         if isinstance(size, int):
@@ -356,12 +365,14 @@ class Reader:
 def _sharing(values: dict[str, Any], guards: Sequence[sig.Guard | None]) -> list[int]:
     """Which of the objects that are known by identity are the same: for each the number of the first that it is.
 
-    A module found on two paths is compiled as one; another instance must have it in the same places.
+    A module found on two paths is compiled as one; another instance must have it in the same places. Likewise their
+    classes: what the methods of a class read is checked once.
     """
     from jitgrad.script.sources import argument_guards
 
     given = [g for name, value in values.items() for g in argument_guards(sig.Arg(name), value)]
-    objects = [id(g.value) for g in (*given, *guards) if g is not None and g.kind == "is"]
+    known = [g.value for g in (*given, *guards) if g is not None and g.kind == "is"]
+    objects = [id(v) for v in known] + [id(type(v)) for v in known]
     first: dict[int, int] = {}
     return [first.setdefault(o, i) for i, o in enumerate(objects)]
 

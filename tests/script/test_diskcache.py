@@ -113,3 +113,58 @@ def test_a_hit_imports_no_compiler(folder):
     found = [m for m in modules if m.startswith(compilers) and m not in ("jitgrad.codegen.launch",
                                                                          "jitgrad.codegen.layout")]
     assert found == []
+
+
+def scaling(factor):
+    """A class that a function makes."""
+
+    class Scale(nn.Module):
+        def forward(self, x):
+            return self.scaled(x)
+
+        def scaled(self, x):
+            return x * factor
+
+    return Scale
+
+
+def pair(first, second):
+    def program(x):
+        return (first(x) + second(x)).sum()
+
+    return jitgrad.script(program)
+
+
+def test_classes_made_by_functions(folder):
+    """Their methods are found through the instances; two classes of one name are not taken for one."""
+    x = jitgrad.ones(3)
+    one, same = scaling(2), scaling(2)
+    for first, second, total, hit in ((one, one, 12, 0), (same, same, 12, 1), (same, one, 12, 0),
+                                      (scaling(2), scaling(3), 15, 0), (scaling(2), scaling(3), 15, 1),
+                                      (scaling(3), scaling(2), 15, 0), (scaling(4), scaling(4), 24, 0)):
+        f = pair(first(), second())
+        assert (f(x).item(), f.cache_info().disk_hits) == (total, hit)
+
+
+def test_a_whole_step_is_stored(folder):
+    def build():
+        jitgrad.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), scaling(2)())
+        optimizer = jitgrad.optim.AdamW(model.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return jitgrad.script(step), model
+
+    x = jitgrad.ones(2, 3)
+    runs = []
+    for hits in (0, 1):
+        step, model = build()
+        runs.append([step(x).item() for _ in range(3)] + [p.sum().item() for p in model.parameters()])
+        assert step.cache_info().disk_hits == hits * step.cache_info().compilations
+    assert runs[0] == runs[1]
