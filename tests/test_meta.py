@@ -14,10 +14,11 @@ from jitgrad.ops import OPS
 from jitgrad.script.ir import Block, Graph, Node, Value
 from jitgrad.script.parse import parse
 from jitgrad.script.verify import InvalidGraph, verify
-from tests import fuzz
+from tests.fuzz import compare as fuzz
+from tests.fuzz.world import arguments
 
 SOURCE = """\
-def f(x, y, w, b, n: int, s: float):
+def f(x, y, w, b, c, n: int, s: float, flag, maybe, xs, box):
     m0 = x
     for k in range(n):
         m0 = m0.tanh() * w[0] if m0.mean() < 5.0 else m0
@@ -32,12 +33,12 @@ def wrong_tanh(F: Any, g: Any, y: Any, x: Any) -> Any:
 def compare(monkeypatch: pytest.MonkeyPatch, vjp: Any) -> str:
     """Eager as it should be against a script whose tanh has `vjp`."""
     function = fuzz.compile_source(SOURCE, "meta")
-    case = next(iter(fuzz.arguments(3)))
-    expected = fuzz.run(function, *case, False)
+    case = next(iter(arguments(3)))
+    expected = fuzz.Session(function, False).run(case)
     if vjp is not None:
         monkeypatch.setitem(OPS, "tanh", replace(OPS["tanh"], vjp=vjp))
     with config.override(interpret=True, verify=1):
-        return fuzz.difference(expected, fuzz.run(jitgrad.script(function), *case, False))
+        return fuzz.difference(expected, fuzz.Session(jitgrad.script(function), False).run(case))
 
 
 def test_a_wrong_derivative_makes_the_comparison_fail(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,11 +48,11 @@ def test_a_wrong_derivative_makes_the_comparison_fail(monkeypatch: pytest.Monkey
 
 def test_a_wrong_value_makes_the_comparison_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     function = fuzz.compile_source(SOURCE, "meta value")
-    case = next(iter(fuzz.arguments(3)))
-    expected = fuzz.run(function, *case, False)
+    case = next(iter(arguments(3)))
+    expected = fuzz.Session(function, False).run(case)
     monkeypatch.setitem(OPS, "tanh", replace(OPS["tanh"], impl=lambda xp, x: xp.tanh(x) * 1.0001))
     with config.override(interpret=True):
-        assert fuzz.difference(expected, fuzz.run(jitgrad.script(function), *case, False)).startswith("value 0")
+        assert fuzz.difference(expected, fuzz.Session(jitgrad.script(function), False).run(case)).startswith("value: ")
 
 
 def test_the_comparison_sees_every_part_of_an_outcome() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from tests import fuzz
+from tests.fuzz import compare as fuzz
+from tests.fuzz import world
 
 PROGRAMS = {
     "a saved value that only one branch has, of sizes that the other branch's zeros need": """
@@ -102,6 +103,21 @@ PROGRAMS = {
         o *= 0.3
         return m.tanh().sum() + z.sin().sum() + p.sum()
     """,
+    "a list that grows by an augmented assignment": """
+        rows, few = [b], []
+        for k in range(n):
+            rows += [x[0] * k]
+            if x.sum() > k:
+                few += [b * k, b]
+        return jitgrad.stack(rows + few).sum() + len(few)
+    """,
+    "an index into a list that stays empty": """
+        rows = []
+        m = x + (rows[n] if 0 <= n < len(rows) else b)
+        if n == 4:
+            m = rows[n]
+        return m.sum()
+    """,
     "zeros of sequences of sequences": """
         m0 = x * 0.5 + b
         if n != 3:
@@ -127,10 +143,11 @@ PROGRAMS = {
 @pytest.mark.parametrize("second_order", [False, True], ids=["first", "second"])
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_agrees_with_eager(what: str, second_order: bool, mode: str) -> None:
-    source = "def f(x, y, w, b, n: int, s: float):" + PROGRAMS[what].replace("\n    ", "\n").rstrip() + "\n"
+    source = f"def f({fuzz.PARAMETERS}):" + PROGRAMS[what].replace("\n    ", "\n").rstrip() + "\n"
     function = fuzz.compile_source(source, what)
     with config.override(interpret=mode == "interpreted", verify=1):
         scripted = jitgrad.script(function)
-        for case in fuzz.arguments(7):
-            found = fuzz.difference(fuzz.run(function, *case, second_order), fuzz.run(scripted, *case, second_order))
-            assert not found, f"arguments {[a.shape for a in case[0]]}, n={case[1]}: {found}"
+        eager, compiled = fuzz.Session(function, second_order), fuzz.Session(scripted, second_order)
+        for case in world.arguments(7):
+            found = fuzz.difference(eager.run(case), compiled.run(case))
+            assert not found, f"arguments {case}: {found}"

@@ -324,6 +324,10 @@ def _is(context: Context, a: Any, b: Any) -> Any:
                 test.maybe = (value, other)
             return test
     if isinstance(a, SymTensor) and isinstance(b, SymTensor):
+        for storage in (a.storage, b.storage):
+            if a.storage is not b.storage and (storage.alias or storage in context.links):
+                raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
+                                context.span(), hint="keep a bool that says which one was chosen")
         return heap.same_reference(a, b)
     if isinstance(a, bool) and isinstance(b, Number) and b.number_type is bool:
         a, b = b, a

@@ -312,7 +312,7 @@ def _place(context: Context, n: int, index: Number, name: str) -> Any:
     ok = numbers.both(context, numbers.compare(context, "ge", index, -n), numbers.compare(context, "lt", index, n))
     named = name in ("tuple", "list", "range", "list assignment")
     text = f"{name} index out of range" if named else "index out of range"
-    if ok is False:
+    if ok is False or not n:
         raise merge.raise_now(context, IndexError, (text,))
     if isinstance(ok, Number):
         context.effect("check", ok.value, error=IndexError, template=(text,))

@@ -65,6 +65,8 @@ class Head:
                 value = self.entry.values.get((frame, name), UNBOUND)
                 if isinstance(value, SymTensor) and (name not in rebound or (frame, name) in self.kept):
                     continue
+                if isinstance(value, SymList) and name not in rebound:
+                    continue  # `xs += ...` changes the list, which stays what the name refers to
                 self.templates[(frame, name)] = merge.template(context, (frame, name), value, general=True)
         for key, remembered in context.heads.get(self.key, {}).items():
             place = (frame, key) if isinstance(key, str) else key
