@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -18,7 +19,11 @@ def kind(problem: str) -> str:
     """What a smaller program must share with the one that it comes from: mode and what differs, no numbers."""
     mode, _, what = problem.partition(", ")
     what = what.partition("maybe=")[2].partition(": ")[2] or problem
-    return mode + re.sub(r"[\d.]+|<.*?>|'.*?'", "", what)[:30]
+    return mode + re.sub(r"[\d.]+|<.*?>|\[.*", "", what)[:80]
+
+
+def _too_long(number: int, frame: object) -> None:
+    raise TimeoutError
 
 
 def shrunk(seed: int, problem: str) -> tuple[str, str]:
@@ -26,15 +31,19 @@ def shrunk(seed: int, problem: str) -> tuple[str, str]:
     mode = problem.partition(",")[0]
     modes = (mode,) if mode in ("interpreted", "native") else ("interpreted", "native")
     found = [problem]
+    signal.signal(signal.SIGALRM, _too_long)
     cases = list(world.arguments(seed, 3))
     alone = [c for c in cases if not c.again and f"arguments {c}: " in problem]
     cases = alone or cases
 
     def fails(source: str) -> bool:
+        signal.setitimer(signal.ITIMER_REAL, 8)  # a loop that lost its counter never ends
         try:
             report = compare.check_source(source, f"{seed} smaller", seed % 10 == 0, cases, modes)
         except Exception as error:  # the crash that is looked for, perhaps
             report = compare.Report(f"{type(error).__name__}: {error}")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         if report.problem and kind(report.problem) == kind(problem):
             found[0] = report.problem
             return True

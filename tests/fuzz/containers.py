@@ -40,7 +40,7 @@ class Containers(Writer):
             depth += 1
         text = f"{name}.append({self.vector(scope, 1)} * 1.0)"
         if self.chance(0.3):
-            text = self.pick([f"{name}.pop() if {name} else None", f"{name}[-1:] = [{self.vector(scope, 1)} * 0.5]" if self.chance(0.1) else f"{name} += [b]",
+            text = self.pick([f"{name}.pop() if {name} else None", f"{name} += [b]",
                               f"{name}.insert(0, {self.vector(scope, 1)} * 1.0)", f"{name}.extend([b * 0.5, b + 1.0])",
                               f"{name} = {name} + [{self.vector(scope, 1)} * 1.0]", f"{name}.reverse()",
                               f"{name}.clear()", f"{name} = {name}[:3]"])
@@ -91,13 +91,15 @@ class Containers(Writer):
             name = self.fresh("rows")
             inner.vectors += ["r", "r"]
             condition = f" if {self.condition(inner, 2)}" if self.chance(0.3) else ""
-            self.line(depth, f"{name} = [{self.vector(inner, 1)} * 1.0 for r in {self.pick(scope.matrices)}{condition}]")
+            made = f"{self.vector(inner, 1)} * 1.0"
+            self.line(depth, f"{name} = [{made} for r in {self.pick(scope.matrices)}{condition}]")
             scope.lists.append(name)
         elif kind == 1:
             name = self.fresh("ns")
             inner.ints += ["j", "j"]
             condition = f" if {self.truth(inner)}" if self.chance(0.4) else ""
-            self.line(depth, f"{name} = [{self.integer(inner)} for j in range({self.pick(self.frame.bounds)}){condition}]")
+            bound = self.pick(self.frame.bounds)
+            self.line(depth, f"{name} = [{self.integer(inner)} for j in range({bound}){condition}]")
             scope.numbers.append(name)
         elif kind == 2:
             name = self.fresh("m")

@@ -111,7 +111,8 @@ class Control(Writer):
         kind = self.random.randrange(5)
         if kind == 0:
             i = self.pick(scope.ints)
-            self.line(depth, f"for {index} in {self.pick([f'range({i} % 5, -1, -2)', f'reversed(range({i} % 4))', f'range(1, {i} % 6, 2)'])}:")
+            over = self.pick([f"range({i} % 5, -1, -2)", f"reversed(range({i} % 4))", f"range(1, {i} % 6, 2)"])
+            self.line(depth, f"for {index} in {over}:")
             inner.ints.append(index)
         elif kind == 1 and scope.lists:
             row = self.fresh("v")
@@ -123,7 +124,8 @@ class Control(Writer):
             inner.ints.append(index)
         elif kind == 3:
             u, v = self.fresh("v"), self.fresh("v")
-            self.line(depth, f"for {index}, ({u}, {v}) in enumerate(zip({self.pick(scope.matrices)}, {self.matrix(scope, 1)})):")
+            both = f"{self.pick(scope.matrices)}, {self.matrix(scope, 1)}"
+            self.line(depth, f"for {index}, ({u}, {v}) in enumerate(zip({both})):")
             inner.vectors += [u, v]
             inner.ints.append(index)
         else:

@@ -84,20 +84,23 @@ class Effects(Writer):
             return self.text(scope, depth, in_loop)
         kind = self.random.randrange(8)
         if kind == 0:
-            self.line(depth, self.pick([f"box.count += {self.integer(scope)} % 4", "box.count -= 1", f"box.count = {self.integer(scope)}"]))
+            self.line(depth, self.pick([f"box.count += {self.integer(scope)} % 4", "box.count -= 1",
+                                        f"box.count = {self.integer(scope)}"]))
         elif kind == 1:
             self.line(depth, self.pick(["box.scale *= 0.5", f"box.scale = {self.exact(scope)}", "box.scale += s"]))
         elif kind == 2:
             self.line(depth, f"box.total = (box.total * 0.5 + {self.vector(scope, 1)}.detach()).clone()")
         elif kind == 3:
             self.line(depth, "with jitgrad.no_grad():")
-            self.line(depth + 1, self.pick([f"box.total.add_({self.vector(scope, 1)})", f"box.total *= {self.exact(scope, 1)} % 1",
+            self.line(depth + 1, self.pick([f"box.total.add_({self.vector(scope, 1)})",
+                                            f"box.total *= {self.exact(scope, 1)} % 1",
                                             f"box.total[0] = {self.exact(scope, 1)}", "box.total.mul_(0.9)"]))
         elif kind == 4:
             self.branches += 1
             self.line(depth, "if box.last is not None:")
             self.line(depth + 1, "m0 = (m0 + box.last * 0.3).tanh()")
-            self.line(depth, f"box.last = {self.pick([self.matrix(scope, 1) + '.detach()', 'None', self.matrix(scope, 1) + '.detach()'])}")
+            made = f"{self.matrix(scope, 1)}.detach()"
+            self.line(depth, f"box.last = {self.pick([made, made, 'None'])}")
         elif kind == 5:
             name = self.fresh("i")
             self.line(depth, f"{name} = box.bump({self.integer(scope)} % 4)")
@@ -107,4 +110,4 @@ class Effects(Writer):
             self.line(depth, f"{name} = box.scale if {self.truth(scope)} else {self.exact(scope, 1)}")
             scope.exact.append(name)
         else:
-            self.line(depth, f"print(box.count, f'{{box.scale:.3f}}', box.last is None)")
+            self.line(depth, "print(box.count, f'{box.scale:.3f}', box.last is None)")

@@ -90,7 +90,8 @@ class Expressions:
             return f"({m()} * {self.vector(scope, depth + 1)})"
         if kind == 8:
             w = self.frame.weight
-            return self.pick([f"{m()}.mm({w}).tanh()", f"({m()} @ {w}).sin()", f"jitgrad.matmul({m()}, {w}.t()).tanh()"])
+            return self.pick([f"{m()}.mm({w}).tanh()", f"({m()} @ {w}).sin()",
+                              f"jitgrad.matmul({m()}, {w}.t()).tanh()"])
         if kind == 9:
             return f"jitgrad.where({m()} > 0.1, {m()}, {m()})"
         if kind == 10 and scope.functions:

@@ -21,7 +21,8 @@ Statement = Callable[[Scope, int, bool], None]
 
 
 class Generator(Values, Memory, Control, Containers, Effects, Steps):
-    """Writes `f`: x, y, c f64[N, D], w f64[D, D], b f64[D], an int, a float, a bool, a tensor or None, a list, a box."""
+    """Writes `f`: x, y, c f64[N, D], w f64[D, D], b f64[D], an int, a float, a bool, a tensor or None, a list, a box.
+    """
 
     def __init__(self, seed: int):
         super().__init__(seed)
@@ -71,8 +72,8 @@ class Generator(Values, Memory, Control, Containers, Effects, Steps):
         self.line(0, "def f(x, y, w, b, c, n: int, s: float, flag, maybe, xs, box):")
         self.line(1, "m0 = x * 0.5 + b")
         self.line(1, "i0 = 1")
-        scope = Scope(["x", "y", "m0", "(c + 0.0)"], ["b", "xs[0]"], [], ["n", "i0", "box.count"], [], ["box.scale"], ["maybe"], [],
-                      ["flag"])
+        scope = Scope(["x", "y", "m0", "(c + 0.0)"], ["b", "xs[0]"], [], ["n", "i0", "box.count"], [], ["box.scale"],
+                      ["maybe"], [], ["flag"])
         if not self.steps:
             scope.vectors += ["box.p"]
             scope.functions += ["box"]

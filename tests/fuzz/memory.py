@@ -114,7 +114,9 @@ class Memory(Writer):
             self.line(depth, f"if {self.condition(scope)}:")
             depth += 1
         self.line(depth, self.pick([
-            "c *= 0.5", f"c += {self.exact(scope, 1)}", f"c[0] = {self.vector(scope, 1)}.detach()", "c[:, 0] += b.detach()[0]",
-            f"c.copy_({self.matrix(scope, 1)}.detach())", "c[c > 0.5] = 0.25", f"c[{i} % 2] *= {self.exact(scope, 1)} % 1",
+            "c *= 0.5", f"c += {self.exact(scope, 1)}", f"c[0] = {self.vector(scope, 1)}.detach()",
+            "c[:, 0] += b.detach()[0]",
+            f"c.copy_({self.matrix(scope, 1)}.detach())", "c[c > 0.5] = 0.25",
+            f"c[{i} % 2] *= {self.exact(scope, 1)} % 1",
             f"c[-1, {i} % w.shape[0]] = {self.exact(scope, 1)} % 2", "c.t()[0].neg_()", "c[1:] = c[:-1].clone()",
         ]))

@@ -1,5 +1,7 @@
-"""Makes a failing program small: statements are deleted, or replaced by their bodies, and expressions by their operands,
-as long as it still fails."""
+"""Makes a failing program small, as long as it still fails.
+
+Statements are deleted, or replaced by their bodies, expressions by their operands.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,8 @@ def _simplified(tree: ast.Module, nodes: list[ast.AST], node: ast.expr) -> str |
     part: ast.expr | None = None
     if isinstance(node, ast.BinOp):
         part = node.left
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
+    elif (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+          and not isinstance(node.func.value, ast.Name)):
         part = node.func.value
     elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.expr):
         part = node.args[0]

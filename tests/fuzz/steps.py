@@ -150,7 +150,8 @@ class Steps(Writer):
         self.line(depth, f"{count} = 0")
         self.line(depth, "while True:")
         self.line(depth + 1, f"{t} = {self.loss(scope)}")
-        self.line(depth + 1, f"if {t} < {self.random.uniform(0.05, 0.6):.3f} or {count} >= {self.random.randrange(1, 4)}:")
+        enough = f"{count} >= {self.random.randrange(1, 4)}"
+        self.line(depth + 1, f"if {t} < {self.random.uniform(0.05, 0.6):.3f} or {enough}:")
         self.line(depth + 2, "break")
         self.line(depth + 1, "box.opt.zero_grad()")
         self.line(depth + 1, f"{t}.backward()")

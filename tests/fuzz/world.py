@@ -28,7 +28,8 @@ class State(NamedTuple):
 
 
 class Box(nn.Module):
-    """Attributes of every kind: `p` [D] and `q` [D, D] parameters, `total` [D] a buffer, an int, a float, an Optional."""
+    """Attributes of every kind: parameters `p` [D] and `q` [D, D], a buffer `total` [D], an int, a float, an Optional.
+    """
 
     def __init__(self, columns: int, optimizer: str, seed: int):
         super().__init__()
@@ -76,7 +77,10 @@ SIZES = ((3, 4, 2, False), (5, 2, 0, False), (1, 3, 4, False), (0, 2, 1, False),
 
 
 def arguments(seed: int, count: int = len(SIZES)) -> Iterator[Case]:
-    """Some sets of arguments: other sizes (several, one, none), other numbers. Of three, the second may use the first's box again."""
+    """Some sets of arguments: other sizes (several, one, none), other numbers.
+
+    Of three sets, the second may use the first's box again.
+    """
     rng = np.random.default_rng(seed)
     order = [SIZES[0], SIZES[4] if seed % 3 == 1 else SIZES[1], SIZES[(2, 3, 5)[seed % 3]]]
     for rows, columns, n, again in SIZES[:count] if count != 3 else order:

@@ -118,6 +118,26 @@ PROGRAMS = {
             m = rows[n]
         return m.sum()
     """,
+    "tensors of a list that nested loops read stay what they are": """
+        for k in range(2):
+            for j in range(n):
+                box.opt.step()
+        t = (box.p * 2).tanh().sum()
+        t.backward()
+        box.opt.step()
+        print(f"{t.item():.4f} {box.p.sum().item():.4f}")
+        return x.sum()
+    """,
+    "steps in nested loops": """
+        for k in range(n):
+            for j in range(k):
+                (x @ box.q * box.p).tanh().sum().backward()
+                box.opt.step()
+            for j in range(1, n, 2):
+                (x @ box.q * box.p).tanh().sum().backward()
+                box.opt.zero_grad(set_to_none=False)
+        return x.sum()
+    """,
     "zeros of sequences of sequences": """
         m0 = x * 0.5 + b
         if n != 3:

@@ -156,8 +156,7 @@ class Head:
             if key not in self.entry.values and not self._known_outside(key):
                 continue
             before = merge.fetch(context, self.entry, key)
-            if before is value or (isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
-                    heap.same_reference(before, value))):
+            if _unchanged(before, value):
                 continue
             if variable and key[1] in ("return", "break", ("result",)):
                 self.exits.add(key)
@@ -316,6 +315,16 @@ def _items_staying(items: tuple[tp.Template, ...], remembered: tuple[tp.Template
                    values: tuple[Any, ...]) -> tuple[tp.Template, ...]:
     return tuple(tp.Same(v) if isinstance(r, tp.Same) else t
                  for t, r, v in zip(items, remembered, values, strict=True))
+
+
+def _unchanged(before: Any, value: Any) -> bool:
+    """Whether a location certainly holds what it held: the same object, tensor, or tuple of these."""
+    if before is value:
+        return True
+    if isinstance(before, SymTensor) and isinstance(value, SymTensor):
+        return heap.same_reference(before, value)
+    return type(before) is tuple and type(value) is tuple and len(before) == len(value) and all(
+        _unchanged(a, b) for a, b in zip(before, value, strict=True))
 
 
 def _plain(context: Context, t: tp.Template) -> tp.Template:
