@@ -42,6 +42,6 @@ def test_shrinking_keeps_what_fails() -> None:
 
 
 def test_kinds_of_problems_ignore_numbers() -> None:
-    a = "native, arguments [(3, 4)], n=2, s=0.101, flag=True, maybe=None: gradient 2: expected 1.5, got 2.5"
-    b = "native, arguments [(5, 2)], n=0, s=0.2, flag=True, maybe=a tensor: gradient 2: expected 1.7, got -1.0"
+    a = "native, arguments [(3, 4)], n=2, s=0.101, flag=True, maybe=None: gradient 2: expected [1.5], got [2.5]"
+    b = "native, arguments [(5, 2)], n=0, s=0.2, flag=True, maybe=a tensor: gradient 2: expected [1.7], got [-1.0]"
     assert kind(a) == kind(b) != kind(a.replace("native", "interpreted"))

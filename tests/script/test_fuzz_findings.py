@@ -138,6 +138,33 @@ PROGRAMS = {
                 box.opt.zero_grad(set_to_none=False)
         return x.sum()
     """,
+    "a write to what may be None": """
+        if n > 1:
+            (x.detach() * box.p).sum().backward()
+        g = box.p.grad
+        if g is not None:
+            g.mul_(0.5)
+        box.opt.zero_grad(set_to_none=n == 2)
+        if x.mean() < 5:
+            (x.detach() * box.q[0]).sum().backward()
+        o = None
+        if n < 3:
+            o = b.detach() * 2
+        if o is not None:
+            o += 1
+        with jitgrad.no_grad():
+            if box.q.grad is not None:
+                box.q.grad += 1
+        return x.sum() if o is None else (x * o).sum()
+    """,
+    "a list that grows, under a name that is bound again": """
+        rows = [b, b * 2]
+        for k in range(n):
+            rows.append(b * k)
+            if 2 < 1:
+                rows = rows[:3]
+        return jitgrad.stack(rows).sum()
+    """,
     "zeros of sequences of sequences": """
         m0 = x * 0.5 + b
         if n != 3:

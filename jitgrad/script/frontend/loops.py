@@ -167,7 +167,8 @@ class Head:
             return True
         for key, t in list(self.templates.items()):
             value = merge.fetch(context, end, key)
-            if value is head.values.get(key) and key not in self.exits:
+            if value is head.values.get(key) and key not in self.exits and not (
+                    isinstance(value, HELD) and head.values.get(value) is not end.values.get(value)):
                 continue
             begun = head.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):
