@@ -165,6 +165,14 @@ PROGRAMS = {
                 rows = rows[:3]
         return jitgrad.stack(rows).sum()
     """,
+    "numbers of a list at an index that only the run knows": """
+        ns = [1, 2, 3, 4]
+        for k in range(n):
+            ns[k] += 1
+            ns[k] = ns[k] * (1, 5, 7, 9)[k] + (0.5, 2)[k % 2]
+        print(ns[n % 4], sum(ns))
+        return x.sum() * ns[0]
+    """,
     "zeros of sequences of sequences": """
         m0 = x * 0.5 + b
         if n != 3:

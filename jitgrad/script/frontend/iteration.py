@@ -299,7 +299,7 @@ def _switch(context: Context, items: Sequence[Any], index: Number, name: str) ->
 
     from jitgrad.script.frontend.values import is_dynamic
 
-    if not any(is_dynamic(i) for i in items):
+    if not any(is_dynamic(i) for i in items) and not all(isinstance(i, (bool, int, float)) for i in items):
         return Union(tuple(items), None, place.value, ()) if len({id(i) for i in items}) == n else run(0)
     return run(0)
 
