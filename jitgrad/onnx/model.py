@@ -184,8 +184,8 @@ class ModelWriter:
         raise AssertionError(leaf)
 
     def _view(self, leaf: sig.ViewOf) -> tuple[str, Any, Sequence[Size]]:
-        """A view of an input: its path, as nodes."""
-        value = self.graph.inputs[leaf.index]
+        """A view of an input or of another output: its path, as nodes."""
+        value = (self.graph.outputs if leaf.made else self.graph.inputs)[leaf.index]
         name = self.writer.one(value)
         for symbol, index in dict(leaf.sizes).items():
             self.e.bind(symbol, self.writer.one(self.graph.outputs[index]))

@@ -207,9 +207,9 @@ class Writer:
                 return ["leaf", index, self.result(grad)]
             case sig.Given(source):
                 return ["given", self.source(source)]
-            case sig.ViewOf(index, path, sizes):
+            case sig.ViewOf(index, path, sizes, made):
                 steps = [[op, {k: self.attr(v) for k, v in attrs.items()}] for op, attrs in path]
-                return ["view", index, steps, [[self.symbol(s), i] for s, i in dict(sizes).items()]]
+                return ["view", index, steps, [[self.symbol(s), i] for s, i in dict(sizes).items()], made]
             case sig.Select(condition, if_true, if_false):
                 return ["select", condition, self.result(if_true), self.result(if_false)]
             case sig.Repeated(leaves, item, identity):
@@ -346,9 +346,9 @@ class Reader:
                 return sig.Leaf(index, self.result(grad))
             case ["given", source]:
                 return sig.Given(self.source(source))
-            case ["view", index, steps, sizes]:
+            case ["view", index, steps, sizes, made]:
                 path = tuple((op, {k: self.attr(v) for k, v in attrs.items()}) for op, attrs in steps)
-                return sig.ViewOf(index, path, {self.symbols[s]: i for s, i in sizes})
+                return sig.ViewOf(index, path, {self.symbols[s]: i for s, i in sizes}, made)
             case ["select", condition, if_true, if_false]:
                 return sig.Select(condition, self.result(if_true), self.result(if_false))
             case ["repeated", leaves, item, identity]:

@@ -61,7 +61,7 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
         moved[i] = t
     around = list(objects)
     for p in places:
-        if isinstance(p, (sig.Same, sig.ViewOf)):
+        if isinstance(p, sig.Same) or (isinstance(p, sig.ViewOf) and not p.made):
             x = objects[p.index]
             around[p.index] = direction[id(x)] if id(x) in direction else _zeros(x)
     return specialisation.leave(params, objects, results[:n]), specialisation.leave(params, around, moved)

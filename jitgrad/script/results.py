@@ -58,8 +58,8 @@ class ResultWriter:
                 return f"i[{index}]"
             case sig.Static(value):
                 return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
-            case sig.ViewOf(index, path, sizes):
-                return f"{self.constant(_viewer(path, dict(sizes)))}(i[{index}], o)"
+            case sig.ViewOf(index, path, sizes, made):
+                return f"{self.constant(_viewer(path, dict(sizes)))}({'o' if made else 'i'}[{index}], o)"
             case sig.Select(condition, if_true, if_false):
                 return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
             case sig.Leaf(index, grad):

@@ -154,6 +154,7 @@ class Same:
 class ViewOf:
     """A view of the tensor that graph input `index` was read from (as it is after commits).
 
+    `made`: of graph output `index` instead, a tensor that the script made and returns in parts that share memory.
     `path` is a tuple of (view op name, attrs); sizes in attrs are over symbols; the sizes' values are graph outputs:
     `sizes` maps each symbol that occurs to the index of an int output.
     """
@@ -161,6 +162,7 @@ class ViewOf:
     index: int
     path: tuple[tuple[str, Mapping[str, Any]], ...]
     sizes: Mapping[Any, int] = field(default_factory=dict, hash=False)
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

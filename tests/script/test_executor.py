@@ -438,6 +438,58 @@ def test_the_default_dtype_is_part_of_the_key():
     assert zeros_and.recompilations == ["the default dtype was jitgrad.float32, is jitgrad.float64"]
 
 
+def with_row(x):
+    y = x * 2
+    return y, y[0]
+
+
+def rows_only(x):
+    y = jitgrad.tanh(x)
+    return {"first": y[0], "rest": [y[1:], y.T]}
+
+
+def chunks(x, n: int):
+    y = x * 2
+    a, b = y.chunk(2, 1)
+    if n > 2:
+        a.add_(n)
+    return a, b, y.detach()
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+@pytest.mark.parametrize(("function", "args"), [(with_row, ()), (rows_only, ()), (chunks, (3,)), (chunks, (1,))])
+def test_parts_of_a_new_tensor_share_memory(function, args, interpret, tmp_path):
+    def leaves(v):
+        if isinstance(v, (tuple, list)):
+            return [x for i in v for x in leaves(i)]
+        return leaves(list(v.values())) if isinstance(v, dict) else [v]
+
+    def observed(f, rows, needs):
+        x = jitgrad.arange(rows * 4, dtype=jitgrad.float32).reshape(rows, 4).div(7).requires_grad_(needs)
+        parts = leaves(f(x, *args))
+        flags = [p.requires_grad for p in parts]
+        if needs:
+            sum((p * p).sum() for p in parts if p.requires_grad).backward()
+        with jitgrad.no_grad():
+            parts[0].mul_(5)
+        return [[p.tolist() for p in parts], flags, None if x.grad is None else x.grad.numpy().round(3).tolist()]
+
+    with config.override(interpret=interpret):
+        scripted = jitgrad.script(function)
+        for needs in (False, True):
+            for rows in (3, 5):
+                given, wanted = observed(scripted, rows, needs), observed(function, rows, needs)
+                assert given[1] == wanted[1]
+                assert np.allclose(np.concatenate([np.ravel(p) for p in given[0]]),
+                                   np.concatenate([np.ravel(p) for p in wanted[0]]), rtol=1e-5)
+                assert given[2] == wanted[2]
+        assert scripted.cache_info().compilations == 2
+    if not interpret:
+        scripted.save(tmp_path / "program.zip")
+        loaded = jitgrad.jit.load(tmp_path / "program.zip")
+        assert np.allclose(observed(loaded, 3, False)[0][-1], observed(function, 3, False)[0][-1], rtol=1e-5)
+
+
 def _refused(x):
     return undefined_name(x)  # noqa: F821
 

@@ -200,6 +200,7 @@ def test_sources_round_trip(source):
     sig.Select(2, sig.Output(0), sig.Same(1)),
     sig.Container(tuple, None, (sig.Output(0), sig.Container(dict, ("a", 1), (sig.Same(0), sig.Static(True)))), 4),
     sig.ViewOf(0, (("select", {"axis": 0, "index": 2}), ("permute", {"axes": (1, 0)}))),
+    sig.ViewOf(1, (("flip", {"axes": (0,)}),), made=True),
 ])
 def test_results_round_trip(result):
     assert round_trip("result", "result", result) == result

@@ -100,6 +100,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
         stores: list[tuple[sig.Place, sig.Result]] = []
         try:
             value = run_function(context, frame, source.node)
+            results.expect(value)
             tree: sig.Result = results.tree(value)
             stores += [(path, results.tree(merge.fetch(context, context.state, slot)))
                        for slot, path in context.inputs.stores.items() if context.inputs.is_new(slot, path)]

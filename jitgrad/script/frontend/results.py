@@ -40,7 +40,26 @@ class Results:
         self._index: dict[Value, int] = {}
         self._tensors: dict[Any, Value] = {}
         self._identities: dict[Any, int] = {}
+        self._parted: set[Storage] = set()
         self.leaves: dict[Storage, Span | None] = {}  # leaves that the script made, and where they leave it
+
+    def expect(self, value: Any) -> None:
+        """Note which tensors that the script made leave it in several parts, which then share memory."""
+        paths: dict[Storage, set[Any]] = {}
+        pending, seen = [value], set()
+        while pending:
+            v = pending.pop()
+            if isinstance(v, SymTensor):
+                paths.setdefault(v.storage, set()).add(tuple(map(str, v.path)))
+            elif isinstance(v, tuple):
+                pending += v
+            elif isinstance(v, (SymList, SymDict, Instance)) and getattr(v, "source", None) is None and v not in seen:
+                seen.add(v)
+                held = merge.fetch(self.context, self.context.state, v)
+                pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
+        links = self.context.links
+        self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and s not in links
+                        and not s.requires_grad}
 
     def output(self, value: Value) -> int:
         """The number of the graph output that is `value`."""
@@ -123,6 +142,8 @@ class Results:
         links = context.links.get(storage, ())
         if not value.path and links and all(c in self._visible() for c, _, _ in links):
             return self._choice(value, links)
+        if value.path and storage in self._parted:
+            return self._view(value)
         return sig.Output(self.output(self._fresh(value)))
 
     def _leaf(self, storage: Storage) -> sig.Result:
@@ -178,6 +199,9 @@ class Results:
             for a in known.values():
                 used |= attr_symbols(a)
         sizes = {s: self.output(context.one("dim.value", dim=dim(s))) for s in sorted(used, key=lambda s: s.number)}
+        if value.storage in self._parted:
+            whole = SymTensor(value.storage, (), value.storage.type)
+            return sig.ViewOf(self.output(self._fresh(whole)), tuple(path), sizes, made=True)
         return sig.ViewOf(value.storage.input, tuple(path), sizes)
 
     def _union(self, value: Union) -> sig.Result:

@@ -271,12 +271,13 @@ class ProgramReader:
             case ["given", source]:
                 need(n_outputs is None, "an item of a list that is found by a path")
                 return sig.Given(self.source(source))
-            case ["view", index, steps, sizes]:
+            case ["view", index, steps, sizes, bool(of_output)]:
                 path = tuple((self._view(op), {identifier(k): self._attr(v) for k, v in attrs.items()})
                              for op, attrs in (items(s, 2) for s in items(steps)))
-                need(isinstance(graph.inputs[self._input(index, graph)].type, TensorType), "a view of a number")
+                of = graph.outputs[integer(index, 0, n)] if of_output else graph.inputs[self._input(index, graph)]
+                need(isinstance(of.type, TensorType), "a view of a number")
                 known = {self._symbol(s): integer(i, 0, n) for s, i in (items(p, 2) for p in items(sizes))}
-                return sig.ViewOf(index, path, known)
+                return sig.ViewOf(index, path, known, of_output)
             case ["select", condition, if_true, if_false]:
                 return sig.Select(integer(condition, 0, n), self._result(if_true, graph),
                                   self._result(if_false, graph))

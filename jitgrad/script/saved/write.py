@@ -190,9 +190,9 @@ class ProgramWriter:
                 return ["leaf", index, self._result(grad)]
             case sig.Given(source):
                 return ["given", self.snapshot.move(source)]
-            case sig.ViewOf(index, path, sizes):
+            case sig.ViewOf(index, path, sizes, made):
                 steps = [[op, {k: self._attr(v) for k, v in attrs.items()}] for op, attrs in path]
-                return ["view", index, steps, [[self._symbol(s), i] for s, i in dict(sizes).items()]]
+                return ["view", index, steps, [[self._symbol(s), i] for s, i in dict(sizes).items()], made]
             case sig.Select(condition, if_true, if_false):
                 return ["select", condition, self._result(if_true), self._result(if_false)]
             case sig.Repeated(leaves, item, identity):

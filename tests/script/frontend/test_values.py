@@ -97,6 +97,13 @@ def exact_numbers_in_tensors(x, a: float, n: int):
     return y
 
 
+@program((t(3, 2), 1), (t(4, 3), 2))
+def parts_of_a_new_tensor(x, n: int):
+    y = x * 2
+    y[n:] += 1
+    return y, y[0], [y.T, {"flat": y.view(-1)}]
+
+
 @program((2, 3), (2, -3), (-2, -1), (3, 0))
 def int_power(a: int, b: int):
     return a ** b
