@@ -333,7 +333,7 @@ class Tensor(TensorBase):
         return to_text(self)
 
     def __str__(self) -> str:
-        return to_text(self)
+        return repr(self)
 
     def __format__(self, spec: str) -> str:
         if self.dim() == 0 and type(self) is Tensor:

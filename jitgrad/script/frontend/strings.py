@@ -58,10 +58,11 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
     if isinstance(value, Number):
         return [(value, conversion, spec)]
     if isinstance(value, SymTensor):
-        if not conversion and not value.ndim and not _is_parameter(context, value):
-            # a 0-d tensor is formatted as the number that it holds
+        if not conversion and not value.ndim:  # a 0-d tensor is formatted as the number that it holds
             tensor = value
-            return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
+            if spec or not _is_parameter(context, tensor):
+                return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
+            conversion = "s"
         return [(heap.new_tensor(context, heap.read(context, value)), conversion, spec)]
     if isinstance(value, calls.ExceptionValue):
         return _message(context, value)
