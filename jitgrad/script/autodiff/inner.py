@@ -81,12 +81,15 @@ def gradients(path: Sequence[Block], outputs: Sequence[Value], seeds: Sequence[V
         at += len(block.nodes)
     assert frame.out is not None
     path[-1].nodes.extend(frame.out.nodes)
-    varied: set[Value] = set()
-    if sources:
-        nodes = [n for b in path for n in b.nodes]
-        flat = Block(free_values(nodes, sources), nodes)
-        varied = reachable(sources, Flow(Graph(flat), (), ()).forward)
-    return Inner(cotangents, swept, [p for p in flat.params if p in useful], varied)
+    return Inner(cotangents, swept, [p for p in flat.params if p in useful], dependents(path, sources))
+
+
+def dependents(path: Sequence[Block], sources: Sequence[Value]) -> set[Value]:
+    """The values of the blocks under construction that depend on `sources` differentiably, these included."""
+    if not sources:
+        return set()
+    nodes = [n for b in path for n in b.nodes]
+    return reachable(sources, Flow(Graph(Block(free_values(nodes, sources), nodes)), (), ()).forward)
 
 
 def depends_on(block: Block, value: Value, nodes: set[Value]) -> bool:

@@ -22,6 +22,7 @@ from jitgrad.script.frontend import (
     mappings,
     merge,
     stdlib,  # noqa: F401  (it registers handlers)
+    transforms,  # noqa: F401
 )
 from jitgrad.script.frontend.annotations import check as check_annotations
 from jitgrad.script.frontend.backend import SymbolicBackend

@@ -154,6 +154,7 @@ class Context:
         self.tries: list[Any] = []  # the `try` statements around, innermost last (exceptions.py)
         self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
         self.chosen: set[Any] = set()  # storages that an Optional or a tuple's item may be: a branch chose
+        self.levels: list[Value] = []  # stand-ins of the transforms around (transforms.py)
         self.hooked: set[Storage] = set()  # tensors on which the script has put hooks
         self.observed: set[Storage] = set()  # leaves whose hooks print or call Python
         self.entering = False  # what is evaluated is what a `with` enters

@@ -36,11 +36,11 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
     outputs, seeds = _outputs(context, tensors, gradient)
     create, retain = _flags(context, create_graph, retain_graph)
     if inputs is None:
-        leaves = [s for s in context.leaves if _root(context, s) is not None]
+        leaves = [s for s in context.leaves if root_of(context, s) is not None]
     else:
         leaves = [_leaf(context, t) for t in _tensors(context, inputs)]
-    wrt = [_root(context, s) for s in leaves]
-    found = _differentiate(context, outputs, seeds, [v for v in wrt if v is not None], create, retain)
+    wrt = [root_of(context, s) for s in leaves]
+    found = differentiate(context, outputs, seeds, [v for v in wrt if v is not None], create, retain)
 
     def arrive(storage: Storage, value: Value) -> None:
         if create and (hooks.of_leaf(context, storage, "_hooks") or hooks.of_leaf(context, storage, "_after_hooks")):
@@ -86,19 +86,19 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
     for t in targets:
         if not t.requires_grad:
             raise merge.raise_now(context, RuntimeError, ("One of the differentiated Tensors does not require grad",))
-        root = _root(context, t.storage) if not t.path and t.storage.requires_grad else None
+        root = root_of(context, t.storage) if not t.path and t.storage.requires_grad else None
         hooks.check_unhooked(context, t, "`autograd.grad`")
         if root is not None and hooks.of_leaf(context, t.storage, "_hooks"):
             raise UnsupportedCall("`autograd.grad` of a leaf with a hook", context.span(),
                                   hint="do in the program what the hook does")
         wrt.append(root if root is not None else heap.read(context, t))
-    found = _differentiate(context, results, seeds, wrt, create, retain)
+    found = differentiate(context, results, seeds, wrt, create, retain)
     unused = bool(calls.static(context, allow_unused, "`allow_unused`")) or bool(materialize_grads)
-    return tuple([_result(context, t, c, unused, bool(materialize_grads), create)
+    return tuple([result_of(context, t, c, unused, bool(materialize_grads), create)
                   for t, c in zip(targets, found, strict=True)])
 
 
-def _result(context: Context, target: SymTensor, c: Any, unused: bool, materialize: bool, create: bool) -> Any:
+def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materialize: bool, create: bool) -> Any:
     if c is None:
         if not unused:
             raise merge.raise_now(context, RuntimeError, (UNUSED,))
@@ -151,11 +151,11 @@ def _outputs(context: Context, tensors: Any, gradients: Any) -> tuple[list[Value
         before, context.grad = context.grad, True
         values.append(heap.read(context, t))
         context.grad = before
-        cotangents.append(_seed(context, t, g))
+        cotangents.append(seed_of(context, t, g))
     return values, cotangents
 
 
-def _seed(context: Context, tensor: SymTensor, g: Any) -> Value:
+def seed_of(context: Context, tensor: SymTensor, g: Any) -> Value:
     type_ = tensor.type_
     if g is None:
         if any(d != 1 for d in type_.dims):
@@ -188,7 +188,7 @@ def _leaf(context: Context, tensor: SymTensor) -> Storage:
     return tensor.storage
 
 
-def _root(context: Context, storage: Storage) -> Value | None:
+def root_of(context: Context, storage: Storage) -> Value | None:
     """The value that stands for a leaf, None where it is not known here."""
     return context.inputs.values[storage.input] if storage.input >= 0 else storage.root
 
@@ -196,7 +196,7 @@ def _root(context: Context, storage: Storage) -> Value | None:
 # --- the gradient --------------------------------------------------------------------------------------------------
 
 
-def _differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Value], wrt: Sequence[Value],
+def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Value], wrt: Sequence[Value],
                    create: bool, retain: bool) -> list[tuple[Value, Value | bool] | None]:
     """For each of `wrt` its gradient and whether it was reached (True, or a bool of the graph), None if it is not."""
     path = context.path
@@ -205,8 +205,8 @@ def _differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[V
             context.sizes.rewrite(block)
     known = _known(path)
     places = [i for i, v in enumerate(wrt) if v in known or v in context.inputs.values]
-    sources = [v for s in context.leaves if (v := _root(context, s)) is not None
-               and (v in known or s.input >= 0)] if create else []
+    sources = [v for s in context.leaves if (v := root_of(context, s)) is not None
+               and (v in known or s.input >= 0)] + [v for v in context.levels if v in known] if create else []
     count = len(path[-1].nodes)
     found = inner.gradients(path, outputs, seeds, [wrt[i] for i in places], sources)
     for p in found.open:
@@ -408,5 +408,5 @@ def _tensor(context: Context, value: Value, create: bool) -> SymTensor:
     return heap.new_tensor(context, value if create else context.one("detach", value))
 
 
-__all__ = ["backward", "backward_of", "freed_outputs", "grad", "read_grad", "retain", "set_data", "slot_of",
-           "write_grad"]
+__all__ = ["backward", "backward_of", "differentiate", "freed_outputs", "grad", "read_grad", "result_of", "retain",
+           "root_of", "seed_of", "set_data", "slot_of", "write_grad"]
