@@ -144,7 +144,10 @@ def static(context: Context, value: Any, what: str) -> Any:
 def known(context: Context, value: Any, what: str) -> Any:
     """`value`, or what a bool is that the call's arguments gave: assumed from then on. Raises NotStatic for others."""
     found = context.inputs.assumed(value) if isinstance(value, Number) else None
-    return static(context, value, what) if found is None else found
+    if found is None and is_dynamic(value):
+        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
+                        hint="use an attribute or a bool argument of the script, or write an `if` around the `with`")
+    return value if found is None else found
 
 
 def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -280,6 +283,8 @@ def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[
         if not (isinstance(mode, Number) and mode.number_type is bool):
             mode = bool(static(context, mode, "the mode"))
         return GradScope(mode, negated=name == "inference_mode")
+    if cls is contextlib.nullcontext and not args and not kwargs:
+        return contextlib.nullcontext()  # a static object, which a branch may choose
     if issubclass(cls, autocast):
         given = [known(context, a, "an argument of `autocast`") for a in args]
         named = {k: known(context, v, "an argument of `autocast`") for k, v in kwargs.items()}

@@ -101,6 +101,22 @@ def exits_inside_with(x, c: float):
     return x + y
 
 
+def quarters(*shape, seed=0):
+    """Numbers whose sums of products are exact in half precision."""
+    return (t(*shape, seed=seed).detach() * 4).round() / 4
+
+
+@program((quarters(2, 3), quarters(3, 3), True), (quarters(2, 3), quarters(3, 3), False))
+def autocast_regions(x, w, low: bool):
+    with torch.autocast("cpu", dtype=torch.float16):
+        y = x @ w
+        with torch.autocast("cpu", enabled=False):
+            z = x @ w
+    with torch.autocast("cpu", dtype=torch.float16) if low else contextlib.nullcontext():
+        z = z + (x @ w).float()
+    return y, z
+
+
 @program((t(4), 3),)
 def continue_inside_with(x, n: int):
     for k in range(n):
