@@ -184,7 +184,7 @@ def difference(expected: Outcome, got: Outcome) -> str:
                 if (a is None) != (b is None):
                     if what == "second-order gradient" and not np.any(a if b is None else b):
                         continue  # eager's None is zero here where a branch made a first gradient vanish
-                    return f"{what} {i}: expected {a is None and 'None'}, got {b is None and 'None'}"
+                    return f"{what} {i}: expected {_presence(a)}, got {_presence(b)}"
                 if a is not None and not close(a, b):
                     return f"{what} {i}: expected {a}, got {b}"
     a, b = expected.state, got.state
@@ -194,6 +194,10 @@ def difference(expected: Outcome, got: Outcome) -> str:
     if not close(a, b):
         return f"state: {differing(expected.state, got.state)}"
     return ""
+
+
+def _presence(gradient: Any) -> str:
+    return "None" if gradient is None else "a tensor"
 
 
 #: what an exception leaves as eager does: memory and numbers
