@@ -11,7 +11,6 @@ from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend import calls, containers, contents, loops, merge
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.generators import Consumer, Generator
 from jitgrad.script.frontend.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.values import Function, Number
 
@@ -112,30 +111,15 @@ def set_display(context: Context, node: ast.Set) -> Any:
     return contents.new_set(context, ex.elements(context, node.elts))
 
 
-def generator_expression(context: Context, node: ast.GeneratorExp) -> Generator:
-    """`(f(x) for x in xs)`: the outermost iterable is evaluated now, the rest when it is consumed."""
-    frame = context.frame
-    names = dict(frame.names)
-    source = ex.evaluate(context, node.generators[0].iter)
-
-    def produce(context: Context, consumer: Consumer) -> None:
-        before = context.frame, context.node, context.frame.names
-        mine = frame.names
-        context.frame, frame.names = frame, names
-        try:
-            _generate(context, node.generators, lambda: consumer(ex.evaluate(context, node.elt)), None, source)
-        finally:
-            context.frame, context.node, _ = before
-            frame.names = mine
-
-    return Generator(context, produce)
-
-
-_UNSET = object()
+def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:
+    """`(f(x) for x in xs)`: a generator function, called; the outermost iterable is evaluated now."""
+    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
+        raise UnsupportedCall("`:=` in a generator expression", context.span(), hint="write a list, `[...]`")
+    return _searched(context, node, ast.Expr(ast.Yield(node.elt)), ast.Pass(), ())
 
 
 def _generate(context: Context, generators: list[ast.comprehension], yield_: Callable[[], Any],
-              bound: frozenset[str] | None, source: Any = _UNSET) -> None:
+              bound: frozenset[str] | None) -> None:
     """Evaluate a comprehension: `yield_` for each item.
 
     `bound`: the names that `:=` binds in it; None where its length must be known.
@@ -144,8 +128,7 @@ def _generate(context: Context, generators: list[ast.comprehension], yield_: Cal
 
     frame = context.frame
     generator = generators[0]
-    if source is _UNSET:
-        source = ex.evaluate(context, generator.iter)
+    source = ex.evaluate(context, generator.iter)
     iterable = calls.guarded(context, lambda: Iterable.of(context, source))
     assert iterable is not None
     length = iterable.length

@@ -843,6 +843,47 @@ def next_or_none(x, n: int):
     return x * v
 
 
+def scaled(xs, k):
+    return (x * k for x in xs)
+
+
+@program((t(3), 2), (t(3), 5))
+def generator_returned(x, n: int):
+    s = x * 0
+    for v in scaled((x, x + 1, x + 2), n):
+        s = s * 0.5 + v
+    return s
+
+
+@program((t(3), 2), (t(3), 5))
+def generator_names(x, n: int):
+    i = n
+    s = x * 0
+    for v in (x * i for i in (1, 2, 3)):
+        s = s + v * i
+    return s, i
+
+
+@program((t(3), 2), (t(3), 50))
+def generator_left(x, n: int):
+    s = x * 0
+    for v in (k * 3 for k in (1, 2, 3)):
+        if v > n:
+            break
+        s = s + v
+    else:
+        s = s - 1
+    for v in (k * 3 for k in (1, 2, 3)):
+        if v == 6:
+            break
+        s = s + v
+    for v in (k * 3 for k in (1, 2, 3)):
+        print(v)
+        if v > n:
+            return s
+    return s * 2
+
+
 test_programs = suite(PROGRAMS)
 
 TOTAL = 0
