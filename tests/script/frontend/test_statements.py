@@ -843,7 +843,7 @@ def next_or_none(x, n: int):
     return x * v
 
 
-def scaled(xs, k):
+def multiples(xs, k):
     return (x * k for x in xs)
 
 
