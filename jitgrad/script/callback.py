@@ -64,17 +64,19 @@ class Run:
 
     Attributes:
         objects: the graph's inputs as objects.
+        find: the object at a source.
         store: puts a value where a source says.
         snapshot: what the script has read, now; comparable.
         changed: the name of the first thing in which two snapshots differ, or "".
         tapes: per recorded call the results with history, by number, and the tensors it was given.
     """
 
-    __slots__ = ("changed", "objects", "snapshot", "store", "tapes")
+    __slots__ = ("changed", "find", "objects", "snapshot", "store", "tapes")
 
-    def __init__(self, objects: Sequence[Any], store: Callable[[Any, Any], None], snapshot: Callable[[], Any],
-                 changed: Callable[[Any, Any], str]):
-        self.objects, self.store, self.snapshot, self.changed = objects, store, snapshot, changed
+    def __init__(self, objects: Sequence[Any], find: Callable[[sig.Source], Any], store: Callable[[Any, Any], None],
+                 snapshot: Callable[[], Any], changed: Callable[[Any, Any], str]):
+        self.objects, self.find = objects, find
+        self.store, self.snapshot, self.changed = store, snapshot, changed
         self.tapes: list[Tape] = []
 
 
@@ -149,8 +151,8 @@ class Callback:
         run: Run = current()
         given = [self._given(i, v) for i, v in enumerate(values)]
         for source, tree in self.stores:
-            run.store(source, make(tree, run.objects, given))
-        args, kwargs = make(self.arguments, run.objects, given)
+            run.store(source, make(tree, run, given))
+        args, kwargs = make(self.arguments, run, given)
         before = run.snapshot()
         with set_grad_enabled(self.grad), autocast.using(self.low):
             result = self.function(*args, **kwargs)
@@ -273,9 +275,14 @@ def _leaves(tensors: Any) -> Iterator[Tensor]:
                 yield edge[0]
 
 
-def make(tree: Any, objects: Sequence[Any], values: Sequence[Any]) -> Any:
-    """The Python object that a result tree describes, over the graph's inputs and a node's inputs."""
+#: what `make` makes; the frontend refuses other arguments
+MADE = (sig.Output, sig.Same, sig.Static, sig.Given, sig.Select, sig.ViewOf, sig.Container)
+
+
+def make(tree: Any, run: Run, values: Sequence[Any]) -> Any:
+    """The Python object that a result tree describes, over what the call found and a node's inputs."""
     shared: dict[int, Any] = {}
+    objects = run.objects
 
     def build(t: Any) -> Any:
         match t:
@@ -285,10 +292,12 @@ def make(tree: Any, objects: Sequence[Any], values: Sequence[Any]) -> Any:
                 return objects[index]
             case sig.Static(value):
                 return value
+            case sig.Given(source):
+                return run.find(source)
             case sig.Select(condition, if_true, if_false):
                 return build(if_true if values[condition] else if_false)
-            case sig.ViewOf(index, path, sizes):
-                return _view(objects[index], path, {s: values[i] for s, i in sizes.items()})
+            case sig.ViewOf(index, path, sizes, made):
+                return _view((values if made else objects)[index], path, {s: values[i] for s, i in sizes.items()})
             case Formatted(template, indices):
                 from jitgrad.script.interpret import render  # here: a stored program runs without the interpreter
 

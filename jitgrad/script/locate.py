@@ -82,7 +82,8 @@ def locate(function: ScriptFunction, args: Any, kwargs: Any, plain: Callable[[],
     arrays = [o._data.copy() if isinstance(o, Tensor) else np.array(o) if isinstance(o, np.ndarray) else o
               for o in objects]
     run = Recording(script.graph, arrays)
-    with _quiet(noted), callback.running(callback.Run(objects, lambda s, v: None, lambda: None, lambda a, b: "")), \
+    with _quiet(noted), callback.running(callback.Run(
+            objects, lambda s: resolve(s, values), lambda s, v: None, lambda: None, lambda a, b: "")), \
             contextlib.suppress(Exception):  # what the program itself raises
         run.outputs()
     state.restore()

@@ -149,8 +149,10 @@ class Specialisation:
         try:
             if self.script.calls_back:
                 snapshot = functools.partial(self._snapshot, params)
-                with callback.running(callback.Run(entered[0], functools.partial(self._store, params), snapshot,
-                                                   self._changed)):
+                values = dict(zip(self.script.parameters, params, strict=True))
+                run = callback.Run(entered[0], lambda source: resolve(source, values),
+                                   functools.partial(self._store, params), snapshot, self._changed)
+                with callback.running(run):
                     return self._run(params, entered)
             return self._run(params, entered)
         except Exception as error:

@@ -14,7 +14,7 @@ from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script import signature as sig
-from jitgrad.script.callback import NUMBERS, Callback, Formatted, TensorResult, TupleResult
+from jitgrad.script.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.frontend import calls, contents, heap, merge, numbers
 from jitgrad.script.frontend.context import RANDOM, Context
 from jitgrad.script.frontend.printing import template_of
@@ -69,7 +69,11 @@ class _Arguments(Results):
         if isinstance(value, (Function, Method)):
             raise UnsupportedCall(f"{type_word(value)} made by the script as an argument of an ignored function",
                                   self.context.span(), hint="define the function outside the script")
-        return super().tree(value)
+        made = super().tree(value)
+        if not isinstance(made, MADE):
+            raise UnsupportedCall(f"{type_word(value)} as an argument of an ignored function", self.context.span(),
+                                  hint="pass tensors, numbers, and tuples, lists and dicts of them")
+        return made
 
     def _tensor(self, value: SymTensor) -> Any:
         """With history a copy: the tape of the call-back begins there."""
