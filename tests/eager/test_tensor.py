@@ -194,6 +194,7 @@ def test_repr(name):
     assert ours == theirs.replace("torch.", "jitgrad.")
 
 
+@needs_torch
 def test_format_is_that_of_the_number_in_a_tensor_without_axes():
     def program(t):
         x = t.tensor(1.25, requires_grad=True)
