@@ -21,6 +21,16 @@ def test_random_programs_agree_with_eager(first: int) -> None:
     assert sum(bool(r.refused) for r in reports.values()) <= CHUNK // 2
 
 
+#: gradients of a list that is read on two ways, where an element is absent on one of them
+FOUND = (279, 31_026)
+
+
+@pytest.mark.parametrize("seed", FOUND)
+def test_programs_that_once_failed(seed: int) -> None:
+    report = compare.check_program(seed, ("interpreted", "native"))
+    assert not report.problem, report.problem
+
+
 def test_programs_are_reproducible() -> None:
     assert Generator(5).program() == Generator(5).program()
 

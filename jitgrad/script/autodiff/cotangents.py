@@ -127,21 +127,30 @@ def add(context: Context, a: Cotangent, b: Cotangent) -> Cotangent:
 
 
 def add_optional(context: Context, a: Value, b: Value) -> Value:
-    """Present where one of the two is."""
+    """Present where one of the two is; their sizes may be different symbols, for only what is there has sizes."""
     assert isinstance(a.type, OptionalType)
-    builder = context.builder
+    assert isinstance(b.type, OptionalType)
+    builder, elem = context.builder, b.type.elem
 
     def get(v: Value) -> Value:
         return builder.one("opt.get", v, known=True)
 
+    def chosen(condition: Value, then: Block, other: Block) -> Value:
+        type_, fresh = (b.type, ()) if a.type == b.type else generic(b.type)
+        (v,) = context.structural("if", [condition], [then, other], [type_], fresh)
+        return v
+
     with builder.into(Block()) as both:
-        value = add(context, Cotangent(get(a)), Cotangent(get(b)))
+        value = add(context, Cotangent(restate(context, get(a), elem)), Cotangent(get(b)))
         both.results = (builder.one("opt.some", value.value),)
     with builder.into(Block()) as first:
-        (v,) = context.structural("if", [builder.one("opt.has", b)], [both, Block(results=(a,))], [a.type])
-        first.results = (v,)
-    (v,) = context.structural("if", [builder.one("opt.has", a)], [first, Block(results=(b,))], [a.type])
-    return v
+        first.results = (chosen(builder.one("opt.has", b), both, Block(results=(a,))),)
+    return chosen(builder.one("opt.has", a), first, Block(results=(b,)))
+
+
+def generic(type_: Type) -> tuple[Type, tuple[Symbol, ...]]:
+    """`type_` with a fresh symbol for every size that is not a number; the fresh symbols."""
+    return abstract(type_, sorted(type_symbols(type_), key=lambda s: s.number))
 
 
 def _add_list(context: Context, a: Value, b: Value) -> Value:
@@ -152,7 +161,7 @@ def _add_list(context: Context, a: Value, b: Value) -> Value:
     k, total = Value(INT, "k"), Value(a.type)
     block = Block((k, total))
     with builder.into(block):
-        elem, fresh = abstract(type_.elem, sorted(type_symbols(type_.elem), key=lambda s: s.number))
+        elem, fresh = generic(type_.elem)
         (g,) = builder.emit("list.get", (b, k), types=(elem,), binds=fresh)
         block.results = (add_element(context, total, k, g),)
     (v,) = context.structural("scan", [builder.one("list.len", b), a], [block], [a.type], n_carries=1, reverse=False)
@@ -161,7 +170,8 @@ def _add_list(context: Context, a: Value, b: Value) -> Value:
 
 def add_element(context: Context, g: Value, k: Value, more: Value) -> Value:
     """The cotangent of a list with the Optional `more` added to element k."""
-    (old,) = context.builder.emit("list.get", (g, k), types=(more.type,))
+    type_, fresh = generic(more.type)  # it may be there where `more` is not
+    (old,) = context.builder.emit("list.get", (g, k), types=(type_,), binds=fresh)
     return context.builder.one("list.put", g, k, add_optional(context, old, more))
 
 
