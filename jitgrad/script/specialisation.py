@@ -219,6 +219,8 @@ class Specialisation:
                 setattr(resolve(base, values), name, value)
             case sig.Item(base, key):
                 resolve(base, values)[key] = value
+            case sig.At(base, key):
+                resolve(base, values)[resolve(key, values)] = value
             case sig.Cell(function, index):
                 function.__closure__[index].cell_contents = value
             case sig.Global(function, name):

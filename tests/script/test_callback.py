@@ -521,3 +521,22 @@ def test_built_in_functions_and_objects():
         return x
 
     everywhere(f, lambda: (jitgrad.ones(2),))
+
+
+def test_items_by_parameter_are_stored_before_the_call():
+    w = jitgrad.ones(2, requires_grad=True)
+    state = {w: jitgrad.zeros(2)}
+    seen = []
+
+    @jitgrad.ignore
+    def look() -> None:
+        seen.append(state[w].tolist())
+
+    @jitgrad.script
+    def f(x):
+        state[w] = x * (w.detach() + 1)
+        look()
+
+    f(jitgrad.tensor([1.0, 2.0]))
+    assert seen == [[2.0, 4.0]]
+    assert state[w].tolist() == [2.0, 4.0]
