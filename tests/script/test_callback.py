@@ -12,7 +12,7 @@ import pytest
 
 import jitgrad
 from jitgrad import Tensor, config, nn
-from jitgrad.errors import ScriptError
+from jitgrad.errors import ScriptError, UnsupportedCall
 
 SEEN: list[Any] = []
 
@@ -540,3 +540,20 @@ def test_items_by_parameter_are_stored_before_the_call():
     f(jitgrad.tensor([1.0, 2.0]))
     assert seen == [[2.0, 4.0]]
     assert state[w].tolist() == [2.0, 4.0]
+
+
+def test_a_call_after_a_change_of_an_outer_list_is_refused():
+    log = []
+
+    @jitgrad.ignore
+    def look() -> None:
+        print(len(log))
+
+    @jitgrad.script
+    def f(x):
+        log.append(x.sum())
+        look()
+
+    with pytest.raises(UnsupportedCall, match="after a change of a list or dict that the script did not make"):
+        f(jitgrad.ones(2))
+    assert log == []

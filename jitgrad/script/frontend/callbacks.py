@@ -94,6 +94,10 @@ class _Emission:
 
     def emit(self, mark: Mark) -> Any:
         context = self.context
+        if context.inputs.changed or context.inputs.rewritten:  # stored when the script ends: it would see the old ones
+            raise UnsupportedCall("a call of an ignored function after a change of a list or dict that the script did "
+                                  "not make", context.span(), hint="change it in the ignored function, or call that "
+                                  "before the change")
         result = self.declared(mark)
         recorded = context.grad and any(isinstance(t, TensorType) and t.dtype.is_floating_point for t in self.types)
         arguments = _Arguments(context, recorded)
