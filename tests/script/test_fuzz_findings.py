@@ -10,6 +10,29 @@ from tests.fuzz import compare as fuzz
 from tests.fuzz import world
 
 PROGRAMS = {
+    "what is overwritten gets a gradient of zeros": """
+        m = x * y
+        m.zero_()
+        return m.tanh().sum() + b.sum()
+    """,
+    "what is overwritten through views gets a gradient of zeros": """
+        m = x * 2
+        m.t().unsqueeze(0).copy_(w.sum() * y.t())
+        k = y.clone()
+        k[:] = 3.0
+        r = x.mm(w)
+        r.t().fill_(b.sum())
+        return (m + k * r).sum()
+    """,
+    "what is overwritten in one branch of a loop": """
+        m = x * y
+        for k in range(n):
+            if k == 1:
+                m.copy_(x.mm(w))
+            else:
+                m.mul_(0.5)
+        return m.sum()
+    """,
     "a saved value that only one branch has, of sizes that the other branch's zeros need": """
         if s:
             return b.sum().tanh()

@@ -140,3 +140,7 @@ register("diagonal_scatter", 2, GATHER, "x with src written to a diagonal.", dty
          compose=_diagonal_scatter, samples=_written("diagonal"),
          vjp=each(lambda F, g, y, x, src, **where: F.diagonal_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.diagonal(g, **where)))
+register("overwrite", 2, GATHER, "src, the new content of x, which a gradient of zeros reaches.", dtypes="any",
+         spec=specs.same, compose=lambda F, x, src: src,
+         samples=lambda rng: [((rng.normal(size=(3, 4)), rng.normal(size=(3, 4))), {})],
+         vjp=each(lambda F, g, y, x, src: F.zeros_like(x), lambda F, g, y, x, src: g))

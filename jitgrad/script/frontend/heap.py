@@ -99,8 +99,11 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         value = _put(context, x, op, attrs, value)
     if storage.requires_grad:
         value = as_leaf(context, storage, value)
-    elif not recorded and context.has_history(base):  # the content changes, the history does not
-        value = context.one("leaf", value, base)
+    elif context.has_history(base):
+        if not recorded:  # the content changes, the history does not
+            value = context.one("leaf", value, base)
+        elif not _computed_from(context, value, base):  # eager gives what was overwritten a gradient of zeros
+            value = context.one("overwrite", base, value)
     context.state.values[storage] = value
     if storage.input >= 0:
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
@@ -113,6 +116,14 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
         from jitgrad.script.frontend.merge import propagate
 
         propagate(context, storage, busy)
+
+
+def _computed_from(context: Context, value: Value, base: Value) -> bool:
+    """Whether the node that makes `value` reads `base`: zeros would add nothing to its gradient."""
+    for node in reversed(context.builder.block.nodes):
+        if value in node.outputs:
+            return base in node.inputs
+    return value is base
 
 
 def as_leaf(context: Context, storage: Storage, value: Value) -> Value:
