@@ -81,7 +81,9 @@ def export_function(function: Any, path: Any, *args: Any, input_names: Sequence[
     params = script._bind(*(() if root is None else (root,)), *args, **kwargs)
     values = dict(zip(script._params, params, strict=True))
     with jitgrad.no_grad():
-        specialisation = script.specialise(*(() if root is None else (root,)), *args, **kwargs)
+        specialisation = script.specialisation_of(params)
+        if specialisation.script.lists:  # a model's list has a length: the one of these arguments
+            specialisation = ScriptFunction(script.eager).specialisation_of(params)
     dynamic = _dynamic(dynamic_axes if dynamic_axes is not None else dynamic_shapes, input_names)
     writer = ModelWriter(specialisation, values, script._params[0] if root is not None else None,
                          _argument_names(script, root, values), dynamic, opset_version or DEFAULT_OPSET)

@@ -12,15 +12,16 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from jitgrad import config, dtypes
 from jitgrad.codegen import engine, store
 from jitgrad.ops import autocast
-from jitgrad.script import persist
+from jitgrad.script import elements, persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction, pack, unpack
-from jitgrad.script.sources import argument_guards
+from jitgrad.script.sources import NOTHING, argument_guards, describe
 
 
 @functools.cache
@@ -39,7 +40,8 @@ def _build() -> str:
     return json.dumps([sorted(files), sys.version, engine.host().identity])
 
 
-def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...]) -> str | None:
+def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
+        lists: Mapping[sig.Source, elements.Kind] = NOTHING) -> str | None:
     """The entry's name for a call, or None where the call cannot be stored."""
     knobs = config.current()
     if not knobs.cache or knobs.interpret or knobs.verify or knobs.dump or knobs.debug >= 3:
@@ -48,9 +50,11 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...]) -> str | N
 
     writer = persist.Writer(function)
     try:
-        guards = [writer.guard(g) for name, value in values.items() for g in argument_guards(sig.Arg(name), value)]
+        guards = [writer.guard(g) for name, value in values.items()
+                  for g in argument_guards(sig.Arg(name), value, lists=lists)]
         facts = [function.__module__, function.__qualname__, persist.code_hash(function), guards, mode,
-                 is_grad_enabled(), repr(autocast.mode.low), dtypes.get_default_dtype().name]
+                 is_grad_enabled(), repr(autocast.mode.low), dtypes.get_default_dtype().name,
+                 sorted((describe(source), elements.to_plain(kind)) for source, kind in lists.items())]
     except persist.NotStorable:
         return None
     return hashlib.sha256((json.dumps(facts) + _build()).encode()).hexdigest()

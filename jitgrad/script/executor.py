@@ -14,18 +14,19 @@ import inspect
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
-from jitgrad.script import diskcache, persist, show
+from jitgrad.script import diskcache, elements, persist, show
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import Graph
 from jitgrad.script.mismatch import SIZES, mismatch, other_grads
 from jitgrad.script.sources import (
+    NOTHING,
     Unreadable,
     describe,
     parameter_reader,
@@ -128,6 +129,7 @@ class ScriptFunction:
             k in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD) for k in kinds) else -1
         self._bind = parameter_reader(function)
         self._specialisations: list[Specialisation] = []
+        self._any_length: set[sig.Source] = set()  # lists whose length was seen to differ between calls
         self._lock = threading.RLock()
         self._hits = self._misses = self._compilations = self._disk_hits = 0
 
@@ -201,20 +203,25 @@ class ScriptFunction:
         values = dict(zip(self._params, params, strict=True))
         reason = ""
         optimistic, any_grads = True, False
+        lists: dict[sig.Source, elements.Kind] = {}
         if self._specialisations:
+            lists = self._lists(values)
             reason = mismatch(self._specialisations[0], values)
             optimistic = not any(mismatch(s, values) == SIZES for s in self._specialisations)
             any_grads = any(other_grads(s, values) for s in self._specialisations)
         self._misses += 1
         started = time.perf_counter()
-        key = diskcache.key(self.eager, values, (optimistic, any_grads, self.remat))
+        mode = optimistic, any_grads, self.remat
+        key = diskcache.key(self.eager, values, mode, lists)
         specialisation = self._stored(key, params, values)
         from_disk = specialisation is not None
         if specialisation is None:
-            script = self.build(values, optimistic, any_grads)
+            script = self.build(values, optimistic, any_grads, lists)
             specialisation = Specialisation(script, self._params, values, self.__name__)
+            if script.lists.keys() != lists.keys():  # some are separate objects after all
+                key = diskcache.key(self.eager, values, mode, script.lists)
             diskcache.save(key, self.eager, values, script, specialisation.function)
-        specialisation.options = optimistic, any_grads
+        specialisation.options = optimistic, any_grads, specialisation.script.lists
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         specialisation.owner = self._specialisations
         self._specialisations.insert(0, specialisation)
@@ -233,17 +240,17 @@ class ScriptFunction:
         bound = inspect.BoundArguments(self._signature, OrderedDict(values))
         return bound.args, bound.kwargs
 
-    def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool) -> sig.ScriptGraph:
+    def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool,
+              lists: Mapping[sig.Source, elements.Kind] = NOTHING) -> sig.ScriptGraph:
         """The graph for parameters with these values, from source; see `frontend.build`. Raises ScriptError."""
         from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
         args, kwargs = self.call_arguments(values)
         numbers = self._varying(values)
-        if numbers:
-            try:
-                return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, numbers))
-            except ScriptError:
-                pass  # one of them is needed as a constant
+        for given in ((numbers, lists), (frozenset[Any](), lists), (numbers, NOTHING)):
+            if any(given):
+                with suppress(ScriptError):  # one of them is needed as a constant, a list as separate objects
+                    return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, *given))
         try:
             script = build(self.eager, args, kwargs, optimistic, any_grads)
         except ScriptError as error:
@@ -269,6 +276,27 @@ class ScriptFunction:
                     case sig.Cell(function, index):
                         found.add(("cell", id(function.__closure__[index])))
         return frozenset(found)
+
+    def _lists(self, values: dict[str, Any]) -> dict[sig.Source, elements.Kind]:
+        """Lists and tuples that had another length before, and are of one kind: better taken with any length."""
+        for s in self._specialisations:
+            for guard in s.assumptions:
+                if guard.kind == "len" and guard.source not in self._any_length:
+                    with suppress(Unreadable):
+                        now = resolve(guard.source, values)
+                        if type(now) in (list, tuple) and len(now) != guard.value:
+                            self._any_length.add(guard.source)
+        found: dict[sig.Source, elements.Kind] = {}
+        for source in self._any_length:
+            with suppress(Unreadable):
+                now = resolve(source, values)
+                kind = elements.kind_of(now) if type(now) in (list, tuple) else None
+                if kind is not None:
+                    for s in self._specialisations:
+                        before = s.script.lists.get(source)
+                        kind = kind if before is None else elements.joined(kind, before) or kind
+                    found[source] = kind
+        return found
 
     def _finished(self, script: sig.ScriptGraph) -> sig.ScriptGraph:
         """`script` as specialisations take it: with parameters, its loops in stretches where memory is to be spared."""

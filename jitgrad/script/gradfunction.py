@@ -43,7 +43,7 @@ class Backward(NamedTuple):
 class CallNode(Node):
     """A call on the tape: owns the residuals, and the versions of the arguments that its backward reads again."""
 
-    __slots__ = ("function", "lists", "objects", "residuals", "seen", "tapes", "unreached")
+    __slots__ = ("function", "items_seen", "lists", "objects", "residuals", "seen", "tapes", "unreached")
 
     def __init__(self, function: GraphFunction, objects: Sequence[Any], residuals: list[Any],
                  unreached: Collection[int]):
@@ -63,6 +63,7 @@ class CallNode(Node):
         self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
         self.tapes = callback.current().tapes if function.calls_back else None
         self.seen = [_version(objects[i]) for i in function.arguments]
+        self.items_seen = [[_version(x) for x in objects[i]] for i in function.list_inputs]
 
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         if self.metas is None:
@@ -112,6 +113,11 @@ class CallNode(Node):
                 edge = self.edges[function.wrt.index(i)] if i in function.wrt else None
                 origin = edge[0] if edge is not None and isinstance(edge[0], Node) else None
                 raise changed(self.objects[i]._data, origin, edge[1] if edge is not None else 0, version, found)
+        for i, versions in zip(function.list_inputs, self.items_seen, strict=True):
+            if i in function.saved:
+                for x, version in zip(self.objects[i], versions, strict=True):
+                    if _version(x) != version:
+                        raise changed(x._data, None, 0, version, _version(x))
 
 
 class GraphFunction:
@@ -217,7 +223,8 @@ class GraphFunction:
         An input that the program itself overwrites is not one of them: its old value is an output like any other.
         """
         written = _committed(forward)
-        position = {v: i for i, v in enumerate(forward.inputs) if i not in written and _is_tensor(v.type)}
+        position = {v: i for i, v in enumerate(forward.inputs)
+                    if i not in written and (_is_tensor(v.type) or isinstance(v.type, ListType))}
         results = list(forward.outputs[:self.n_outputs])
         places: list[int] = []
         for value in forward.outputs[self.n_outputs:]:

@@ -10,8 +10,9 @@ from jitgrad.dtypes import dtype, get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
 from jitgrad.ops.types import TensorType
+from jitgrad.script import elements
 from jitgrad.script import signature as sig
-from jitgrad.script.sources import Unreadable, describe, resolve, separate, tensor_key, type_of_tensor
+from jitgrad.script.sources import Unreadable, describe, elem_of, resolve, separate, tensor_key, type_of_tensor
 
 if TYPE_CHECKING:
     from jitgrad.script.specialisation import Specialisation
@@ -87,6 +88,7 @@ def actual_sizes(script: sig.ScriptGraph, objects: Sequence[Any]) -> dict[Symbol
     """The symbols that inputs bind, as they are in a call."""
     sizes: dict[Symbol, int] = {}
     for found, type_ in zip(objects, script.input_types, strict=True):
+        type_, found = (elem_of(type_), found[0]) if type(found) is list and found else (type_, found)
         for d, n in zip(type_.dims, found.shape, strict=True) if isinstance(type_, TensorType) else ():
             if not isinstance(d, int) and d.symbol is not None:
                 sizes[d.symbol] = n
@@ -111,7 +113,8 @@ def _size_mismatch(specialisation: Specialisation, values: dict[str, Any]) -> st
 def _separate(specialisation: Specialisation, values: dict[str, Any]) -> bool:
     objects = [resolve(s, values) for s in specialisation.script.inputs]
     written = specialisation.function.writes
-    others = [o._data for i, o in enumerate(objects) if i not in written and isinstance(o, type_of_tensor())]
+    others = [x._data for i, o in enumerate(objects) if i not in written for x in (o if type(o) is list else (o,))
+              if isinstance(x, type_of_tensor())]
     return separate([objects[i]._data for i in written], others)
 
 
@@ -140,6 +143,8 @@ def broken(guard: sig.Guard, found: Any) -> str:
             return "" if found._data.flags.c_contiguous is value else "has another order of memory"
         case "tensor":
             return _other_tensor(value, found)
+        case "items":
+            return "" if elements.fit(found, value) else "has items of another kind"
         case "optional":
             return "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"
     raise AssertionError(guard.kind)

@@ -20,6 +20,7 @@ from jitgrad import dtypes
 from jitgrad.amp.autocast_mode import autocast
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.script import elements
 from jitgrad.script import signature as sig
 
 Json = Any
@@ -156,6 +157,12 @@ class Writer:
                 return ["at", self.source(base), self.source(key)]
             case sig.RngState(part):
                 return ["rng", part]
+            case sig.Column(base, path):
+                return ["column", self.source(base), list(path)]
+            case sig.Length(base):
+                return ["length", self.source(base)]
+            case sig.Extent(base, axis):
+                return ["extent", self.source(base), axis]
             case sig.Constant(value, number):
                 return ["constant", fingerprint(value), number] if _is_plain(value) else self._refuse(value)
         raise AssertionError(source)
@@ -189,6 +196,8 @@ class Writer:
             stored = value if isinstance(value, int) else None
         elif guard.kind == "inherited":
             stored = value
+        elif guard.kind == "items":
+            stored = elements.to_plain(value)
         else:
             stored = fingerprint(value)
         return [self.source(guard.source), guard.kind, stored]
@@ -293,6 +302,12 @@ class Reader:
                 return sig.At(self.source(base), self.source(key))
             case ["rng", part]:
                 return sig.RngState(part)
+            case ["column", base, path]:
+                return sig.Column(self.source(base), tuple(path))
+            case ["length", base]:
+                return sig.Length(self.source(base))
+            case ["extent", base, axis]:
+                return sig.Extent(self.source(base), axis)
             case ["constant", value, number]:
                 return sig.Constant(self.value(value), number)
         raise NotStorable(f"the source {stored!r}")
@@ -325,6 +340,8 @@ class Reader:
             return sig.Guard(source, kind, value)
         if kind in ("same", "other"):
             return sig.Guard(source, kind, self.source(value))
+        if kind == "items":
+            return sig.Guard(source, kind, elements.from_plain(value))
         if kind in ("is", "type"):
             try:
                 found = resolve(source, self.values)
@@ -397,6 +414,7 @@ def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
         "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores
                    if not isinstance(s, (sig.Content, sig.Tail))],
+        "lists": [[writer.source(s), elements.to_plain(k)] for s, k in script.lists.items()],
         "log": script.log,
         "gradient_state": script.gradient_state,
     }
@@ -433,6 +451,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             commits={i: reader.source(s) for i, s in stored["commits"]},
             written=dict(stored["written"]), freed=tuple(stored["freed"]),
             stores=[(reader.source(s), reader.result(r)) for s, r in stored["stores"]], log=stored["log"],
+            lists={reader.source(s): elements.from_plain(k) for s, k in stored["lists"]},
             gradient_state=stored["gradient_state"])
     except NotStorable:
         return None

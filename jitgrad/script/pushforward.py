@@ -40,7 +40,7 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
     if script.gradient_state:  # what it does may depend on what needs a gradient, as the general way has it
         return None
     places = list(_places(script.result))
-    if (len(direction) != len(flat) or specialisation.function.writes or script.stores
+    if (len(direction) != len(flat) or specialisation.function.writes or script.lists or script.stores
             or not all(isinstance(p, (sig.Output, sig.Same, sig.ViewOf)) for p in places)):
         return None
     params = func._bind(*primals)

@@ -75,7 +75,30 @@ class RngState:
     part: str
 
 
-Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is found on a path of every item of the list or tuple at `base`, as a list."""
+
+    base: Source
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """`len(base)`."""
+
+    base: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The size along an axis that all tensors in the column `base` have."""
+
+    base: Source
+    axis: int
+
+
+Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState | Column | Length | Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +130,8 @@ class Guard:
     `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
     not), "optional" (None, or a tensor of dtype `value` without history), "absent" (attribute or key is not there),
     "same" (the very object that is at the source `value`), "other" (not that object),
-    "unhooked" (a tensor without hooks), "inherited" (an object without an attribute `value` of its own).
+    "unhooked" (a tensor without hooks), "inherited" (an object without an attribute `value` of its own), "items" (a
+    list or tuple of any length whose items are of the kind `value`, see `elements.py`).
     """
 
     source: Source
@@ -259,6 +283,7 @@ class ScriptGraph:
         freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
         stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
         unread: lists whose length and items do not matter (the script only appends to them).
+        lists: lists and tuples whose length is a run-time value, and the kind of their items.
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).
@@ -283,6 +308,7 @@ class ScriptGraph:
     functions: list[Any] = field(default_factory=list)
     stores: list[tuple[Place, Result]] = field(default_factory=list)
     unread: list[Source] = field(default_factory=list)
+    lists: dict[Source, Any] = field(default_factory=dict)
     calls_back: bool = False
     log: list[str] = field(default_factory=list)
     gradient_state: bool = False

@@ -8,17 +8,21 @@ few attribute reads and comparisons, not an interpretation of the guards.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.ops.types import ListType
+from jitgrad.script import elements
 from jitgrad.script import signature as sig
 
 #: What reading a path may raise when the user changed the object: the assumption failed, nothing else.
 MISSES = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Unreadable(Exception):
@@ -47,6 +51,12 @@ def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
                 from jitgrad.random import default_generator
 
                 return getattr(default_generator, part)
+            case sig.Column(base, path):
+                return elements.column(resolve(base, params), path)
+            case sig.Length(base):
+                return len(resolve(base, params))
+            case sig.Extent(base, axis):
+                return resolve(base, params)[0].shape[axis]
     except MISSES as error:
         raise Unreadable(f"{describe(source)}: {error}") from error
     raise AssertionError(source)
@@ -71,6 +81,12 @@ def describe(source: sig.Source) -> str:
             return f"<{type(value).__name__}>"
         case sig.RngState(part):
             return f"<random {part}>"
+        case sig.Column(base, path):
+            return f"[i{''.join(f'[{k}]' for k in path)} for i in {describe(base)}]" if path else describe(base)
+        case sig.Length(base):
+            return f"len({describe(base)})"
+        case sig.Extent(base, axis):
+            return f"{describe(base)}[0].shape[{axis}]"
     raise AssertionError(source)
 
 
@@ -128,6 +144,12 @@ class EntryWriter:
                 from jitgrad.random import default_generator
 
                 return f"{self.constant(default_generator)}.{part}"
+            case sig.Column(base, path):
+                return f"[i{''.join(f'[{k}]' for k in path)} for i in {self.read(base)}]"
+            case sig.Length(base):
+                return f"len({self.read(base)})"
+            case sig.Extent(base, axis):
+                return f"{self.read(base)}[0]._data.shape[{axis}]"
         raise AssertionError(source)
 
     def _module_dict(self, base: sig.Source, name: str) -> str | None:
@@ -181,10 +203,10 @@ class EntryWriter:
             self.require(f"{value!r} not in {name}.__dict__")
         elif guard.kind == "unhooked":
             self.require(f"not {name}._hooks and not {name}._after_hooks")
-        elif guard.kind == "same":
-            self.require(f"{name} is {self.read(value)}")
-        elif guard.kind == "other":
-            self.require(f"{name} is not {self.read(value)}")
+        elif guard.kind in ("same", "other"):
+            self.require(f"{name} {'is' if guard.kind == 'same' else 'is not'} {self.read(value)}")
+        elif guard.kind == "items":
+            self.require(f"{self.constant(elements.fit)}({name}, {self.constant(value)})")
         else:
             raise AssertionError(guard.kind)
 
@@ -275,16 +297,25 @@ def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequ
     """For every symbol that an input's shape binds: the expression that reads it."""
     found: dict[Symbol, str] = {}
     for source, type_ in zip(inputs, types, strict=True):
-        for axis, d in enumerate(getattr(type_, "dims", ())):
+        if isinstance(type_, ListType):  # a size that all of its tensors have
+            first = f"{writer.read(source)}[0]._data.shape"
+        for axis, d in enumerate(getattr(elem_of(type_), "dims", ())):
             if isinstance(d, Dim) and d.symbol is not None and d.symbol not in found:
-                found[d.symbol] = f"{writer.shape(writer.read(source))}[{axis}]"
+                shape = first if isinstance(type_, ListType) else writer.shape(writer.read(source))
+                found[d.symbol] = f"{shape}[{axis}]"
     return found
 
 
-def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source] = frozenset()) -> list[sig.Guard]:
+def elem_of(type_: Any) -> Any:
+    """The type of a list's elements; others as they are."""
+    return type_.elem if isinstance(type_, ListType) else type_
+
+
+def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source] = frozenset(),
+                    lists: Mapping[sig.Source, elements.Kind] = NOTHING) -> list[sig.Guard]:
     """The part of the key that one argument contributes: types and structure, never a size or a number's value.
 
-    `unread`: lists whose content does not matter.
+    `unread`: lists whose content does not matter. `lists`: those of any length, and the kind of their items.
     """
     if isinstance(value, type_of_tensor()):
         return [sig.Guard(source, "tensor", tensor_key(value))]
@@ -295,15 +326,17 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
         return [sig.Guard(source, "equal" if isinstance(value, (str, bytes)) or value is None else "is", value)]
     if source in unread:
         return [sig.Guard(source, "type", kind)]
+    if source in lists:
+        return [sig.Guard(source, "type", kind), sig.Guard(source, "items", lists[source])]
     if isinstance(value, (tuple, list)):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "len", len(value))]
         for i, item in enumerate(value):
-            guards += argument_guards(sig.Item(source, i), item, unread)
+            guards += argument_guards(sig.Item(source, i), item, unread, lists)
         return guards
     if isinstance(value, dict):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "keys", tuple(value))]
         for key, item in value.items():
-            guards += argument_guards(sig.Item(source, key), item, unread)
+            guards += argument_guards(sig.Item(source, key), item, unread, lists)
         return guards
     return [sig.Guard(source, "is", value)]
 

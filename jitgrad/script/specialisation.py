@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +19,7 @@ from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.grad_mode import mode as grad_mode
 from jitgrad.eager.node import Node
 from jitgrad.ops import autocast
-from jitgrad.ops.types import OptionalType
+from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script import callback
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
@@ -62,7 +62,8 @@ class Specialisation:
         self.script = script
         unread = frozenset(script.unread)
         #: what the call's arguments must be; objects among them are known weakly, so that they can die
-        self.given = [self._weakly(g) for p in params for g in argument_guards(sig.Arg(p), values[p], unread)]
+        self.given = [self._weakly(g) for p in params
+                      for g in argument_guards(sig.Arg(p), values[p], unread, script.lists)]
         #: the list that this is taken out of when such an object dies
         self.owner: list[Specialisation] = []
         self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
@@ -81,7 +82,8 @@ class Specialisation:
         if self.spent is not None:
             self.spent.release()
         self.timing = 0.0
-        self.options = True, False  # `optimistic` and `any_grads` of the frontend
+        #: `optimistic`, `any_grads` and `lists` of the frontend
+        self.options: tuple[bool, bool, Mapping[sig.Source, Any]] = True, False, {}
         #: tangent programs, by the inputs that have directions (see `pushforward`)
         self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
 
@@ -136,11 +138,16 @@ class Specialisation:
         tensors = [i for i in tensors if i not in optional]
         for i in tensors:
             raw[i] = writer.array(names[i])
+        lists = [i for i, t in enumerate(script.input_types)
+                 if isinstance(t, ListType) and isinstance(t.elem, TensorType)]
+        for i in lists:
+            writer.lines.append(f"l{i} = [x._data for x in {names[i]}]")
+            raw[i] = f"l{i}"
         for i in optional:
             raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
-        if written and len(tensors) > 1:
+        if written and len(tensors) + len(lists) > 1:
             self.may_share = True
-            others = "".join(f"{raw[i]}, " for i in tensors if i not in written)
+            others = "".join([f"{raw[i]}, " for i in tensors if i not in written] + [f"*{raw[i]}, " for i in lists])
             writer.require(f"{writer.constant(separate)}(({''.join(f'{raw[i]}, ' for i in written)}), ({others}))")
         return writer.finish(f"(({''.join(n + ', ' for n in names)}), [{', '.join(raw)}])")
 
@@ -199,14 +206,18 @@ class Specialisation:
         entered = self.enter(params)
         if entered is None:
             return None
-        return entered[0], [getattr(o, "_version", None) for o in entered[0]]
+        return entered[0], [[x._version for x in o if isinstance(x, type_of_tensor())] if type(o) is list
+                            else getattr(o, "_version", None) for o in entered[0]]
 
     def _changed(self, before: Any, after: Any) -> str:
         """The first input in which two snapshots differ, in words; "" where they agree."""
         if before is None or after is None:
             return "" if before is after else "an object"
         for source, a, b, m, n in zip(self.script.inputs, before[0], after[0], before[1], after[1], strict=True):
-            same = a is b or (type(a) is type(b) and not isinstance(a, type_of_tensor()) and (a == b or a != a))
+            if type(a) is list and type(b) is list:
+                same = len(a) == len(b) and all(map(_same, a, b))
+            else:
+                same = _same(a, b)
             if (not same or m != n) and not isinstance(source, sig.RngState):
                 return f"`{describe(source)}`"
         return ""
@@ -231,6 +242,11 @@ class Specialisation:
                 setattr(default_generator, part, value)
             case _:
                 raise AssertionError(source)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether an input is what it was: the object, or the number."""
+    return a is b or (type(a) is type(b) and not isinstance(a, type_of_tensor()) and bool(a == b or a != a))
 
 
 def _nothing(cotangents: list[Any]) -> list[Any]:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Call, Dim, Size, Symbol
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script import signature as sig
+from jitgrad.script.elements import Tensors
 from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.mismatch import mismatch
-from jitgrad.script.sources import describe
+from jitgrad.script.sources import describe, elem_of
 from jitgrad.script.specialisation import Specialisation
 
 
@@ -66,6 +67,8 @@ def _guard(guard: sig.Guard) -> str:
             return f"{name} is of type {value.__name__}"
         case "len":
             return f"{name} has length {value}"
+        case "items":
+            return f"{name} has items of one kind: {_kind(value)}"
         case "keys":
             return f"{name} has the keys {', '.join(map(repr, value))}" if value else f"{name} is empty"
         case "absent":
@@ -90,13 +93,23 @@ def _guard(guard: sig.Guard) -> str:
     raise AssertionError(guard.kind)
 
 
+def _kind(kind: Any) -> str:
+    if isinstance(kind, tuple):
+        return f"({', '.join(map(_kind, kind))})"
+    if not isinstance(kind, Tensors):
+        return str(kind.__name__)
+    sizes = ("1" if one else "n" if same else "*" for one, same in zip(kind.ones, kind.same, strict=True))
+    return f"{_dtype(kind.dtype)}[{', '.join(sizes)}]{', requires grad' if kind.requires_grad else ''}"
+
+
 def _names(script: sig.ScriptGraph) -> dict[Symbol, str]:
     """How the symbols of a specialisation's sizes can be written."""
     names: dict[Symbol, str] = {}
     for source, type_ in zip(script.inputs, script.input_types, strict=True):
-        for axis, d in enumerate(getattr(type_, "dims", ())):
+        first = "[0]" if isinstance(type_, ListType) else ""
+        for axis, d in enumerate(getattr(elem_of(type_), "dims", ())):
             if isinstance(d, Dim) and d.symbol is not None:
-                names.setdefault(d.symbol, f"{describe(source)}.shape[{axis}]")
+                names.setdefault(d.symbol, f"{describe(source)}{first}.shape[{axis}]")
     for symbol, index in script.int_symbols.items():
         names[symbol] = describe(script.inputs[index])
     return names

@@ -24,6 +24,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    SymTuple,
     TensorMap,
     Text,
     Union,
@@ -255,7 +256,7 @@ def has_attribute(context: Context, obj: Any, name: str) -> bool:
             raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
         return (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name)
     if isinstance(obj, (SymList, SymDict)):
-        return hasattr(list if isinstance(obj, SymList) else dict, name)
+        return hasattr(tuple if isinstance(obj, SymTuple) else list if isinstance(obj, SymList) else dict, name)
     if isinstance(obj, Number):
         return hasattr(obj.number_type, name)
     if ("attr", id(obj), name) in context.state.values:

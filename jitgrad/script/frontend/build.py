@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.errors import NotStatic, SourceUnavailable, UnsupportedCall
@@ -14,8 +14,10 @@ from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
+from jitgrad.script.elements import Kind
 from jitgrad.script.frontend import (
     builtins_,  # noqa: F401  (it registers handlers)
+    given,
     gradients,
     heap,
     library,  # noqa: F401  (it registers handlers)
@@ -35,13 +37,15 @@ from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.statements import run_function
 from jitgrad.script.frontend.values import Storage, Tail
 from jitgrad.script.ir import Block, Graph, Value
+from jitgrad.script.sources import NOTHING
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
 
 
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-          optimistic: bool = True, any_grads: bool = False, numbers: frozenset[Any] = frozenset()) -> sig.ScriptGraph:
+          optimistic: bool = True, any_grads: bool = False, numbers: frozenset[Any] = frozenset(),
+          lists: Mapping[sig.Source, Kind] = NOTHING) -> sig.ScriptGraph:
     """Specialise `function` for arguments like these; nothing is executed and no object is changed.
 
     Args:
@@ -49,6 +53,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         args, kwargs: the first call's objects.
         optimistic: whether sizes that are equal now may be assumed equal (guarded); else they are checked at run time.
         numbers: slots of ints (attributes, globals, closure variables) that are read at run time from the start.
+        lists: lists and tuples that are taken with any length, and the kind of their items.
         any_grads: whether each call may find a `.grad` or None on each tensor; else they are as at the first call.
 
     Raises:
@@ -69,7 +74,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     try:
         for _ in range(RESTARTS):
             try:
-                return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads)
+                return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists)
             except Restart as restart:
                 decisions.add(restart.decision)
                 log.append(restart.text)
@@ -87,9 +92,9 @@ def _takes_gradients(function: Callable[..., Any]) -> bool:
 
 
 def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions: set[Any], log: list[str],
-              optimistic: bool, any_grads: bool) -> sig.ScriptGraph:
+              optimistic: bool, any_grads: bool, lists: Mapping[sig.Source, Kind]) -> sig.ScriptGraph:
     context = Context(Sizes(optimistic), set(decisions), backend().is_grad_enabled())
-    context.inputs = Inputs(context, any_grads)
+    context.inputs = Inputs(context, any_grads, lists)
     source = source_of(function)
     with activated(context), using(SymbolicBackend(context)):
         frame = Frame(context, source, function, None, None)
@@ -115,6 +120,7 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             heap.commit_dirty(context)
         except merge.Raised:
             tree = sig.Static(None)
+        given.bind_sizes(context)
         graph = Graph(Block(tuple(context.inputs.values), context.builder.block.nodes, tuple(results.outputs)),
                       source.name)
         input_types = [v.type for v in graph.inputs]
@@ -131,7 +137,8 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v not in freed),
             freed=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v in freed),
-            stores=stores, unread=context.inputs.unread(), functions=[function, *context.functions],
+            stores=stores, unread=context.inputs.unread(), lists=context.inputs.lists_taken(),
+            functions=[function, *context.functions],
             calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log])
 
 

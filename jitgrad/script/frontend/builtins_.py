@@ -35,6 +35,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    SymTuple,
     Text,
     Union,
     is_dynamic,
@@ -145,8 +146,9 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         return Tensor
     if isinstance(value, Number):
         return value.number_type
-    for cls, real in ((SymList, list), (SymDict, dict), (Range, range), (Function, types.FunctionType),
-                      (Method, types.MethodType), (Text, str), (Generator, types.GeneratorType)):
+    for cls, real in ((SymTuple, tuple), (SymList, list), (SymDict, dict), (Range, range),
+                      (Function, types.FunctionType), (Method, types.MethodType), (Text, str),
+                      (Generator, types.GeneratorType)):
         if isinstance(value, cls):
             return real
     if isinstance(value, (Instance, calls.ExceptionValue)):

@@ -26,6 +26,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    SymTuple,
     Text,
     Union,
     class_of,
@@ -92,7 +93,7 @@ def type_name(value: Any) -> str:
     if isinstance(value, Number):
         return value.number_type.__name__
     if isinstance(value, SymList):
-        return "list"
+        return "tuple" if isinstance(value, SymTuple) else "list"
     if isinstance(value, SymDict):
         return "dict"
     if isinstance(value, Instance):

@@ -243,6 +243,10 @@ class Context:
         self._scopes[-1][key] = value
         return value
 
+    def remember_outermost(self, key: Any, value: Any) -> None:
+        """Remember `value` for the whole graph."""
+        self._scopes[0][key] = value
+
     # --- frames ----------------------------------------------------------------------------------------------------
 
     def new_id(self) -> int:

@@ -36,6 +36,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    SymTuple,
     TensorMap,
     Text,
     Union,
@@ -179,6 +180,8 @@ def _forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
+    if isinstance(a, SymTuple) or isinstance(b, SymTuple):
+        raise lists.not_static(context)
     if op == "add" and isinstance(b, SymList):
         held, more = lists.content(context, a), lists.content(context, b)
         if not isinstance(held, tuple) or not isinstance(more, tuple):

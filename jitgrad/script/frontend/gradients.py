@@ -17,6 +17,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
 from jitgrad.script.frontend import calls, contents, heap, hooks, lowering, merge, numbers
+from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
 from jitgrad.script.ir import Block, Node, Value
@@ -40,7 +41,11 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
     else:
         leaves = [_leaf(context, t) for t in _tensors(context, inputs)]
     wrt = [root_of(context, s) for s in leaves]
-    found = differentiate(context, outputs, seeds, [v for v in wrt if v is not None], create, retain)
+    given = context.inputs.given if inputs is None else []
+    found = differentiate(context, outputs, seeds, [*(v for v in wrt if v is not None), *given], create, retain)
+    if any(c is not None for c in found[len(wrt):]):
+        raise UnsupportedCall("this gradient reaches tensors in a list of run-time length: which, only the run knows",
+                              context.span(), hint="use `autograd.grad`, or call `backward()` outside the script")
 
     def arrive(storage: Storage, value: Value) -> None:
         if create and (hooks.of_leaf(context, storage, "_hooks") or hooks.of_leaf(context, storage, "_after_hooks")):
@@ -49,7 +54,7 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
         _accumulate(context, storage, hooks.value_of(context, storage, value), create)
         hooks.after(context, storage)
 
-    for storage, c in zip(leaves, found, strict=True):
+    for storage, c in zip(leaves, found[:len(leaves)], strict=True):
         if c is None:
             continue
         if storage.input >= 0 and not storage.requires_grad and not storage.retains_grad:
@@ -84,6 +89,9 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
     targets = _tensors(context, inputs)
     wrt = []
     for t in targets:
+        if t.storage.alias.startswith(tp.ARGUMENT):
+            raise UnsupportedCall("the gradient of an item of a list of run-time length", context.span(),
+                                  hint="stack the list, and take the gradient of that")
         if not t.requires_grad:
             raise merge.raise_now(context, RuntimeError, ("One of the differentiated Tensors does not require grad",))
         root = root_of(context, t.storage) if not t.path and t.storage.requires_grad else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,21 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import lowering
+from jitgrad.script.elements import Kind
+from jitgrad.script.frontend import given, lowering
 from jitgrad.script.frontend.context import Context, Restart
-from jitgrad.script.frontend.values import Number, Storage, SymDict, SymList, SymTensor, Tail, TensorMap
+from jitgrad.script.frontend.values import (
+    Number,
+    Storage,
+    SymDict,
+    SymList,
+    SymTensor,
+    SymTuple,
+    Tail,
+    TensorMap,
+)
 from jitgrad.script.ir import Value
+from jitgrad.script.sources import NOTHING
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
 _TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
@@ -49,12 +60,14 @@ class Inputs:
         dirty: those of them that may have been written since their memory was last made current.
         int_symbols: symbols that stand for int inputs in guards, and the inputs.
         rewritten: lists and dicts that the script did not make, and whose content is stored as a whole.
+        given: lists of tensors that ask for gradients, as graph inputs.
+        extents: symbols for a size that all tensors of a list have, and where it is read.
         stores: slot -> source, for attributes that are rebound to something that is no number.
         changed: dicts that the script did not make and into which it writes.
     """
 
-    def __init__(self, context: Context, any_grads: bool = False):
-        self.context, self._any_grads = context, any_grads
+    def __init__(self, context: Context, any_grads: bool = False, lists: Mapping[sig.Source, Kind] = NOTHING):
+        self.context, self._any_grads, self._lists = context, any_grads, lists
         self.values: list[Value] = []
         self.sources: list[sig.Source] = []
         self.guards: dict[tuple[Any, ...], sig.Guard] = {}
@@ -80,6 +93,9 @@ class Inputs:
         self.int_symbols: dict[Symbol, int] = {}
         self._constants = 0
         self.constants: list[tuple[int, Any, Any]] = []
+        self.given: list[Value] = []
+        self.extents: dict[Symbol, sig.Extent] = {}
+        self._listed: list[Any] = []  # tensors in lists of any length: their memory is not written
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +156,7 @@ class Inputs:
             self.guard(source, "is", value)
         elif kind is list or isinstance(value, tuple):
             self.guard(source, "type", kind)
-            if kind is not list:
+            if kind is not list and source not in self._lists:
                 self.guard(source, "len", len(value))
             return self._sequence(value, source, lambda v, s, i: self.read(v, s))
         elif isinstance(value, dict):
@@ -161,6 +177,8 @@ class Inputs:
         return value
 
     def _sequence(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any]) -> Any:
+        if source in self._lists:
+            return self._of_any_length(value, source, self._lists[source])
         if isinstance(value, tuple):
             items = [item(v, sig.Item(source, i), i) for i, v in enumerate(value)]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
@@ -172,6 +190,40 @@ class Inputs:
         elif found.source != source:
             self.guard(source, "same", found.source)
         return found
+
+    def _of_any_length(self, value: Any, source: sig.Source, kind: Kind) -> SymList:
+        """A list or tuple whose length is a run-time value."""
+        found = self._containers.get(id(value))
+        if found is not None:
+            if found.source != source:
+                self.guard(source, "same", found.source)
+            return found  # type: ignore[no-any-return]
+        made = self._containers[id(value)] = SymTuple(source) if isinstance(value, tuple) else SymList(source)
+        self.objects[id(value)] = (value, source)
+        self.guard(source, "items", kind)
+        self._initial[made] = given.items(self.context, value, source, kind)
+        return made
+
+    def number_of_items(self, value: Any, source: sig.Source) -> Value:
+        """The length of a list of any length, an int that is known at entry."""
+        return self._number(len(value), sig.Length(source), f"{_name(source)}_len").value
+
+    def note_listed(self, tensors: Sequence[Any]) -> None:
+        """These are in a list of any length: nothing writes to their memory."""
+        self._listed += tensors
+        for storage in self.written:
+            if isinstance(storage, Storage):
+                self._refuse_listed(storage)
+
+    def _refuse_listed(self, storage: Storage) -> None:
+        array = _array(self.tensors[storage.input])
+        if any(np.shares_memory(array, _array(x)) for x in self._listed):
+            raise UnsupportedCall("this in-place write goes to memory that an item of a list of run-time length shares",
+                                  self.context.span(), hint="pass a `.clone()` of one of them")
+
+    def lists_taken(self) -> dict[sig.Source, Kind]:
+        """The lists and tuples that are taken with any length."""
+        return {g.source: g.value for g in self.guards.values() if g.kind == "items"}
 
     def items(self, container: SymList) -> tuple[Any, ...]:
         """The items of a list that the script did not make, at entry. A list that is only appended to is not read."""
@@ -386,6 +438,7 @@ class Inputs:
         for other in self._neighbours[_owner(self.tensors[index])]:
             if other != index:
                 self._refuse_shared(index, other)
+        self._refuse_listed(storage)
         self.written[storage] = None
 
     def _refuse_shared(self, written: int, other: int) -> None:

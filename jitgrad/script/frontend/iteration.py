@@ -241,7 +241,7 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
 
         held = lists.run_items(context, obj)
         if held is not None:
-            return lists.get(context, held, index)
+            return lists.get(context, held, index, type(obj))
     if isinstance(obj, Range):
         iterable = Iterable.of(context, obj)
         assert iterable is not None

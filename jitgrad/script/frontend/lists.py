@@ -102,7 +102,8 @@ def mark(context: Context, value: Any) -> str:
         if storage not in context.listed:
             context.listed[storage] = None
             storage.alias = storage.alias or tp.ELEMENT
-        return "an item may be the memory of an argument" if storage.input >= 0 else ""
+        outer = storage.input >= 0 or storage.alias.startswith(tp.ARGUMENT)
+        return "an item may be the memory of an argument" if outer else ""
     if isinstance(value, tuple):
         return next((why for why in [mark(context, v) for v in value] if why), "")
     return ""
@@ -251,10 +252,12 @@ def _require(context: Context, condition: Any, text: str) -> None:
     context.effect("check", condition.value, error=IndexError, template=(text,))
 
 
-def get(context: Context, held: RunItems, index: Any) -> Any:
-    """`xs[index]`."""
+def get(context: Context, held: RunItems, index: Any, cls: type[SymList] = SymList) -> Any:
+    """`xs[index]`, a part of it as a `cls`."""
     if isinstance(index, slice):
-        return new(context, _sliced(context, held, index))
+        made = cls()
+        context.state.values[made] = _sliced(context, held, index)
+        return made
     return _item(context, held, place(context, held, index, "list index out of range"))
 
 

@@ -229,8 +229,8 @@ class Head:
         except tp.Clash as clash:
             raise self._clash(key, before, value, end, str(clash)) from None
         if isinstance(joined, tp.Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
-                not joined.alias) and not heap.same_reference(before, value) and _shared(context, self.entry, key,
-                                                                                              before):
+                not joined.alias or before.storage.alias.startswith(tp.ARGUMENT)) and (
+                not heap.same_reference(before, value)) and _shared(context, self.entry, key, before):
             joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
                                "before the first iteration it is a tensor that something else refers to",
                                joined.ordered, joined.leaf)
@@ -352,7 +352,8 @@ def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
 
 def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
     """Whether anything but `key` refers to the tensor's storage before the loop."""
-    if tensor.storage.input >= 0 or tensor.storage in context.links:
+    storage = tensor.storage
+    if storage.input >= 0 or storage in context.links or storage.alias.startswith(tp.ARGUMENT):
         return True
     return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
 

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend import calls, heap, listlib, lists, merge, strings
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import Number, SymList, Union
+from jitgrad.script.frontend.values import Number, SymList, SymTuple, Union
 from jitgrad.script.ir import Value
 
 
@@ -70,6 +70,8 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
 def _print_list(context: Context, before: list[Any], value: SymList, after: tuple[Any, ...], sep: Any,
                 end: Any) -> None:
     """A list of run-time length: printed item by item."""
+    if isinstance(value, SymTuple):
+        raise lists.not_static(context)
     if before:
         template, values = template_of(context, before)
         context.effect("print", *values, template=template)

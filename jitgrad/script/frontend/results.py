@@ -22,6 +22,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    SymTuple,
     TensorMap,
     Text,
     Union,
@@ -83,6 +84,8 @@ class Results:
             return sig.Given(value.source)
         if isinstance(value, SymList):
             held = lists.run_items(self.context, value)
+            if isinstance(value, SymTuple):
+                raise lists.not_static(self.context)
             if held is not None:
                 return self._list(value, held)
             items = tuple(self.tree(v) for v in contents.items_of(self.context, value))
@@ -133,6 +136,9 @@ class Results:
     def _tensor(self, value: SymTensor) -> sig.Result:
         context = self.context
         storage = value.storage
+        if storage.alias.startswith(tp.ARGUMENT) and not value.copied:
+            raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
+                                  "which one only the run knows", context.span(), hint="write `.clone()`")
         if storage.input >= 0 and not value.copied:
             if not value.path:
                 return sig.Same(storage.input)

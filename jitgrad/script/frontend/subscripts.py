@@ -15,6 +15,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    SymTuple,
     TensorMap,
     Union,
     class_of,
@@ -86,7 +87,7 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     if isinstance(obj, TensorMap):
         mappings.setitem(context, obj, index, value)
         return
-    if isinstance(obj, SymList):
+    if isinstance(obj, SymList) and not isinstance(obj, SymTuple):
         from jitgrad.script.frontend import lists
 
         contents.own(context, obj)
@@ -118,7 +119,7 @@ def _set_list_item(context: Context, obj: SymList, index: Any, value: Any) -> No
 
 def delitem(context: Context, obj: Any, index: Any) -> None:
     """`del obj[index]`."""
-    if not isinstance(obj, (SymDict, SymList)):
+    if not isinstance(obj, (SymDict, SymList)) or isinstance(obj, SymTuple):
         method = getattr(class_of(obj), "__delitem__", None)
         if isinstance(method, types.FunctionType):
             calls.call(context, method, (obj, index), {})

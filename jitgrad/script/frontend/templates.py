@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from jitgrad.dims import Dim, Size, Symbol, dim, is_not_one, symbols
 from jitgrad.dtypes import dtype
+from jitgrad.errors import NotStatic
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend import heap
 from jitgrad.script.frontend.context import Context
@@ -33,6 +34,7 @@ from jitgrad.script.frontend.values import (
     SymDict,
     SymList,
     SymTensor,
+    SymTuple,
     Tail,
     Text,
     Union,
@@ -168,7 +170,9 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
     """The template of one side's value; with `general`, a number is a run-time number (a loop assigns it)."""
     if isinstance(value, SymTensor):
         type_ = value.type_
-        alias = value.storage.alias if value.storage in context.listed else ""
+        alias = value.storage.alias
+        if value.storage not in context.listed and not alias.startswith(ARGUMENT):
+            alias = ""
         leaf = not value.path and (value.storage.requires_grad or value.storage.was_leaf)
         return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf)
     if isinstance(value, Number):
@@ -177,6 +181,9 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
         return Num(type(value), value if type(value) is int and value >= 0 else None)
     if isinstance(value, tuple):
         return Items(type(value), tuple(template_of(context, v, general) for v in value))
+    if isinstance(value, SymTuple) and value.source is None:
+        raise NotStatic("a tuple of a length that only the run knows, which a branch or a loop changes",
+                        context.span(), hint="make a list of it, `list(...)`")
     if isinstance(value, SymList) and value.source is None:
         return content_template(context, context.state.values[value], general)
     if isinstance(value, (SymDict, Instance)) and value.source is None:
@@ -301,7 +308,7 @@ def element(t: Template, elements: Elements) -> Template:
         return Either((t.value,), None)
     if isinstance(t, Tensor):
         dims = tuple([elements.join(d, d) for d in t.dims])
-        return Tensor(t.dtype, dims, t.history, ELEMENT, t.ordered, t.leaf)
+        return Tensor(t.dtype, dims, t.history, t.alias if t.alias.startswith(ARGUMENT) else ELEMENT, t.ordered, t.leaf)
     if isinstance(t, Num):
         return Num(t.kind)
     if isinstance(t, ListOf) or (isinstance(t, Items) and t.type is SymList):

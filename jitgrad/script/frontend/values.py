@@ -161,6 +161,8 @@ class SymTensor(TensorBase):
         if self.storage.input >= 0 and not self.path:
             return bool(current().inputs.contiguous(self.storage))
         if self.storage.input < 0 and not self.path:
+            if not self.storage.ordered and self.storage.alias:
+                raise self._refused("is_contiguous")  # an item of a list: which, only the run knows
             return self.storage.ordered
         if not keeps_order(self) or not self._in_order():
             raise self._refused("is_contiguous")
@@ -441,6 +443,12 @@ class SymList:
         self.source = source
 
 
+class SymTuple(SymList):
+    """A tuple that the script was given with any length, or a part of it: it holds RunItems, which stay."""
+
+    __slots__ = ()
+
+
 class RunItems:
     """What a list holds whose length only the run knows: a graph list per leaf of an element.
 
@@ -571,7 +579,7 @@ def type_word(value: Any) -> str:
         parts = [type_word(s) for s in value.statics] + ([str(value.inner)] if value.inner is not None else [])
         return " or ".join(parts)
     if isinstance(value, SymList):
-        return "a list"
+        return "a tuple" if isinstance(value, SymTuple) else "a list"
     if isinstance(value, (SymDict, TensorMap)):
         return "a dict"
     if isinstance(value, Range):

@@ -189,6 +189,9 @@ class Snapshot:
                     raise NotSavable(f"`{describe(source)}`: a dict keyed by tensors is an argument")
                 self.current(source)
                 return ["at", moved, key_path]
+            case sig.Column(base) | sig.Length(base) | sig.Extent(base):
+                raise NotSavable(f"`{describe(base)}` is taken with any length, since calls brought several: script "
+                                 "the function anew and call it with the length to save, or let it take a tensor")
         raise AssertionError(source)
 
     def target(self, source: sig.Source) -> Json:

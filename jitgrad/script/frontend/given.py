@@ -1,0 +1,86 @@
+"""Lists and tuples that a script is given with a length that only the run knows.
+
+Each number or tensor of an item is one graph input, a list (`signature.Column`). A size that all tensors of a list have
+is a symbol, read from the first of them; other sizes are open, as in any list of run-time length. The items are the
+caller's memory: they are not written, and neither they nor lists of them are returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jitgrad.dims import Dim, Size, Symbol, dim
+from jitgrad.ops.types import BOOL, FLOAT, INT, ListType, TensorType, Type
+from jitgrad.script import signature as sig
+from jitgrad.script.elements import Kind, Tensors, column, paths
+from jitgrad.script.frontend import templates as tp
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.values import RunItems
+
+_NUMBERS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
+OUTER = "an item is the memory of an argument"
+
+
+def items(context: Context, value: Sequence[Any], source: sig.Source, kind: Kind) -> RunItems:
+    """What a list of any length holds, as graph inputs."""
+    inputs = context.inputs
+    leaves, parts = [], []
+    for path, part in paths(kind):
+        place, found = sig.Column(source, path), column(value, path)
+        if isinstance(part, Tensors):
+            type_, template = _tensors(context, found, place, part)
+            inputs.note_listed(found)
+        else:
+            type_, template = _NUMBERS[part], tp.Num(part)
+        leaf = inputs.add(ListType(type_), place, "items")
+        if isinstance(part, Tensors) and part.requires_grad:
+            context.builder.history.add(leaf.id)
+            inputs.given.append(leaf)
+        leaves.append(leaf)
+        parts.append(template)
+    context.remember_outermost(("length", leaves[0]), inputs.number_of_items(value, source))
+    outer = OUTER if any(isinstance(part, tp.Tensor) for part in parts) else ""
+    return RunItems(_element(kind, iter(parts)), tuple(leaves), outer)
+
+
+def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensors) -> tuple[Type, tp.Template]:
+    dims: list[Size] = []
+    for axis, (one, same) in enumerate(zip(kind.ones, kind.same, strict=True)):
+        size: Size = 1
+        if one is not True and same:
+            size = context.sizes.argument(found[0].shape[axis])
+            assert isinstance(size, Dim)
+            assert size.symbol is not None
+            context.inputs.extents[size.symbol] = sig.Extent(place, axis)
+        elif one is not True:
+            symbol = Symbol(not_one=one is False)
+            context.open.add(symbol)
+            size = dim(symbol)
+        dims.append(size)
+    made = tp.Tensor(kind.dtype, tuple(dims), kind.requires_grad, tp.ARGUMENT, kind.ordered, kind.requires_grad)
+    return TensorType(kind.dtype, tuple(dims)), made
+
+
+def _element(kind: Kind, parts: Iterator[tp.Template]) -> tp.Template:
+    if isinstance(kind, tuple):
+        return tp.Items(tuple, tuple([_element(k, parts) for k in kind]))
+    return next(parts)
+
+
+def bind_sizes(context: Context) -> None:
+    """Bind what is left of the symbols for sizes of lists: those that no tensor among the inputs has."""
+    inputs, sizes = context.inputs, context.sizes
+    known = {d.symbol for v in inputs.values if isinstance(v.type, TensorType)
+             for d in map(sizes.canonical, v.type.dims) if isinstance(d, Dim)}
+    for symbol, place in inputs.extents.items():
+        size = sizes.canonical(dim(symbol))
+        if isinstance(size, Dim) and size.symbol is not None and size.symbol not in known:
+            known.add(size.symbol)
+            number = inputs.add(INT, place, "size")
+            context.builder.emit("dim.bind", (number,), types=(INT,), binds=(size.symbol,), symbol=size.symbol)
+            nodes = context.builder.block.nodes
+            nodes.insert(0, nodes.pop())
+
+
+__all__ = ["OUTER", "bind_sizes", "items"]
