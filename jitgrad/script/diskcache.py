@@ -21,7 +21,7 @@ from jitgrad.ops import autocast
 from jitgrad.script import elements, persist
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction, pack, unpack
-from jitgrad.script.sources import NOTHING, argument_guards, describe
+from jitgrad.script.sources import argument_guards, describe
 
 
 @functools.cache
@@ -41,7 +41,7 @@ def _build() -> str:
 
 
 def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
-        lists: Mapping[sig.Source, elements.Kind] = NOTHING) -> str | None:
+        lists: Mapping[sig.Source, elements.Kind] = elements.NOTHING) -> str | None:
     """The entry's name for a call, or None where the call cannot be stored."""
     knobs = config.current()
     if not knobs.cache or knobs.interpret or knobs.verify or knobs.dump or knobs.debug >= 3:

@@ -10,11 +10,15 @@ call brings another length, the program that is compiled for it takes every leng
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import by_name, dtype
+from jitgrad.ops.backend import AnyTensor
+
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,7 @@ def kind_of(items: Sequence[Any]) -> Kind | None:
 
 
 def _of_tensors(items: Sequence[Any]) -> Tensors | None:
-    from jitgrad.script.sources import type_of_tensor
-
-    cls = type_of_tensor()
-    if not all(isinstance(x, cls) for x in items):
+    if not all(isinstance(x, AnyTensor) for x in items):
         return None
     first = items[0]
     needs = bool(first.requires_grad)
@@ -101,14 +102,13 @@ def fit(items: Sequence[Any], kind: Kind) -> bool:
 
 
 def _fit_tensors(items: Sequence[Any], kind: Tensors) -> bool:
-    from jitgrad.script.sources import type_of_tensor
-
-    cls, wanted, needs, rank = type_of_tensor(), kind.dtype.np, kind.requires_grad, len(kind.ones)
+    wanted, needs, rank = kind.dtype.np, kind.requires_grad, len(kind.ones)
     shapes, ordered = set(), kind.ordered
     for x in items:
-        if not isinstance(x, cls) or x.requires_grad is not needs:
+        tensor: Any = x
+        if not isinstance(x, AnyTensor) or tensor.requires_grad is not needs:
             return False
-        array = x._data
+        array = tensor._data
         if array.dtype != wanted or array.ndim != rank or (ordered and not array.flags.c_contiguous):
             return False
         shapes.add(array.shape)
@@ -150,8 +150,6 @@ def to_plain(kind: Kind) -> Any:
 
 def from_plain(stored: Any) -> Kind:
     """The inverse of `to_plain`."""
-    from jitgrad.dtypes import by_name
-
     match stored:
         case ["tuple", parts]:
             return tuple([from_plain(part) for part in parts])

@@ -26,7 +26,6 @@ from jitgrad.script import signature as sig
 from jitgrad.script.ir import Graph
 from jitgrad.script.mismatch import SIZES, mismatch, other_grads
 from jitgrad.script.sources import (
-    NOTHING,
     Unreadable,
     describe,
     parameter_reader,
@@ -241,13 +240,13 @@ class ScriptFunction:
         return bound.args, bound.kwargs
 
     def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool,
-              lists: Mapping[sig.Source, elements.Kind] = NOTHING) -> sig.ScriptGraph:
+              lists: Mapping[sig.Source, elements.Kind] = elements.NOTHING) -> sig.ScriptGraph:
         """The graph for parameters with these values, from source; see `frontend.build`. Raises ScriptError."""
         from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
         args, kwargs = self.call_arguments(values)
         numbers = self._varying(values)
-        for given in ((numbers, lists), (frozenset[Any](), lists), (numbers, NOTHING)):
+        for given in ((numbers, lists), (frozenset[Any](), lists), (numbers, elements.NOTHING)):
             if any(given):
                 with suppress(ScriptError):  # one of them is needed as a constant, a list as separate objects
                     return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, *given))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from jitgrad.script import signature as sig
 
 #: What reading a path may raise when the user changed the object: the assumption failed, nothing else.
 MISSES = (AttributeError, KeyError, IndexError, TypeError, ValueError)
-NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Unreadable(Exception):
@@ -312,7 +310,7 @@ def elem_of(type_: Any) -> Any:
 
 
 def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source] = frozenset(),
-                    lists: Mapping[sig.Source, elements.Kind] = NOTHING) -> list[sig.Guard]:
+                    lists: Mapping[sig.Source, elements.Kind] = elements.NOTHING) -> list[sig.Guard]:
     """The part of the key that one argument contributes: types and structure, never a size or a number's value.
 
     `unread`: lists whose content does not matter. `lists`: those of any length, and the kind of their items.

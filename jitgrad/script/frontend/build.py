@@ -14,7 +14,7 @@ from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.elements import Kind
+from jitgrad.script.elements import NOTHING, Kind
 from jitgrad.script.frontend import (
     builtins_,  # noqa: F401  (it registers handlers)
     given,
@@ -37,7 +37,6 @@ from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.statements import run_function
 from jitgrad.script.frontend.values import Storage, Tail
 from jitgrad.script.ir import Block, Graph, Value
-from jitgrad.script.sources import NOTHING
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each

@@ -20,7 +20,7 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
-from jitgrad.script.elements import Kind
+from jitgrad.script.elements import NOTHING, Kind
 from jitgrad.script.frontend import given, lowering
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.values import (
@@ -34,7 +34,6 @@ from jitgrad.script.frontend.values import (
     TensorMap,
 )
 from jitgrad.script.ir import Value
-from jitgrad.script.sources import NOTHING
 
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
 _TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
