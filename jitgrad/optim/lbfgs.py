@@ -1,106 +1,64 @@
-"""L-BFGS: a quasi-Newton method on all parameters as one vector."""
+"""L-BFGS: a quasi-Newton method on all parameters as one vector.
+
+Everything here is in the subset of Python that `@script` compiles, the line search and its data-dependent exits too.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.optim.optimizer import Optimizer, Params, require_rate
+from jitgrad.optim.optimizer import Group, Optimizer, Params, require_rate
 
-Evaluate = Callable[[float], tuple[float, Tensor]]
+Closure = Callable[[], Any]
 
 
-def _cubic(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float,
-           bounds: tuple[float, float] | None = None) -> float:
-    """The minimum of the cubic through two points with slopes, in bounds (by default between the points)."""
-    low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
+class _History(NamedTuple):
+    """Changes of the gradient, [rows, n], of the parameters, and one over the products of the two, [rows].
+
+    Rows are written in turns: row k % rows is number k of those that are kept, and one row is free.
+    """
+
+    changes: Tensor
+    moves: Tensor
+    factors: Tensor
+
+
+class _Point(NamedTuple):
+    """A place on the search line: step, loss, gradient, slope."""
+
+    t: float
+    f: float
+    g: Tensor
+    slope: float
+
+
+def _cubic(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, low: float, high: float) -> float:
+    """The minimum in [low, high] of the cubic through two points with slopes."""
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
     square = d1 ** 2 - g1 * g2
     if square < 0:
         return (low + high) / 2.0
-    d2 = float(square ** 0.5)
-    if x1 <= x2:
-        place = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
-    else:
-        place = x1 - (x1 - x2) * ((g1 + d2 - d1) / (g1 - g2 + 2 * d2))
+    d2 = math.sqrt(square)
+    top, bottom = (g2 + d2 - d1, g2 - g1 + 2 * d2) if x1 <= x2 else (g1 + d2 - d1, g1 - g2 + 2 * d2)
+    part = top / bottom if bottom != 0 else top * math.inf
+    place = x2 - (x2 - x1) * part if x1 <= x2 else x1 - (x1 - x2) * part
     return min(max(place, low), high)
 
 
-class _Point:
-    """A place on the search line: step, loss, gradient, slope."""
-
-    __slots__ = ("f", "g", "slope", "t")
-
-    def __init__(self, t: float, f: float, g: Tensor, slope: float):
-        self.t, self.f, self.g, self.slope = t, f, g, slope
-
-
-def _strong_wolfe(evaluate: Evaluate, t: float, d: Tensor, f: float, g: Tensor, slope: float, c1: float = 1e-4,
-                  c2: float = 0.9, tolerance_change: float = 1e-9,
-                  max_ls: int = 25) -> tuple[float, Tensor, float, int]:
-    """A step with enough decrease and a small slope: (loss, gradient, step, evaluations).
-
-    Source: Nocedal and Wright, "Numerical Optimization", algorithms 3.5 and 3.6.
-    """
-    scale = float(d.abs().max())
-
-    def at(step: float) -> _Point:
-        loss, gradient = evaluate(step)
-        return _Point(step, loss, gradient, float(gradient.dot(d)))
-
-    start = _Point(0.0, f, g, slope)
-    before, new = start, at(t)
-    evaluations, turns, done = 1, 0, False
-    bracket: list[_Point] = []
-    while turns < max_ls:
-        if new.f > f + c1 * new.t * slope or (turns > 1 and new.f >= before.f):
-            bracket = [before, new]
-            break
-        if abs(new.slope) <= -c2 * slope:
-            bracket, done = [new], True
-            break
-        if new.slope >= 0:
-            bracket = [before, new]
-            break
-        low, high = new.t + 0.01 * (new.t - before.t), new.t * 10
-        following = _cubic(before.t, before.f, before.slope, new.t, new.f, new.slope, (low, high))
-        before, new = new, at(following)
-        evaluations, turns = evaluations + 1, turns + 1
-    if turns == max_ls:
-        bracket = [start, new]
-
-    slow = False
-    low_at = 0 if len(bracket) == 1 or bracket[0].f <= bracket[-1].f else 1
-    while not done and turns < max_ls:
-        left, right = min(b.t for b in bracket), max(b.t for b in bracket)
-        if (right - left) * scale < tolerance_change:
-            break
-        a, b = bracket
-        t = _cubic(a.t, a.f, a.slope, b.t, b.f, b.slope)
-        edge = 0.1 * (right - left)
-        if min(right - t, t - left) < edge:  # too near to an end: give it one more chance, then keep away
-            if slow or t >= right or t <= left:
-                t = right - edge if abs(t - right) < abs(t - left) else left + edge
-                slow = False
-            else:
-                slow = True
-        else:
-            slow = False
-        new = at(t)
-        evaluations, turns = evaluations + 1, turns + 1
-        if new.f > f + c1 * new.t * slope or new.f >= bracket[low_at].f:
-            bracket[1 - low_at] = new
-            low_at = 0 if bracket[0].f <= bracket[1].f else 1
-        else:
-            if abs(new.slope) <= -c2 * slope:
-                done = True
-            elif new.slope * (bracket[1 - low_at].t - bracket[low_at].t) >= 0:
-                bracket[1 - low_at] = bracket[low_at]
-            bracket[low_at] = new
-    best = bracket[low_at] if len(bracket) > 1 else bracket[0]
-    return best.f, best.g, best.t, evaluations
+def _inside(a: _Point, b: _Point, slow: bool) -> tuple[float, bool]:
+    """Where to look next between two points; whether that is near to one of them, which is allowed once in a row."""
+    left, right = min(a.t, b.t), max(a.t, b.t)
+    t = _cubic(a.t, a.f, a.slope, b.t, b.f, b.slope, left, right)
+    edge = 0.1 * (right - left)
+    if min(right - t, t - left) >= edge:
+        return t, False
+    if slow or t >= right or t <= left:
+        return right - edge if abs(t - right) < abs(t - left) else left + edge, False
+    return t, True
 
 
 class LBFGS(Optimizer):
@@ -133,7 +91,19 @@ class LBFGS(Optimizer):
                                   "history_size": history_size, "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
-        self._params: list[Tensor] = self.param_groups[0]["params"]
+
+    @property
+    def _params(self) -> list[Tensor]:
+        found: list[Tensor] = self.param_groups[0]["params"]
+        return found
+
+    def _new_state(self, p: Tensor, group: Group) -> dict[str, Any]:
+        params = group["params"]
+        if p is not params[0]:  # all state is the first parameter's
+            return {}
+        nothing = jitgrad.cat([jitgrad.zeros_like(q).detach().reshape(-1) for q in params])
+        return {"func_evals": 0, "n_iter": 0, "d": nothing, "t": 0.0, "prev_flat_grad": nothing.clone(),
+                "prev_loss": 0.0, "H_diag": 1.0, **_ring([], [], [], nothing, group["history_size"])}
 
     def _gradient(self) -> Tensor:
         return jitgrad.cat([(jitgrad.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in self._params])
@@ -144,45 +114,89 @@ class LBFGS(Optimizer):
             p.add_(d[start : start + p.numel()].view_as(p), alpha=t)
             start += p.numel()
 
-    def _along(self, evaluate: Callable[[], Any], d: Tensor) -> Evaluate:
+    def _at(self, closure: Closure, t: float, d: Tensor) -> _Point:
         """Loss and gradient at a step along d; the parameters end where they were."""
         places = [p.detach().clone() for p in self._params]
+        self._move(t, d)
+        with jitgrad.enable_grad():
+            loss = float(closure())
+        gradient = self._gradient()
+        for p, place in zip(self._params, places, strict=True):
+            p.copy_(place)
+        return _Point(t, loss, gradient, float(gradient.dot(d)))
 
-        def at(t: float) -> tuple[float, Tensor]:
-            self._move(t, d)
-            loss = float(evaluate())
-            gradient = self._gradient()
-            for p, place in zip(self._params, places, strict=True):
-                p.copy_(place)
-            return loss, gradient
+    def _strong_wolfe(self, closure: Closure, t: float, d: Tensor, start: _Point, c1: float = 1e-4, c2: float = 0.9,
+                      tolerance_change: float = 1e-9, max_ls: int = 25) -> tuple[_Point, int]:
+        """A step along d with enough decrease and a small slope, and how many times the loss was computed.
 
-        return at
+        Steps grow until two of them bracket such a step; then the bracket shrinks.
+        Source: Nocedal and Wright, "Numerical Optimization", algorithms 3.5 and 3.6.
+        """
+        scale = float(d.abs().max())
+        before, a, b = start, start, start  # a and b are the bracket
+        found, shrinking, slow, a_is_low = False, False, False, True
+        evaluations, turns = 0, 0
+        while True:
+            new = self._at(closure, t, d)
+            evaluations += 1
+            too_high = new.f > start.f + c1 * new.t * start.slope
+            flat = abs(new.slope) <= -c2 * start.slope
+            if shrinking:
+                low, other = (a, b) if a_is_low else (b, a)
+                if too_high or new.f >= low.f:
+                    a, b = (a, new) if a_is_low else (new, b)
+                    a_is_low = a.f <= b.f
+                else:
+                    found = flat
+                    if not flat and new.slope * (other.t - low.t) >= 0:
+                        other = low
+                    a, b = (new, other) if a_is_low else (other, new)
+            elif turns == max_ls:
+                a, b, a_is_low, shrinking = start, new, start.f <= new.f, True
+            else:
+                bad = too_high or (turns > 1 and new.f >= before.f)
+                if flat and not bad:
+                    return new, evaluations
+                if bad or new.slope >= 0:
+                    a, b, a_is_low, shrinking = before, new, before.f <= new.f, True
+                else:
+                    t = _cubic(before.t, before.f, before.slope, new.t, new.f, new.slope,
+                               new.t + 0.01 * (new.t - before.t), new.t * 10)
+                    before, turns = new, turns + 1
+            if shrinking:
+                if found or turns >= max_ls or abs(b.t - a.t) * scale < tolerance_change:
+                    return (a if a_is_low else b), evaluations
+                t, slow = _inside(a, b, slow)
+                turns += 1
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+    def step(self, closure: Closure | None = None) -> Any:
         """Iterate; the loss before. `closure` clears the gradients, computes the loss, calls backward, returns it."""
         if closure is None:
             raise TypeError("LBFGS.step() missing 1 required positional argument: 'closure'")
-        evaluate = jitgrad.enable_grad()(closure)
         with jitgrad.no_grad():
-            return self._iterate(evaluate)
+            return self._iterate(closure)
 
-    def _iterate(self, evaluate: Callable[[], Any]) -> Any:
-        group, state = self.param_groups[0], self.state[self._params[0]]
-        lr = group["lr"].item() if isinstance(group["lr"], Tensor) else group["lr"]
-        state.setdefault("func_evals", 0)
-        state.setdefault("n_iter", 0)
-        original = evaluate()
+    def _iterate(self, closure: Closure) -> Any:
+        group = self.param_groups[0]
+        state = self._state_of(self._params[0], group)
+        lr = group["lr"].item() if isinstance(group["lr"], Tensor) else float(group["lr"])
+        search = group["line_search_fn"]
+        with jitgrad.enable_grad():
+            original = closure()
         loss, evaluations = float(original), 1
         state["func_evals"] += 1
         gradient = self._gradient()
         if float(gradient.abs().max()) <= group["tolerance_grad"]:
             return original
-        d, t = state.get("d"), state.get("t")
+        d, t, before = state["d"], state["t"], state["prev_loss"]
+        history = _History(state["old_dirs"], state["old_stps"], state["ro"])
+        if jitgrad.jit.is_scripting():  # a compiled step writes these once, when it ends
+            history = _History(history.changes.clone(), history.moves.clone(), history.factors.clone())
         iterations = 0
         while iterations < group["max_iter"]:
             iterations += 1
             state["n_iter"] += 1
-            d = self._direction(state, gradient, d, t, group["history_size"])
+            d = self._direction(state, history, gradient, d, t)
             state["prev_flat_grad"] = gradient.clone()
             before = loss
             t = min(1.0, 1.0 / float(gradient.abs().sum())) * lr if state["n_iter"] == 1 else lr
@@ -190,15 +204,17 @@ class LBFGS(Optimizer):
             if slope > -group["tolerance_change"]:
                 break
             calls = 0
-            if group["line_search_fn"] is not None:
-                if group["line_search_fn"] != "strong_wolfe":
+            if search is not None:
+                if search != "strong_wolfe":
                     raise RuntimeError("only 'strong_wolfe' is supported")
-                loss, gradient, t, calls = _strong_wolfe(self._along(evaluate, d), t, d, loss, gradient, slope)
+                best, calls = self._strong_wolfe(closure, t, d, _Point(0.0, loss, gradient, slope))
+                loss, gradient, t = best.f, best.g, best.t
                 self._move(t, d)
             else:
                 self._move(t, d)
                 if iterations != group["max_iter"]:
-                    loss = float(evaluate())
+                    with jitgrad.enable_grad():
+                        loss = float(closure())
                     gradient, calls = self._gradient(), 1
             evaluations += calls
             state["func_evals"] += calls
@@ -206,32 +222,67 @@ class LBFGS(Optimizer):
                     or float((d * t).abs().max()) <= group["tolerance_change"]
                     or abs(loss - before) < group["tolerance_change"]):
                 break
-        state.update(d=d, t=t, prev_loss=before)
+        state["d"], state["t"], state["prev_loss"] = d, t, before
+        state["old_dirs"], state["old_stps"], state["ro"] = history
         return original
 
     @staticmethod
-    def _direction(state: dict[str, Any], gradient: Tensor, d: Tensor | None, t: float | None, size: int) -> Tensor:
+    def _direction(state: dict[str, Any], history: _History, gradient: Tensor, d: Tensor, t: float) -> Tensor:
         """Minus the inverse Hessian's estimate times the gradient: the two-loop recursion."""
+        changes, moves, factors = history
         if state["n_iter"] == 1:
-            state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
-            return -gradient
-        changes, moves, factors = state["old_dirs"], state["old_stps"], state["ro"]
-        y, s = gradient - state["prev_flat_grad"], d * t  # type: ignore[operator]
+            state["kept"], state["H_diag"] = 0, 1.0
+        rows = changes.shape[0]
+        y, s = gradient - state["prev_flat_grad"], d * t
         curvature = float(y.dot(s))
+        place = state["kept"] % rows  # a free row; it is written in any case, which costs a compiled step no branch
+        changes[place], moves[place], factors[place] = y, s, 1.0 / max(curvature, 1e-10)
         if curvature > 1e-10:
-            if len(changes) == size:
-                for kept in (changes, moves, factors):
-                    kept.pop(0)
-            changes.append(y)
-            moves.append(s)
-            factors.append(1.0 / curvature)
-            state["H_diag"] = curvature / float(y.dot(y))
+            state["kept"], state["H_diag"] = state["kept"] + 1, curvature / float(y.dot(y))
+        last = state["kept"]
+        first = max(last - rows + 1, 0)
         q = -gradient
-        weights = state.setdefault("al", [None] * size)
-        for i in range(len(changes) - 1, -1, -1):
-            weights[i] = float(moves[i].dot(q)) * factors[i]
+        weights = jitgrad.zeros_like(factors)
+        for k in range(last - 1, first - 1, -1):
+            i = k % rows
+            weights[i] = moves[i].dot(q) * factors[i]
             q = q - changes[i] * weights[i]
         r: Tensor = q * state["H_diag"]
-        for i in range(len(changes)):
-            r = r + moves[i] * (weights[i] - float(changes[i].dot(r)) * factors[i])
+        for k in range(first, last):
+            i = k % rows
+            r = r + moves[i] * (weights[i] - changes[i].dot(r) * factors[i])
         return r
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's: the history as lists, the oldest first."""
+        found = super().state_dict()
+        found["state"] = {k: _listed(v) for k, v in found["state"].items()}
+        return found
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for own in self.state.values():
+            if isinstance(own.get("old_dirs"), list):
+                own.pop("al", None)
+                own.update(_ring(own["old_dirs"], own["old_stps"], own["ro"], own["d"],
+                                 self.param_groups[0]["history_size"]))
+
+
+def _ring(changes: list[Tensor], moves: list[Tensor], factors: list[Any], like: Tensor, size: int) -> dict[str, Any]:
+    """The history from lists, as the state has it; `like` has the size of a row."""
+    changes, moves, factors = changes[-size:], moves[-size:], factors[-size:]
+    rows = [jitgrad.zeros(size + 1, like.numel(), dtype=like.dtype) for _ in range(2)]
+    scales = jitgrad.zeros(size + 1, dtype=like.dtype)
+    for k in range(len(changes)):
+        rows[0][k], rows[1][k], scales[k] = changes[k], moves[k], factors[k]
+    return {"old_dirs": rows[0], "old_stps": rows[1], "ro": scales, "kept": len(changes)}
+
+
+def _listed(own: dict[str, Any]) -> dict[str, Any]:
+    """The state of one parameter with lists in place of the ring; "al" is scratch memory of torch's."""
+    rows = own["old_dirs"].shape[0]
+    found = {k: v for k, v in own.items() if k != "kept"}
+    for name in ("old_dirs", "old_stps", "ro"):
+        found[name] = [own[name][k % rows].clone() for k in range(max(own["kept"] - rows + 1, 0), own["kept"])]
+    found["al"] = [None] * (rows - 1)
+    return found

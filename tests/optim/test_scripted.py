@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad import optim
+from jitgrad import config, optim
 
 OPTIMIZERS = [
     ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1}), ("Adadelta", {"lr": 0.5}), ("RMSprop", {}),
@@ -36,3 +36,70 @@ def test_ten_steps(name, options):
             assert call.cache_info().compilations == 1
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(b, a, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [
+    {"lr": 0.1, "max_iter": 3}, {"line_search_fn": "strong_wolfe", "max_iter": 2},
+    {"lr": 0.5, "history_size": 4, "max_iter": 2, "tolerance_grad": 1e-3},
+    {"line_search_fn": "strong_wolfe", "max_iter": 5, "max_eval": 6, "lr": 3, "history_size": 2}], ids=range(4))
+@pytest.mark.parametrize("interpret", [False, True])
+def test_lbfgs(options, interpret):
+    """Fifty steps with a closure: the line search, what ends it, and the history are one program.
+
+    The loss is convex: where it is not, rounding decides which way an iteration leaves a saddle.
+    """
+    steps = 5 if interpret else 50
+    found = []
+    for scripted in (False, True):
+        rng = np.random.default_rng(0)
+        w, b = (jitgrad.from_numpy(rng.standard_normal(s)).requires_grad_() for s in ((3, 4), (4,)))
+        x, y = (jitgrad.from_numpy(rng.standard_normal(s)) for s in ((6, 3), (6, 4)))
+        optimizer = optim.LBFGS([w, b], **options)
+
+        def step(x, y):
+            def closure():
+                optimizer.zero_grad()  # noqa: B023
+                loss = ((x @ w + b - y) ** 2).sum() + 0.1 * (w ** 4).sum()  # noqa: B023
+                loss.backward()
+                return loss
+
+            return optimizer.step(closure)  # noqa: B023
+
+        call = jitgrad.script(step) if scripted else step
+        with config.override(interpret=interpret):
+            losses = [call(x, y).item() for _ in range(steps)]
+        state = optimizer.state_dict()["state"][0]
+        found.append((losses, w.detach().numpy(), b.detach().numpy(), w.grad.numpy(), state["func_evals"],
+                      state["n_iter"], len(state["ro"]), state["prev_flat_grad"].numpy()))
+        if scripted:
+            assert call.cache_info().compilations == 1
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+
+
+def test_lbfgs_state_goes_on():
+    """A saved state, as lists, is a new optimizer's history."""
+    def make(start):
+        w = jitgrad.tensor(start, requires_grad=True)
+        optimizer = optim.LBFGS([w], lr=0.2, max_iter=3, history_size=4)
+
+        def step():
+            def closure():
+                optimizer.zero_grad()
+                loss = ((w * w - jitgrad.arange(1.0, 4.0)) ** 2).sum()
+                loss.backward()
+                return loss
+
+            return optimizer.step(closure).item()
+
+        return w, optimizer, step
+
+    w, optimizer, step = make([3.0, 2.0, 1.0])
+    for _ in range(3):
+        step()
+    v, other, again = make(w.tolist())
+    saved = optimizer.state_dict()
+    assert len(saved["state"][0]["old_dirs"]) == len(saved["state"][0]["ro"]) == 4
+    other.load_state_dict(saved)
+    assert [step() for _ in range(4)] == [again() for _ in range(4)]
+    assert w.tolist() == v.tolist()

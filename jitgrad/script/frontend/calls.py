@@ -341,10 +341,9 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
         finally:
             context.frame, context.node, context.modes = before
             context.calls -= 1
-        if not frame.scope.captured:
-            values = context.state.values
-            for name in frame.scope.local:
-                values.pop((frame.id, name), None)
+        values = context.state.values
+        for name in frame.scope.local - frame.scope.captured:
+            values.pop((frame.id, name), None)
         return result
 
     return Generator(context, run) if is_generator(node) else run(context)

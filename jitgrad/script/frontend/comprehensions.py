@@ -22,7 +22,7 @@ def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) 
     def add() -> None:
         containers.append(context, made, ex.evaluate(context, node.elt))
 
-    _generate(context, node.generators, add, frozenset(
+    _generate(context, node, node.generators, add, frozenset(
         n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
     return made
 
@@ -95,14 +95,14 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
         key = calls.static(context, ex.evaluate(context, node.key), "a dict key")
         items[key] = ex.evaluate(context, node.value)
 
-    _generate(context, node.generators, add, None)
+    _generate(context, node, node.generators, add, None)
     return contents.new_dict(context, items)
 
 
 def set_comprehension(context: Context, node: ast.SetComp) -> Any:
     """`{f(x) for ...}`, its items known while compiling."""
     items: list[Any] = []
-    _generate(context, node.generators, lambda: items.append(ex.evaluate(context, node.elt)), None)
+    _generate(context, node, node.generators, lambda: items.append(ex.evaluate(context, node.elt)), None)
     return contents.new_set(context, items)
 
 
@@ -118,9 +118,9 @@ def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:
     return _searched(context, node, ast.Expr(ast.Yield(node.elt)), ast.Pass(), ())
 
 
-def _generate(context: Context, generators: list[ast.comprehension], yield_: Callable[[], Any],
+def _generate(context: Context, node: ast.expr, generators: list[ast.comprehension], yield_: Callable[[], Any],
               bound: frozenset[str] | None) -> None:
-    """Evaluate a comprehension: `yield_` for each item.
+    """Evaluate the loops of comprehension `node`: `yield_` for each item.
 
     `bound`: the names that `:=` binds in it; None where its length must be known.
     """
@@ -148,7 +148,7 @@ def _generate(context: Context, generators: list[ast.comprehension], yield_: Cal
     def tested(tests: list[ast.expr]) -> None:
         if not tests:
             if len(generators) > 1:
-                _generate(context, generators[1:], yield_, bound)
+                _generate(context, node, generators[1:], yield_, bound)
             else:
                 yield_()
             return
@@ -176,4 +176,7 @@ def _generate(context: Context, generators: list[ast.comprehension], yield_: Cal
             loops.run(context, key=(context.span(generator.iter), "comprehension"), names=bound, assigned=bound,
                       rebound=bound, body=item, trips=length, first=None)
     finally:
-        frame.names = before
+        own, frame.names = frame.names, before
+    if not any(isinstance(n, (ast.Lambda, ast.GeneratorExp)) for n in ast.walk(node)):  # else they may read them later
+        for name in set(own.values()) - set(before.values()):
+            context.state.values.pop((frame.id, name), None)

@@ -300,6 +300,20 @@ def comprehensions(x):
     return a, b, c, e
 
 
+def doubled_sum(*parts):
+    return sum([part * 2 for part in parts])
+
+
+@program((t(3), t(3)), (-t(3), t(3)))
+def comprehension_in_a_branch(x, y):
+    y = y * 1
+    total = x
+    if x.sum() > 0:
+        total = doubled_sum(x, y)
+    y += 1  # the comprehension's variable, bound on one side, is gone
+    return total, y
+
+
 @program((t(3), 3), (t(3), 5))
 def late_binding(x, n: int):
     fs = []
