@@ -24,6 +24,10 @@ from jitgrad.script.ir import Node, Value
 #: limits of one kernel: distinct memory operands, and nodes
 MAX_OPERANDS, MAX_ITEMS = 40, 160
 
+#: of two groups that merge: what the later one needs that comes after the earlier one, or else (the other is None)
+#: what needs the earlier one and comes before the later one
+Room = tuple["set[object] | None", "set[object] | None"]
+
 
 @dataclass(slots=True, eq=False)
 class Operand:
@@ -80,7 +84,8 @@ class Fusion:
         for item in self.items:
             sources = {o.base for o in item.operands if o.base not in producers}
             self.group[item] = Group(item.space, item.inner, [item], {item: tuple(range(len(item.space)))}, sources)
-        self.ranks: dict[object, int] = {self.group.get(u, u): rank for rank, u in enumerate(_sorted(depends))}
+        self.ranks: dict[object, tuple[int, ...]] = {
+            self.group.get(u, u): (rank,) for rank, u in enumerate(_sorted(depends))}
         self.users: dict[object, list[object]] = {}
         for unit, needed in depends.items():
             for d in needed:
@@ -104,11 +109,11 @@ class Fusion:
         if isinstance(plan, str):
             self.reasons.append((producer.node, consumer.node, plan))
             return
-        before = self.between(first, second)
-        if before is None:
+        room = self.room(first, second)
+        if room is None:
             self.reasons.append((producer.node, consumer.node, "something between them is not part of a kernel"))
         else:
-            self.merge(first, second, *plan, before)
+            self.merge(first, second, *plan, room)
 
     def plan(self, first: Group, second: Group, producer: Item, consumer: Item,
              operand: Operand) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Size, ...], frozenset[int]] | str:
@@ -176,8 +181,8 @@ class Fusion:
         return match
 
     def merge(self, first: Group, second: Group, map1: tuple[int, ...], map2: tuple[int, ...],
-              space: tuple[Size, ...], inner: frozenset[int], before: set[object]) -> None:
-        """Make one group of two; `before` is what the one that comes later needs between them."""
+              space: tuple[Size, ...], inner: frozenset[int], room: Room) -> None:
+        """Make one group of two, which have `room` for it."""
         maps = {item: tuple(map1[a] for a in axes) for item, axes in first.maps.items()}
         maps.update((item, tuple(map2[a] for a in axes)) for item, axes in second.maps.items())
         if not self.consistent(first, second, maps):
@@ -186,7 +191,7 @@ class Fusion:
         items = sorted(first.items + second.items, key=lambda i: i.index)
         group = Group(space, inner, items, maps, first.sources | second.sources)
         low, high = (first, second) if self.ranks[first] < self.ranks[second] else (second, first)
-        self.join(low, high, group, before)
+        self.join(low, high, group, room)
         for item in items:
             self.group[item] = group
 
@@ -207,55 +212,71 @@ class Fusion:
         return True
 
     # --- order ---
-    # Groups and the other units have ranks: each has a greater one than what it needs. So a search for a way from one
-    # group to another looks only at what lies between the two.
+    # Groups and the other units have ranks, compared as tuples: each has a greater one than what it needs. So a search
+    # for a way from one group to another looks only at what lies between the two.
 
-    def between(self, low: Group, high: Group) -> set[object] | None:
-        """What `high` needs that comes after `low`; None if some of it needs `low`."""
-        ranks, begin = self.ranks, self.ranks[low]
-        found: set[object] = {high}
-        stack: list[object] = [high]
-        while stack:
-            unit = stack.pop()
-            for part in unit.items if isinstance(unit, Group) else (unit,):
-                for d in self.depends[part]:
-                    needed = self.group.get(d, d)
-                    if needed is low:
-                        if unit is not high:
-                            return None
-                    elif ranks[needed] > begin and needed not in found:
-                        found.add(needed)
-                        stack.append(needed)
-        found.discard(high)
-        return found
+    def room(self, low: Group, high: Group) -> Room | None:
+        """What has to move so that the two may be one; None where a way from `low` to `high` leads through a third.
 
-    def behind(self, low: Group, high: Group) -> set[object]:
-        """What needs `low` and comes before `high`; none of it is needed by `high`."""
-        ranks, end = self.ranks, self.ranks[high]
-        found: set[object] = {low}
-        stack: list[object] = [low]
-        while stack:
-            unit = stack.pop()
-            for part in unit.items if isinstance(unit, Group) else (unit,):
-                for u in self.users.get(part, ()):
-                    user = self.group.get(u, u)
-                    if ranks[user] < end and user not in found:
-                        found.add(user)
-                        stack.append(user)
-        found.discard(low)
-        return found
+        A search up from `high` and one down from `low` take turns, the one that has cost less first, until either ends:
+        what the update of a parameter needs may be most of a program that comes after its gradient, but of that
+        nothing except the update needs the gradient.
+        """
+        ranks, group, depends, users = self.ranks, self.group, self.depends, self.users
+        begin, end = ranks[low], ranks[high]
+        before: set[object] = set()
+        behind: set[object] = set()
+        up: list[object] = [high]
+        down: list[object] = [low]
+        cost_up = cost_down = 0
+        while up and down:
+            if cost_up <= cost_down:
+                unit = up.pop()
+                for part in unit.items if isinstance(unit, Group) else (unit,):
+                    cost_up += len(depends[part])
+                    for d in depends[part]:
+                        needed = group.get(d, d)
+                        if needed is low:
+                            if unit is not high:
+                                return None
+                        elif needed not in before and ranks[needed] > begin and needed is not high:
+                            before.add(needed)
+                            up.append(needed)
+            else:
+                unit = down.pop()
+                for part in unit.items if isinstance(unit, Group) else (unit,):
+                    found = users.get(part, ())
+                    cost_down += len(found)
+                    for u in found:
+                        user = group.get(u, u)
+                        if user is high:
+                            if unit is not low:
+                                return None
+                        elif user not in behind and ranks[user] < end and user is not low:
+                            behind.add(user)
+                            down.append(user)
+        return (before, None) if not up else (None, behind)
 
-    def join(self, low: Group, high: Group, merged: Group, before: set[object]) -> None:
-        """Put a merged group in its place: after `before`, ahead of what needs `low`. Nothing else moves.
+    def join(self, low: Group, high: Group, merged: Group, room: Room) -> None:
+        """Put a merged group in the place of the earlier one, behind what has to come before it, or in that of the
+        later one, ahead of what has to come after it. Nothing else moves: what moves gets ranks that extend the place's.
 
-        Source: Pearce and Kelly, "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2007.
+        Source: after Pearce and Kelly, "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2007.
         """
         ranks = self.ranks
-        moved = sorted(before, key=ranks.__getitem__)
-        after = sorted(self.behind(low, high), key=ranks.__getitem__) if before else []
-        places = sorted([ranks.pop(low), ranks.pop(high), *(ranks[u] for u in moved), *(ranks[u] for u in after)])
-        ranks.update(zip((*moved, merged), places, strict=False))
-        ranks.update(zip(reversed(after), reversed(places), strict=False))
+        before, behind = room
+        first, last = ranks.pop(low), ranks.pop(high)
+        if before is not None:
+            moved = [*sorted(before, key=ranks.__getitem__), merged]
+            place = first
+        else:
+            assert behind is not None
+            moved = [merged, *sorted(behind, key=ranks.__getitem__)]
+            place = last
+        if len(moved) == 1:
+            ranks[merged] = place
+        else:
+            ranks.update((unit, (*place, i)) for i, unit in enumerate(moved))
 
     def merge_siblings(self) -> None:
         """Groups over the same space that read the same memory and do not need each other."""
@@ -267,20 +288,20 @@ class Fusion:
             for other in groups[1:]:
                 small = (len(current.items) + len(other.items) <= MAX_ITEMS
                          and len(current.sources | other.sources) <= MAX_OPERANDS)
-                before = self.unrelated(current, other) if small and current.sources & other.sources else None
-                if before is not None:
+                room = self.unrelated(current, other) if small and current.sources & other.sources else None
+                if room is not None:
                     axes = tuple(range(len(current.space)))
-                    self.merge(current, other, axes, axes, current.space, current.inner, before)
+                    self.merge(current, other, axes, axes, current.space, current.inner, room)
                     current = self.group[current.items[0]]
                 else:
                     current = other
 
-    def unrelated(self, a: Group, b: Group) -> set[object] | None:
-        """None where one needs the other in any way; else what the later of the two needs between them."""
+    def unrelated(self, a: Group, b: Group) -> Room | None:
+        """The room for both as one; None where one needs the other in any way."""
         low, high = (a, b) if self.ranks[a] < self.ranks[b] else (b, a)
         if any(self.group.get(d) is low for item in high.items for d in self.depends[item]):
             return None
-        return self.between(low, high)
+        return self.room(low, high)
 
 
 def _sorted(depends: dict[object, set[object]]) -> list[object]:
