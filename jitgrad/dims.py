@@ -35,17 +35,19 @@ class Symbol:
 class Call:
     """An opaque function of dims: `floordiv`, `mod`, `min`, `max`, `bcast`."""
 
-    __slots__ = ("_text", "args", "fn")
+    __slots__ = ("_hash", "_text", "args", "fn")
 
     def __init__(self, fn: str, args: tuple[Size, ...]):
         self.fn, self.args = fn, args
+        self._hash = hash((fn, args))
         self._text = ""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Call) and self.fn == other.fn and self.args == other.args
+        return self is other or (isinstance(other, Call) and self._hash == other._hash and self.fn == other.fn
+                                 and self.args == other.args)
 
     def __hash__(self) -> int:
-        return hash((self.fn, self.args))
+        return self._hash
 
     def __repr__(self) -> str:
         if not self._text:  # kept: sorting asks again and again, and calls nest
@@ -64,11 +66,12 @@ def _order(atom: Atom) -> tuple[int, str]:
 class Dim:
     """A size that is not a constant: monomial -> coefficient, never empty, never only the constant term."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_symbols", "terms")
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]):
         self.terms = terms
         self._hash = hash(terms)
+        self._symbols: frozenset[Symbol] | None = None  # found when first asked for
 
     @property
     def symbol(self) -> Symbol | None:
@@ -80,21 +83,27 @@ class Dim:
         return None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms
+        return self is other or (isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms)
 
     def __hash__(self) -> int:
         return self._hash
 
     def __add__(self, other: Size) -> Size:
+        if other == 0:
+            return self
         terms = dict(self.terms)
         for monomial, coefficient in _terms(other):
             terms[monomial] = terms.get(monomial, 0) + coefficient
         return _make(terms)
 
     def __mul__(self, other: Size) -> Size:
+        if isinstance(other, int):
+            if other == 1:
+                return self
+            return Dim(tuple([(m, c * other) for m, c in self.terms])) if other else 0
         terms: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
-            for m2, c2 in _terms(other):
+            for m2, c2 in other.terms:
                 m = tuple(sorted(m1 + m2, key=_order))
                 terms[m] = terms.get(m, 0) + c1 * c2
         return _make(terms)
@@ -165,7 +174,8 @@ def _make(terms: dict[Monomial, int]) -> Size:
         return 0
     if len(kept) == 1 and kept[0][0] == ():
         return kept[0][1]
-    kept.sort(key=lambda t: (len(t[0]), tuple(_order(a) for a in t[0])))
+    if len(kept) > 1:
+        kept.sort(key=lambda t: (len(t[0]), [_order(a) for a in t[0]]))
     return Dim(tuple(kept))
 
 
@@ -266,20 +276,24 @@ def is_not_one(size: Size) -> bool:
     return False
 
 
-def symbols(size: Size) -> set[Symbol]:
+def symbols(size: Size) -> frozenset[Symbol]:
     """The symbols that occur in `size`."""
-    found: set[Atom] = set()
-    pending = [size]
-    while pending:
-        d = pending.pop()
-        if isinstance(d, Dim):
-            for monomial, _ in d.terms:
-                for atom in monomial:
-                    if atom not in found:
-                        found.add(atom)
-                        if isinstance(atom, Call):
-                            pending.extend(atom.args)
-    return {a for a in found if isinstance(a, Symbol)}
+    if isinstance(size, int):
+        return _NO_SYMBOLS
+    known = size._symbols
+    if known is None:
+        found: set[Symbol] = set()
+        for monomial, _ in size.terms:
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    found.add(atom)
+                else:
+                    found.update(*[symbols(a) for a in atom.args])
+        known = size._symbols = frozenset(found)
+    return known
+
+
+_NO_SYMBOLS: frozenset[Symbol] = frozenset()
 
 
 def evaluate(size: Size, values: Mapping[Symbol, int]) -> int:

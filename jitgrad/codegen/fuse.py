@@ -259,7 +259,7 @@ class Fusion:
 
     def join(self, low: Group, high: Group, merged: Group, room: Room) -> None:
         """Put a merged group in the place of the earlier one, behind what has to come before it, or in that of the
-        later one, ahead of what has to come after it. Nothing else moves: what moves gets ranks that extend the place's.
+        later one, ahead of what has to come after it. Nothing else moves: those get ranks that extend the place's.
 
         Source: after Pearce and Kelly, "A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs", JEA 2007.
         """

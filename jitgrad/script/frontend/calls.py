@@ -16,7 +16,7 @@ from jitgrad.script.frontend import merge
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.frames import Frame
-from jitgrad.script.frontend.generators import Consumer, Generator, is_generator
+from jitgrad.script.frontend.generators import Consumer, Generator
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.values import (
     Function,
@@ -346,7 +346,7 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
             values.pop((frame.id, name), None)
         return result
 
-    return Generator(context, run) if is_generator(node) else run(context)
+    return Generator(context, run) if frame.scope.yields else run(context)
 
 
 def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],

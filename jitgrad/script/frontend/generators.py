@@ -7,7 +7,6 @@ known while compiling.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from typing import Any
 
@@ -57,14 +56,6 @@ def collect(context: Context, generator: Generator) -> list[Any]:
         raise UnsupportedCall("a generator with effects is consumed elsewhere than by a `for` loop", context.span(),
                               hint="loop over it with `for`")
     return items
-
-
-def is_generator(node: Any) -> bool:
-    """Whether a function definition is one of a generator."""
-    from jitgrad.script.frontend.liveness import own_nodes
-
-    return not isinstance(node, ast.Lambda) and any(
-        isinstance(n, (ast.Yield, ast.YieldFrom)) for s in node.body for n in own_nodes(s))
 
 
 def yield_(context: Context, value: Any) -> None:

@@ -29,6 +29,7 @@ class Scope:
         head: `id(loop)` -> names live at the loop's head (before its test).
         assigned: `id(loop)` -> names that it binds.
         rebound: `id(loop)` -> the same without those that only augmented assignments bind (`x += 1` keeps a tensor).
+        yields: whether the function is a generator's.
     """
 
     parameters: tuple[str, ...]
@@ -40,6 +41,7 @@ class Scope:
     head: dict[int, Names] = field(default_factory=dict)
     assigned: dict[int, Names] = field(default_factory=dict)
     rebound: dict[int, Names] = field(default_factory=dict)
+    yields: bool = False
 
 
 def scope_of(source: Source) -> Scope:
@@ -122,6 +124,7 @@ def _analyse(node: FunctionNode) -> Scope:
     local -= free | global_
     scope = Scope(parameters, frozenset(local), frozenset(captured & local), frozenset(free), frozenset(global_))
     if not isinstance(node, ast.Lambda):
+        scope.yields = any(isinstance(n, (ast.Yield, ast.YieldFrom)) for s in node.body for n in own_nodes(s))
         _Pass(scope).block(node.body, set(scope.captured), set(), set())
     return scope
 

@@ -17,7 +17,7 @@ class Sizes:
         signed: symbols bound to ints that may be negative.
     """
 
-    __slots__ = ("_parts", "_replaced", "guards", "hints", "optimistic", "signed", "trips")
+    __slots__ = ("_canonical", "_guarded", "_parts", "_replaced", "guards", "hints", "optimistic", "signed", "trips")
 
     def __init__(self, optimistic: bool):
         self.optimistic = optimistic
@@ -26,6 +26,8 @@ class Sizes:
         self.trips: list[tuple[Size, Size]] = []
         self.signed: set[Symbol] = set()
         self._replaced: dict[Symbol, Size] = {}
+        self._canonical: dict[Size, Size] = {}  # what `canonical` found since a symbol was last replaced
+        self._guarded: set[tuple[Size, Size]] = set()  # the guards again, to search
         self._parts: list[tuple[Symbol, Size, int]] = []  # (s, q, n): s == n * q where q is a quotient of s
 
     def argument(self, hint: int) -> Size:
@@ -44,18 +46,26 @@ class Sizes:
     def canonical(self, size: Size) -> Size:
         """`size` with unified symbols replaced."""
         replaced = self._replaced
-        if not replaced:
+        if not replaced or isinstance(size, int):
             return size
-        while not isinstance(size, int) and not replaced.keys().isdisjoint(symbols(size)):
-            size = substitute(size, replaced)  # what a symbol stands for may have been replaced since
-        return size
+        found = self._canonical.get(size)
+        if found is None:
+            found = size
+            while not isinstance(found, int) and not replaced.keys().isdisjoint(symbols(found)):
+                found = substitute(found, replaced)  # what a symbol stands for may have been replaced since
+            self._canonical[size] = found
+        return found
+
+    def _replace(self, symbol: Symbol, size: Size) -> None:
+        self._replaced[symbol] = size
+        self._canonical.clear()
 
     def canonical_type(self, type_: Type) -> Type:
         """A type with unified symbols replaced."""
         if not self._replaced:
             return type_
         if isinstance(type_, TensorType):
-            dims = tuple(self.canonical(d) for d in type_.dims)
+            dims = tuple([self.canonical(d) for d in type_.dims])
             return type_ if dims == type_.dims else TensorType(type_.dtype, dims)
         return map_dims(type_, self.canonical)
 
@@ -135,14 +145,15 @@ class Sizes:
             return
         if not _is_symbol(a) and not _is_symbol(b):
             a, b = _solved(a, b)
-        if (a, b) in self.guards:
+        if (a, b) in self._guarded:
             return
+        self._guarded.add((a, b))
         self.guards.append((a, b))
         old, new = (b, a) if _is_symbol(b) else (a, b)
         if not isinstance(old, Dim) or old.symbol is None:
             return  # the guard alone proves it; later uses compare hints again
         if old.symbol not in symbols(new):
-            self._replaced[old.symbol] = new
+            self._replace(old.symbol, new)
         else:
             self._parts += [(old.symbol, part, n) for part, n in _calls(new) if new == part * n]
         if self._parts:
@@ -161,7 +172,7 @@ class Sizes:
             symbol = next((s for s, size in self._replaced.items() if self.canonical(size) in equal), None)
             if symbol is not None:
                 del self._replaced[symbol]
-                self._replaced[whole] = dim(symbol) * n
+                self._replace(whole, dim(symbol) * n)
 
     def _stronger(self, a: Size, b: Size) -> list[tuple[Size, Size]]:
         """Equalities that hold at the first call and say more than a == b, for a function of sizes."""
