@@ -54,7 +54,9 @@ class ModuleText:
         """Print a program; the layout of its block."""
         printer = ProgramPrinter(self, program)
         self.programs.append((printer.text(), printer.quick))
-        return printer.layout
+        layout = printer.layout
+        vars(printer).clear()  # its parts know it: without this the program would live until the next garbage collection
+        return layout
 
     def text(self) -> str:
         """All of it as one module."""

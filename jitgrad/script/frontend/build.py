@@ -94,6 +94,14 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
               optimistic: bool, any_grads: bool, lists: Mapping[sig.Source, Kind]) -> sig.ScriptGraph:
     context = Context(Sizes(optimistic), set(decisions), backend().is_grad_enabled())
     context.inputs = Inputs(context, any_grads, lists)
+    try:
+        return _graph_of(context, function, arguments, log)
+    finally:
+        vars(context).clear()  # its parts know it: without this all would live until the next garbage collection
+
+
+def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[str, Any],
+              log: list[str]) -> sig.ScriptGraph:
     source = source_of(function)
     with activated(context), using(SymbolicBackend(context)):
         frame = Frame(context, source, function, None, None)
