@@ -78,6 +78,8 @@ class Numbers:
             return parts[0].eq(KIND_FLOAT).where(bits.cast("bitcast", "double"), bits.cast("sitofp", "double"))
         if type_ == FLOAT:
             return parts[0]
+        if type_ == INT and not parts[0].name.startswith("%"):
+            return self.printer.code.const(float(int(parts[0].name)), "double", 1)
         return parts[0].cast("uitofp" if type_ == BOOL else "sitofp", "double")
 
     def convert(self, parts: tuple[V, ...], source: Type, target: Type) -> tuple[V, ...]:
@@ -183,13 +185,13 @@ class Numbers:
         (kind,) = part_types(out.type)
         place = printer.variable(kind)
         arguments = "".join(f", {v.type} {v.name}" for v in given)
-        good = printer.code.emit(f"call i64 @{name}(ptr %block, i64 {step.site}{arguments}, ptr {place})", "i64", 1)
-        printer.leave_unless(good.ne(0), RAISED)
+        good = printer.code.emit(f"call i1 @{name}(ptr %block, i64 {step.site}{arguments}, ptr {place})", "i1", 1)
+        printer.leave_unless(good, RAISED)
         printer.define(out, printer.code.emit(f"load {kind}, ptr {place}", kind, 1))
         return True
 
     def helper(self, step: NumberStep, name: str) -> str:
-        """The function: computes, or lets Python compute; 0 where that raised."""
+        """The function: computes, or lets Python compute; false where that raised."""
         node, printer = step.node, self.printer
         around, printer.code = printer.code, Code()
         inputs: list[Value] = []
@@ -220,15 +222,15 @@ class Numbers:
         printer.line(f"store {word.type} {word.name}, ptr %out")
         printer.line("br label %fine")
         printer.start("fine")
-        printer.line("ret i64 1")
+        printer.line("ret i1 true")
         printer.start("bad")
-        printer.line("ret i64 0")
+        printer.line("ret i1 false")
         head = ", ".join(["ptr %block", "i64 %site", *parameters, "ptr %out"])
         code, printer.code = printer.code, around
         printer.module.declares.update(code.declares)
         printer.module.externals |= code.externals
         printer.module.functions.append("\n".join(
-            [f"define internal i64 @{name}({head}) nounwind noinline optnone {{", "entry:", *code.lines, "}"]))
+            [f"define internal i1 @{name}({head}) nounwind noinline optnone {{", "entry:", *code.lines, "}"]))
         return name
 
     def operation(self, op: str, inputs: tuple[Value, ...], attrs: Any, type_: Type) -> tuple[tuple[V, ...], V | None]:

@@ -8,7 +8,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.llvm_emit import STORED
 from jitgrad.codegen.program import GemmStep
 from jitgrad.kernels.blas import gemm_symbol
-from jitgrad.kernels.values import V
+from jitgrad.kernels.values import Code, V
 
 if TYPE_CHECKING:
     from jitgrad.codegen.llvm_program import ProgramPrinter
@@ -17,7 +17,45 @@ ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
 
 
 def gemm_step(p: ProgramPrinter, step: GemmStep) -> None:
-    """The call, inside loops over the batch axes; nothing for empty results."""
+    """The call, inside loops over the batch axes; nothing for empty results.
+
+    In glue that the quick code generator makes, a call of a function that all products of the kind share.
+    """
+    sizes = [p.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc)]
+    starts = [p.address(*place) for place in (step.a, step.b, step.c)]
+    batch = [tuple([p.size(s) for s in axis]) for axis in step.batch]
+    if not p.quick:
+        _product(p, step, sizes, starts, batch)
+        return
+    key = ("product", step.dtype, step.trans_a, step.trans_b, step.accumulate, len(batch))
+    name = p.module.helpers.get(key)
+    if name is None:
+        name = p.module.helpers[key] = f"jg_product{len(p.module.helpers)}"
+        _helper(p, step, name)
+    numbers = [v.name for v in (*sizes, *[v for axis in batch for v in axis])]
+    p.line(f"call void @{name}({', '.join([f'ptr {s}' for s in starts] + [f'i64 {n}' for n in numbers])})")
+
+
+def _helper(p: ProgramPrinter, step: GemmStep, name: str) -> None:
+    """The function that computes products like `step` from their addresses, sizes and strides."""
+    around, allocas = (p.code, p.allocas)
+    code = p.code = Code()
+    p.allocas = []
+    starts = ["%a", "%b", "%c"]
+    sizes = [V(code, f"%{n}", "i64", 1) for n in ("m", "n", "k", "lda", "ldb", "ldc")]
+    batch = [tuple([V(code, f"%{n}{axis}", "i64", 1) for n in ("count", "a", "b", "c")])
+             for axis in range(len(step.batch))]
+    _product(p, step, sizes, starts, batch)
+    parameters = [f"ptr {s}" for s in starts] + [f"i64 {v.name}" for v in (*sizes, *[v for x in batch for v in x])]
+    p.module.functions.append("\n".join([
+        f"define internal void @{name}({', '.join(parameters)}) nounwind noinline optnone {{", "entry:", *p.allocas,
+        *code.lines, "  ret void", "}"]))
+    p.module.declares.update(code.declares)
+    p.code, p.allocas = around, allocas
+
+
+def _product(p: ProgramPrinter, step: GemmStep, sizes: list[V], starts: list[str],
+             batch: list[tuple[V, ...]]) -> None:
     d = dtypes.uint8 if step.dtype is dtypes.bool_ else step.dtype
     found = gemm_symbol(d)
     symbol = f"jg_gemm_{d.name}"
@@ -27,18 +65,14 @@ def gemm_step(p: ProgramPrinter, step: GemmStep) -> None:
     real = "float" if d is dtypes.float32 else "double"
     p.module.declares[symbol] = (f"declare void @{symbol}(i32, i32, i32, {integer}, {integer}, {integer}, "
                                     f"{real}, ptr, {integer}, ptr, {integer}, {real}, ptr, {integer})")
-    m, n, k = (p.size(s) for s in (step.m, step.n, step.k))
+    m, n, k, *leading = sizes
     some, after = p.label("product"), p.label("go")
     full = (m > 0) & (n > 0)
     p.line(f"br i1 {full.name}, label %{some}, label %{after}")
     p.start(some)
-    leading = []
-    for size, columns in ((step.lda, m if step.trans_a else k), (step.ldb, k if step.trans_b else n),
-                          (step.ldc, n)):
-        leading.append(p.size(size).intrinsic("smax", columns).intrinsic("smax", 1))
-    starts = [p.address(*place) for place in (step.a, step.b, step.c)]
-    sizes = [v if integer == "i64" else v.cast("trunc", integer) for v in (m, n, k, *leading)]
-    m, n, k, lda, ldb, ldc = sizes
+    columns = (m if step.trans_a else k, k if step.trans_b else n, n)
+    leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
+    m, n, k, lda, ldb, ldc = [v if integer == "i64" else v.cast("trunc", integer) for v in (m, n, k, *leading)]
 
     def call(a: str, b: str, c: str) -> None:
         one, beta = p.code.const(1.0, real, 1).name, p.code.const(float(step.accumulate), real, 1).name
@@ -47,25 +81,24 @@ def gemm_step(p: ProgramPrinter, step: GemmStep) -> None:
                   f"{integer} {k.name}, {real} {one}, ptr {a}, {integer} {lda.name}, ptr {b}, "
                   f"{integer} {ldb.name}, {real} {beta}, ptr {c}, {integer} {ldc.name})")
 
-    _batched(p, step, 0, starts, call)
+    _batched(p, STORED[step.dtype.name], batch, starts, call)
     p.line(f"br label %{after}")
     p.start(after)
 
 
-def _batched(p: ProgramPrinter, step: GemmStep, axis: int, starts: list[str], call: Any) -> None:
-    if axis == len(step.batch):
+def _batched(p: ProgramPrinter, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
+    """Loops over the batch axes, each (size, strides), around the call."""
+    if not batch:
         call(*starts)
         return
-    size, *strides = step.batch[axis]
-    i, end = _loop_head(p, p.size(size))
-    elem = STORED[step.dtype.name]
+    (count, *strides), *inner = batch
+    i, end = _loop_head(p, count)
     moved = []
     for start, stride in zip(starts, strides, strict=True):
         name = p.code.name()
-        offset = i * p.size(stride)
-        p.line(f"{name} = getelementptr {elem}, ptr {start}, i64 {offset.name}")
+        p.line(f"{name} = getelementptr {elem}, ptr {start}, i64 {(i * stride).name}")
         moved.append(name)
-    _batched(p, step, axis + 1, moved, call)
+    _batched(p, elem, inner, moved, call)
     _loop_end(p, i, end)
 
 

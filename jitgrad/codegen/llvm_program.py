@@ -53,6 +53,8 @@ CONTIGUOUS = 0x101
 
 #: a program of more steps than this is glue all the same: good code for it would take seconds
 LARGE = 3000
+#: from so many arrays on, glue reads them in a loop
+MANY_INPUTS = 8
 
 
 def _repeats(steps: Sequence[Any]) -> bool:
@@ -79,6 +81,8 @@ class ProgramPrinter:
         self.entry = Code()                 # before everything: allocas, inputs, sizes known at entry, the workspace
         self.code = Code()
         self.code.count = 1 << 24           # names of the two never meet
+        self.byte_counts: dict[tuple[Size, int], str] = {}
+        self.exits: set[int] = set()        # statuses with which some place leaves
         self.allocas: list[str] = []
         self.labels = 0
         self.sizes = Sizes(self)
@@ -133,14 +137,11 @@ class ProgramPrinter:
             value = value.cast("zext", "i64")
         self.line(f"store {value.type} {value.name}, ptr {self.word(number)}")
 
-    def leave_unless(self, good: V, status: int, site: int | None = None) -> None:
+    def leave_unless(self, good: V, status: int) -> None:
         """Return `status` where `good` is false."""
-        bad, fine = self.label("leave"), self.label("go")
-        self.line(f"br i1 {good.name}, label %{fine}, label %{bad}")
-        self.start(bad)
-        if site is not None:
-            self.store_word(SITE, self.const(site))
-        self.line(f"ret i64 {status}")
+        fine = self.label("go")
+        self.exits.add(status)
+        self.line(f"br i1 {good.name}, label %{fine}, label %exit{status}")
         self.start(fine)
 
     def size(self, size: Size, code: Code | None = None) -> V:
@@ -184,6 +185,9 @@ class ProgramPrinter:
         self.steps(program.steps)
         self.store_numbers()
         self.line("ret i64 0")
+        for status in sorted(self.exits):
+            self.start(f"exit{status}")
+            self.line(f"ret i64 {status}")
         for code in (self.entry, self.code):
             self.module.declares.update(code.declares)
             self.module.externals |= code.externals
@@ -202,16 +206,24 @@ class ProgramPrinter:
         places: dict[int, list[tuple[Symbol, int]]] = {}
         for symbol, (i, axis) in self.program.input_symbols.items():
             places.setdefault(i, []).append((symbol, axis))
+        table = self.table(len(self.program.input_buffers), data, flags) if self.quick else None
+        if table is not None:
+            together = table[1]
         for i, parts in enumerate(self.program.input_parts):
             if parts:
                 self.read_parts(i, parts)
             if i not in self.program.input_buffers:
                 continue
-            item = self.item(len(layout.objects))
+            number = len(layout.objects)
             layout.objects.append(i)
-            self.pointers[self.program.input_buffers[i]] = self.field(item, data, "ptr")
-            found = V(code, self.field(item, flags, "i32"), "i32", 1)
-            together = found if together is None else together & found
+            item = self.item(number) if table is None or i in places else ""
+            if table is not None:
+                pointer = self.element(table[0], number)
+            else:
+                pointer = self.field(item, data, "ptr")
+                found = V(code, self.field(item, flags, "i32"), "i32", 1)
+                together = found if together is None else together & found
+            self.pointers[self.program.input_buffers[i]] = pointer
             if i in places:
                 shape = self.field(item, dims, "ptr")
                 for symbol, axis in places[i]:
@@ -230,10 +242,23 @@ class ProgramPrinter:
                            f"  ret i64 {NOT_CONTIGUOUS}", f"{fine}:"]
 
     def item(self, number: int) -> str:
+        return self.element("%items", number)
+
+    def element(self, table: str, number: int) -> str:
+        """The pointer at a place of a table of pointers."""
         code = self.entry
         at = code.name()
-        code.lines.append(f"  {at} = getelementptr ptr, ptr %items, i64 {number}")
+        code.lines.append(f"  {at} = getelementptr ptr, ptr {table}, i64 {number}")
         return code.emit(f"load ptr, ptr {at}", "ptr", 1).name
+
+    def table(self, count: int, data: V, flags: V) -> tuple[str, V] | None:
+        """A table of the inputs' data pointers and the flags that all have, both found by a loop; None for a few."""
+        if count < MANY_INPUTS:
+            return None
+        name = self.variable(f"[{count} x ptr]")
+        self.module.gathers = True
+        return name, self.entry.emit(f"call i32 @jg_gather(ptr %items, i64 {count}, ptr {name}, i64 {data.name}, "
+                                     f"i64 {flags.name})", "i32", 1)
 
     def field(self, item: str, offset: V, elem: str) -> str:
         code = self.entry
@@ -255,18 +280,20 @@ class ProgramPrinter:
         """Offsets of the slots, and enough memory for them."""
         code, layout = self.entry, self.layout
         offsets: dict[int, V] = {}
+        padded: dict[tuple[str, ...], V] = {}  # the bytes of a slot by what its buffers take: many slots are equal
         total = V(code, "0", "i64", 1)
         for number, slot in enumerate(self.slots):
             if slot.growable:
                 layout.growable[number] = layout.take(2)
                 continue
-            largest: V | None = None
-            for size, itemsize in slot.sizes:
-                bytes_ = self.size(size, code) * itemsize
-                largest = bytes_ if largest is None else largest.intrinsic("smax", bytes_)
-            assert largest is not None
+            needs = tuple(sorted({self.bytes(size, itemsize).name for size, itemsize in slot.sizes}))
+            if needs not in padded:
+                largest, *others = [V(code, name, "i64", 1) for name in needs]
+                for other in others:
+                    largest = largest.intrinsic("smax", other)
+                padded[needs] = (largest + 63) & -64
             offsets[number] = total
-            total = total + ((largest + 63) & -64)
+            total = total + padded[needs]
         if not offsets:
             return
         place = self.word(WORKSPACE, code)
@@ -283,6 +310,14 @@ class ProgramPrinter:
         for buffer, number in self.slot_of.items():
             if number in starts:
                 self.pointers[buffer] = starts[number]
+
+    def bytes(self, size: Size, itemsize: int) -> V:
+        """How many bytes so many elements take, computed at entry, once."""
+        code = self.entry
+        name = self.byte_counts.get((size, itemsize))
+        if name is None:
+            name = self.byte_counts[size, itemsize] = (self.size(size, code) * itemsize).name
+        return V(code, name, "i64", 1)
 
     def store_numbers(self) -> None:
         """Results that are not arrays of Python's."""

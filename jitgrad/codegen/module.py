@@ -34,6 +34,7 @@ class ModuleText:
         self.gemms: dict[str, dtype] = {}
         self.helpers: dict[Any, str] = {}  # checked number operations that are called (llvm_numbers.py)
         self.reserves = False
+        self.gathers = False
         self.polls = False
         self.arena = False
 
@@ -86,6 +87,8 @@ class ModuleText:
             parts.append(ALLOCATION)
         if self.reserves:
             parts.append(RESERVE)
+        if self.gathers:
+            parts.append(GATHER)
         if self.polls:
             parts.append(POLL)
         if self.arena:
@@ -128,6 +131,30 @@ bad:
 }
 """
 
+#: fill a table with the data pointers of arrays, given the offsets of two fields; the flags that all of them have
+GATHER = """
+define internal i32 @jg_gather(ptr %items, i64 %count, ptr %table, i64 %data, i64 %flags) nounwind noinline {
+entry:
+  br label %each
+each:
+  %i = phi i64 [ 0, %entry ], [ %following, %each ]
+  %together = phi i32 [ -1, %entry ], [ %common, %each ]
+  %item.place = getelementptr ptr, ptr %items, i64 %i
+  %item = load ptr, ptr %item.place
+  %data.place = getelementptr i8, ptr %item, i64 %data
+  %start = load ptr, ptr %data.place
+  %table.place = getelementptr ptr, ptr %table, i64 %i
+  store ptr %start, ptr %table.place
+  %flags.place = getelementptr i8, ptr %item, i64 %flags
+  %own = load i32, ptr %flags.place
+  %common = and i32 %together, %own
+  %following = add i64 %i, 1
+  %more = icmp slt i64 %following, %count
+  br i1 %more, label %each, label %done
+done:
+  ret i32 %common
+}
+"""
 
 #: run pending signal handlers; an exception that one raises is kept in the block's first free words. 1: none
 POLL = f"""
