@@ -56,7 +56,7 @@ class ModuleText:
         printer = ProgramPrinter(self, program)
         self.programs.append((printer.text(), printer.quick))
         layout = printer.layout
-        vars(printer).clear()  # its parts know it: without this the program would live until the next garbage collection
+        vars(printer).clear()  # its parts know it: else the program would live until the next garbage collection
         return layout
 
     def text(self) -> str:
