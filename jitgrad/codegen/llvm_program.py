@@ -18,7 +18,6 @@ from jitgrad.codegen.layout import (
     NO_MEMORY,
     NOT_CONTIGUOUS,
     RAISED,
-    SITE,
     WORKSPACE,
     Layout,
     native_name,
