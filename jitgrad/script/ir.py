@@ -109,9 +109,12 @@ class Graph:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-def type_symbols(type_: Type) -> set[Symbol]:
+def type_symbols(type_: Type) -> frozenset[Symbol]:
     """The symbols in the sizes of a type."""
-    return set().union(*(symbols(d) for d in sizes_of(type_)))
+    return _NO_SYMBOLS.union(*[symbols(d) for d in sizes_of(type_)])
+
+
+_NO_SYMBOLS: frozenset[Symbol] = frozenset()
 
 
 def sizes_of(type_: Type) -> list[Size]:
@@ -126,15 +129,15 @@ def sizes_of(type_: Type) -> list[Size]:
     return found
 
 
-def attr_symbols(value: Any) -> set[Symbol]:
+def attr_symbols(value: Any) -> frozenset[Symbol]:
     """The symbols in an attribute (searching tuples)."""
     if isinstance(value, Dim):
         return symbols(value)
     if isinstance(value, Symbol):
-        return {value}
+        return frozenset({value})
     if isinstance(value, tuple):
-        return set().union(*(attr_symbols(v) for v in value)) if value else set()
-    return set()
+        return _NO_SYMBOLS.union(*[attr_symbols(v) for v in value])
+    return _NO_SYMBOLS
 
 
 def map_attr(value: Any, fn: Any) -> Any:

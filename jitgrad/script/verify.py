@@ -586,10 +586,10 @@ def _alone(type_: Type) -> set[Symbol]:
     return set()
 
 
-def _free(type_: Type) -> set[Symbol]:
+def _free(type_: Type) -> frozenset[Symbol]:
     """The symbols of a type that must be in scope: not those in a sequence's element, which may be existential."""
     if isinstance(type_, SeqType):
-        return set()
+        return frozenset()
     return _free(type_.elem) if isinstance(type_, OptionalType) else type_symbols(type_)
 
 

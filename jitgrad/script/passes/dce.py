@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitgrad.dims import Dim, Symbol
+from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
+from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols
 from jitgrad.script.irops import effect
 
 
@@ -79,8 +79,12 @@ class _Liveness:
         return roots
 
     def bind(self, binds: Sequence[Symbol], values: Sequence[Value]) -> None:
-        for symbol in binds:
-            found = [v for v in values if _stands_alone(symbol, v.type)]
+        alone: dict[Symbol, list[Value]] = {symbol: [] for symbol in binds}
+        for v in values:
+            for symbol in _alone(v.type):
+                if symbol in alone:
+                    alone[symbol].append(v)
+        for symbol, found in alone.items():
             # what may be absent binds nothing then
             found = [v for v in found if not isinstance(v.type, OptionalType)] or found
             self.binder[symbol] = found or list(values)  # dim.bind: its number
@@ -96,8 +100,10 @@ class _Liveness:
         for v in values:
             self.need(v)
 
-    def need_symbols(self, symbols: set[Symbol]) -> None:
-        for symbol in symbols - self.symbols:
+    def need_symbols(self, found: frozenset[Symbol]) -> None:
+        if found <= self.symbols:
+            return
+        for symbol in sorted(found - self.symbols, key=lambda s: s.number):  # who binds may depend on the order
             self.symbols.add(symbol)
             candidates = self.binder.get(symbol)
             if candidates and not any(v in self.values for v in candidates):
@@ -109,8 +115,7 @@ class _Liveness:
         if isinstance(type_, TensorType):
             for size in type_.dims:
                 if isinstance(size, Dim):
-                    self.need_symbols(type_symbols(type_))
-                    break
+                    self.need_symbols(symbols(size))
 
     def need_node(self, node: Node) -> None:
         """A node must run, whichever of its outputs are needed; so must those around it."""
@@ -164,10 +169,20 @@ class _Liveness:
         self.need(result)
 
 
-def _stands_alone(symbol: Symbol, type_: Type) -> bool:
-    if isinstance(type_, OptionalType):
-        return _stands_alone(symbol, type_.elem)
-    return isinstance(type_, TensorType) and any(isinstance(d, Dim) and d.symbol is symbol for d in type_.dims)
+def _alone(type_: Type) -> dict[Symbol, None]:
+    """The symbols that stand alone as a size in a type."""
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    dims = type_.dims if isinstance(type_, TensorType) else ()
+    return {d.symbol: None for d in dims if isinstance(d, Dim) and d.symbol is not None}
+
+
+def _bound(binds: Sequence[Symbol], values: Sequence[Value]) -> tuple[Symbol, ...]:
+    """Those of some symbols that still stand alone in the type of a value."""
+    if not binds:
+        return ()
+    alone = {symbol for v in values for symbol in _alone(v.type)}
+    return tuple([s for s in binds if s in alone])
 
 
 # --- rebuilding ----------------------------------------------------------------------------------------------------
@@ -216,9 +231,9 @@ def _trim(node: Node, live: _Liveness) -> tuple[Node, list[tuple[Block, Block]]]
             keep = [*carries, *ys]
             kept_params.insert(0, body.params[0])
             attrs = {**attrs, "n_carries": len(carries)}
-        binds = tuple([s for s in body.binds if any(_stands_alone(s, p.type) for p in kept_params)])
+        binds = _bound(body.binds, kept_params)
         blocks = [Block(tuple(kept_params), [], tuple([body.results[i] for i in keep]), binds)]
     kept = tuple([outputs[i] for i in keep])
-    binds = tuple([s for s in node.binds if any(_stands_alone(s, v.type) for v in kept)])
+    binds = _bound(node.binds, kept)
     new = Node(node.op, inputs, attrs, kept, tuple(blocks), node.span, binds)
     return new, list(zip(node.blocks, blocks, strict=True))
