@@ -11,7 +11,7 @@ import functools
 import json
 import struct
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -55,8 +55,8 @@ class CallNode(Node):
                       else (x, 0) if x._node is None else (x._node, x._slot) for x in inputs]
         self.needs = tuple([e is not None for e in self.edges])
         self.metas = [None if x is None else x._data for x in inputs]
-        #: results that are lists: (number among the differentiable outputs, slot of the first item, items)
-        self.lists: list[tuple[int, int, int]] = []
+        #: results that are lists: (number among the differentiable outputs, slot of the first item, outline)
+        self.lists: list[tuple[int, int, list[Any]]] = []
         self.n_outputs = len(function.differentiable)
         self.hooks = self.retained = None
         self.title = function.title
@@ -87,18 +87,18 @@ class CallNode(Node):
     def attach_list(self, number: int, items: Sequence[Any]) -> None:
         """Make the tensors of a list outputs of this node."""
         start = self.n_outputs
-        for slot, item in enumerate(items, start):
+        flat = _flat(items)
+        for slot, item in enumerate(flat, start):
             if item is not None:
                 self.attach(item, slot)
-        self.lists.append((number, start, len(items)))
-        self.n_outputs = start + len(items)
+        self.lists.append((number, start, _outline(items)))
+        self.n_outputs = start + len(flat)
 
     def gather(self, cotangents: list[Any]) -> list[Any]:
         """Cotangents per slot as one per differentiable output: for a list a list, or None."""
         given = cotangents[:len(self.function.differentiable)]
-        for number, start, count in self.lists:
-            items = list(cotangents[start:start + count])
-            given[number] = items if any(c is not None for c in items) else None
+        for number, start, outline in self.lists:
+            given[number] = _shaped(outline, iter(cotangents[start:]))
         return given
 
     def release(self) -> None:
@@ -445,7 +445,23 @@ def _data(value: Any) -> Any:
 def _items(value: Any) -> list[Any]:
     """A list that a program returned, its arrays as tensors."""
     found = value if type(value) is list else value.to_list()
-    return [wrap(v) if isinstance(v, np.ndarray) else v for v in found]
+    return [wrap(v) if isinstance(v, np.ndarray) else _items(v) if type(v) is list else v for v in found]
+
+
+def _flat(items: Sequence[Any]) -> list[Any]:
+    """The items of a list, and of the lists in it."""
+    return [x for item in items for x in (_flat(item) if type(item) is list else (item,))]
+
+
+def _outline(items: Sequence[Any]) -> list[Any]:
+    """A list without what it holds, but for the lists in it."""
+    return [_outline(x) if type(x) is list else None for x in items]
+
+
+def _shaped(like: Sequence[Any], items: Iterator[Any]) -> list[Any] | None:
+    """Items as the lists in `like` have them; None for one that holds nothing but None."""
+    found = [_shaped(x, items) if type(x) is list else next(items) for x in like]
+    return None if all(x is None for x in found) else found
 
 
 def _split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
@@ -502,12 +518,15 @@ def _is_tensor(type_: Any) -> bool:
 
 
 def _is_floating(type_: Any) -> bool:
-    payload = _payload(type_.elem if isinstance(type_, ListType) else type_)
+    while isinstance(type_, ListType):
+        type_ = type_.elem
+    payload = _payload(type_)
     return isinstance(payload, TensorType) and payload.dtype.is_floating_point
 
 
 def _arrays(cotangent: Any) -> Any:
     """A cotangent as an array; that of a list with its items as arrays. NumPy makes scalars of 0-dim results."""
     if type(cotangent) is list:
-        return [np.asarray(c) if isinstance(c, np.generic) else c for c in cotangent]
+        return [np.asarray(c) if isinstance(c, np.generic) else _arrays(c) if type(c) is list else c
+                for c in cotangent]
     return cotangent if type(cotangent) is np.ndarray else np.asarray(cotangent)

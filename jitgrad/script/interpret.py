@@ -20,7 +20,7 @@ from jitgrad.errors import JitgradError
 from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import number_ops
-from jitgrad.script.ir import Block, Graph, Node, Value, map_attr, walk
+from jitgrad.script.ir import Block, Graph, Node, Value, map_attr, type_symbols, walk
 from jitgrad.script.text import describe
 
 OnCommit = Callable[[int, Any], None]
@@ -130,8 +130,10 @@ class _Run:
             wanted = set(binds)
             for target, value in zip(targets, values, strict=True):
                 self.bind_sizes(target.type, value, wanted)
-            for symbol in binds:
-                self.sizes.setdefault(symbol, 0)  # only something absent has it as a size
+            within = {s for target in targets if _is_list(target.type) for s in type_symbols(target.type)}
+            for symbol in binds:  # only something absent has it as a size, or the elements of a list: each its own
+                if symbol not in within:
+                    self.sizes.setdefault(symbol, 0)
         for target, value in zip(targets, values, strict=True):
             self.check(target, value)
             self.values[target] = value
@@ -487,15 +489,21 @@ def _wrap(value: Any, type_: Type) -> Any:
     """An input as the interpreter holds it. The element type of a Seq is already in that form."""
     if isinstance(type_, OptionalType):
         return None if value is None else Some(_wrap(value, type_.elem))
-    if isinstance(type_, ListType) and isinstance(type_.elem, OptionalType):
-        return [v if v is None or isinstance(v, Some) else Some(v) for v in value]
+    if isinstance(type_, ListType) and isinstance(type_.elem, (OptionalType, ListType)):
+        return [v if isinstance(v, Some) else _wrap(v, type_.elem) for v in value]
     return value
+
+
+def _is_list(type_: Type) -> bool:
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return isinstance(type_, ListType)
 
 
 def _unwrap(value: Any, type_: Type) -> Any:
     if isinstance(type_, OptionalType):
         return None if value is None else _unwrap(value.value, type_.elem)
-    if isinstance(type_, ListType) and not isinstance(type_.elem, SeqType):
+    if isinstance(type_, ListType):
         elements = [_unwrap(v, type_.elem) for v in value]
         return [v.copy() if isinstance(v, np.ndarray) else v for v in elements]
     return value

@@ -52,7 +52,7 @@ def extend(context: Context, target: SymList, values: Any) -> None:
 
 
 def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
-    held = _run(context, target, index)
+    held = lists.about_to_change(context, target, index)
     if held is not None:
         lists.change(context, target, lists.insert(context, held, index, value))
         return
@@ -61,16 +61,8 @@ def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
     _change(context, target, items)
 
 
-def _run(context: Context, target: SymList, index: Any) -> RunItems | None:
-    """What a list holds if only the run knows how much, or where it is about to be changed."""
-    held = lists.content(context, target)
-    if isinstance(held, tuple) and held and isinstance(index, Number):
-        return lists.as_run(context, held)
-    return held if isinstance(held, RunItems) else None
-
-
 def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
-    held = _run(context, target, index)
+    held = lists.about_to_change(context, target, index)
     if held is not None:
         item, rest = lists.pop(context, held, index)
         lists.change(context, target, rest)

@@ -44,7 +44,11 @@ def new_set(context: Context, items: list[Any], cls: type = set) -> Any:
 
 
 def writable(context: Context, container: Any) -> None:
-    """Refuse a change of a container that may or may not be another one."""
+    """Refuse a change of a container that may or may not be another one, or that is in a list of run-time length."""
+    if container in context.listed:
+        raise UnsupportedCall("a change of a list that is an item of a list of run-time length", context.span(),
+                              hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
+                                   "`rows.append(row.copy())`")
     if container in context.frozen:
         raise UnsupportedCall(f"this {calls.type_name(container)} may or may not be another one: a branch chose it, "
                               "and it is changed", context.span(), hint="copy it before the change")

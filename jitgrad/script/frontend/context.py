@@ -150,7 +150,7 @@ class Context:
         self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
         self.called_back = False  # an ignored function was called
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
-        self.listed: dict[Any, None] = {}  # storages of tensors that are in a list of run-time length
+        self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (exceptions.py)
         self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
         self.chosen: set[Any] = set()  # storages that an Optional or a tuple's item may be: a branch chose

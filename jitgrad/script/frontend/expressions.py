@@ -264,7 +264,7 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
                               hint="compare the numbers that they are made of")
     for kind in (tuple, SymList):
         if isinstance(a, kind) and isinstance(b, kind) and (is_dynamic(a) or is_dynamic(b)):
-            return _compare_sequences(context, name, contents.items_of(context, a), contents.items_of(context, b))
+            return _compare_collections(context, name, a, b)
     if isinstance(a, SymDict) and isinstance(b, SymDict) and name in ("eq", "ne"):
         return _compare_dicts(context, name, contents.dict_of(context, a), contents.dict_of(context, b))
     result = objects.compare(context, name, a, b)
@@ -283,6 +283,18 @@ def _compare_unions(context: Context, name: str, a: Any, b: Any) -> Any:
     else:
         result = merge.switch(context, b, lambda x: compare(context, ast.Eq(), a, x))
     return result if name == "eq" else numbers.negate(context, result)
+
+
+def _compare_collections(context: Context, name: str, a: Any, b: Any) -> Any:
+    """Two tuples or two lists, perhaps of a length that only the run knows."""
+    if not lists.is_open(context, a) and not lists.is_open(context, b):
+        return _compare_sequences(context, name, contents.items_of(context, a), contents.items_of(context, b))
+    if name in ("eq", "ne"):
+        same = calls.call(context, listlib.equal, (a, b), {})
+        return same if name == "eq" else numbers.negate(context, same)
+    first, second = (a, b) if name in ("lt", "ge") else (b, a)
+    found = calls.call(context, listlib.less, (first, second), {})
+    return found if name in ("lt", "gt") else numbers.negate(context, found)
 
 
 def _compare_sequences(context: Context, name: str, a: list[Any], b: list[Any]) -> Any:

@@ -203,6 +203,24 @@ def in_range(value: Any, start: Any, stop: Any, step: int) -> bool:
     return bool(stop < value) and bool(value <= start) and (start - value) % -step == 0
 
 
+def equal(items: Any, others: Any) -> bool:
+    """`items == others`."""
+    if len(items) != len(others):
+        return False
+    for k in range(len(items)):  # noqa: SIM110
+        if items[k] != others[k]:
+            return False
+    return True
+
+
+def less(items: Any, others: Any) -> bool:
+    """`items < others`."""
+    for k in range(min(len(items), len(others))):
+        if items[k] != others[k]:
+            return bool(items[k] < others[k])
+    return len(items) < len(others)
+
+
 def index(items: Any, value: Any) -> int:
     """`items.index(value)`."""
     for k in range(len(items)):
@@ -246,7 +264,10 @@ def show(items: Any) -> None:
     for k in range(len(items)):
         if k > 0:
             print(", ", end="")
-        print(f"{items[k]!r}", end="")
+        if isinstance(items[k], list):
+            show(items[k])
+        else:
+            print(f"{items[k]!r}", end="")
     print("]", end="")
 
 

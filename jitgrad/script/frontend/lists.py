@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
-from jitgrad.ops.types import INT, ListType, Type, map_dims
+from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
 from jitgrad.script.frontend import calls, contents, listlib, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
@@ -86,6 +86,8 @@ def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | No
 def settle(context: Context, t: tp.Template, *values: Any) -> tp.Template:
     """Note what becomes part of a list of run-time length; its template, with what the values say about memory."""
     if isinstance(t, tp.ListOf):
+        if tp.holds_nothing(t.elem):
+            raise tp.Clash("a list of empty lists, of which nothing says what they will hold")
         outer = t.outer
         for v in values:
             held = context.state.values.get(v) if isinstance(v, SymList) else v
@@ -106,7 +108,27 @@ def mark(context: Context, value: Any) -> str:
         return "an item may be the memory of an argument" if outer else ""
     if isinstance(value, tuple):
         return next((why for why in [mark(context, v) for v in value] if why), "")
+    if isinstance(value, SymList):
+        context.listed[value] = None
+        held = content(context, value)
+        return held.outer if isinstance(held, RunItems) else mark(context, held)
     return ""
+
+
+def is_listed(context: Context, value: Any) -> bool:
+    """Whether a list, or one in a tuple or dict, is an item of a list of run-time length."""
+    if isinstance(value, SymList):
+        return value in context.listed
+    parts: Any = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    return any(is_listed(context, v) for v in parts)
+
+
+def freeze(context: Context, value: Any) -> None:
+    """Note the lists of a value that was read from a list of run-time length: they are not changed."""
+    if isinstance(value, SymList):
+        context.listed[value] = None
+    for v in value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ():
+        freeze(context, v)
 
 
 def lower(context: Context, t: tp.ListOf, held: Any) -> list[Value]:
@@ -151,6 +173,8 @@ def _statics(t: tp.Template) -> list[Any]:
     """The alternatives of every union in a template: what its tags mean."""
     if isinstance(t, tp.Either):
         return [t.statics, *(_statics(t.inner) if t.inner is not None else ())]
+    if isinstance(t, tp.ListOf):
+        return _statics(t.elem)
     return [s for i in t.items for s in _statics(i)] if isinstance(t, tp.Items) else []
 
 
@@ -184,13 +208,21 @@ def _item(context: Context, held: RunItems, k: Value) -> Any:
             return dim(own.setdefault(symbol, Symbol(not_one=symbol.not_one)))
 
         wanted = lowering.types(held.elem)[len(values)]
-        type_ = map_dims(wanted, size)
+        type_ = wanted if _holds_list(wanted) else map_dims(wanted, size)  # an inner list's sizes stay open
         assert len(sizes_of(type_)) == len(sizes_of(wanted))
         (value,) = context.builder.emit("list.get", (leaf, k), types=(type_,), binds=tuple(own.values()))
         values.append(value)
         mapping.update({old: dim(new_) for old, new_ in own.items()})
     elem = tp.renamed(held.elem, lambda d: mapping.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d)
-    return lowering.rebuild(context, elem, iter(values))
+    item = lowering.rebuild(context, elem, iter(values))
+    freeze(context, item)
+    return item
+
+
+def _holds_list(type_: Type) -> bool:
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return isinstance(type_, ListType)
 
 
 def _length(context: Context, held: RunItems) -> Value:
@@ -305,9 +337,39 @@ def append(context: Context, held: RunItems, item: Any) -> RunItems:
 def set_item(context: Context, held: RunItems, index: Any, value: Any) -> RunItems:
     """`xs[index] = value`."""
     if isinstance(index, slice):
-        raise UnsupportedCall("assignment to a slice of a list of run-time length", context.span(),
-                              hint="build a new list")
+        given: Any = run_items(context, value)
+        if given is None:
+            whole = of_run_time_length(context, value)
+            if isinstance(whole, SymTensor):
+                whole = calls.call(context, listlib.collected, (whole,), {})
+            given = tuple(contents.items_of(context, value)) if whole is None else run_items(context, whole)
+        before, after = _around(context, held, index)
+        return extend(context, extend(context, before, given), after)  # type: ignore[no-any-return]
     return put(context, held, place(context, held, index, "list assignment index out of range"), value)
+
+
+def _around(context: Context, held: RunItems, index: slice) -> tuple[RunItems, RunItems]:
+    """What is before a slice, and what is after it."""
+    step = 1 if index.step is None else calls.static(context, index.step, "the step of a slice of a list")
+    if step != 1:
+        raise UnsupportedCall("a change of every so many items of a list of run-time length", context.span(),
+                              hint="write a loop")
+    n = length(context, held)
+    start = context.constant(0) if index.start is None else _clipped(context, index.start, n)
+    stop = n.value if index.stop is None else _clipped(context, index.stop, n)
+    stop = context.one("num.max", start, stop)
+    rest = context.one("num.sub", n.value, stop)
+    return _take(context, held, start), _gathered(
+        context, held, rest, lambda i: _item(context, held, context.one("num.add", stop, i)))
+
+
+def delete(context: Context, held: RunItems, index: Any) -> RunItems:
+    """What `del xs[index]` leaves."""
+    if isinstance(index, slice):
+        before, after = _around(context, held, index)
+        return extend(context, before, after)  # type: ignore[no-any-return]
+    place(context, held, index, "list assignment index out of range")
+    return pop(context, held, index)[1]
 
 
 def _take(context: Context, held: RunItems, n: Value) -> RunItems:
@@ -329,6 +391,15 @@ def pop(context: Context, held: RunItems, index: Any) -> tuple[Any, RunItems]:
         return context.one("num.add", i, context.one("num.cast", after, to="int"))
 
     return item, _gathered(context, held, last, lambda i: _item(context, held, moved(i)))
+
+
+def about_to_change(context: Context, target: SymList, index: Any, value: Any = None) -> RunItems | None:
+    """What a list holds if only the run knows how much, or where a change at `index` makes it so."""
+    held = content(context, target)
+    places = (index.start, index.stop) if isinstance(index, slice) else (index,)
+    if isinstance(held, tuple) and held and (any(isinstance(p, Number) for p in places) or is_open(context, value)):
+        return as_run(context, held)
+    return held if isinstance(held, RunItems) else None
 
 
 def insert(context: Context, held: RunItems, index: Any, item: Any) -> RunItems:
@@ -456,6 +527,9 @@ def as_run(context: Context, items: tuple[Any, ...], like: RunItems | None = Non
     else:
         try:
             t = tp.list_of(context, tp.content_template(context, items, True), Symbol().number)
+            if like is not None and tp.holds_nothing(t.elem):
+                t = tp.join(context, t, tp.ListOf(like.elem), tp.Widener(context, Symbol().number))
+            t = settle(context, t, items)
         except tp.Clash as clash:
             raise TypeMismatch(f"a list of run-time length cannot hold these items: {clash}", context.span()) from None
     t = settle(context, t, items)

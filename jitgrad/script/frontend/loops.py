@@ -55,6 +55,7 @@ class Head:
         self.widen = tp.Widener(context, Symbol().number)
         self.kept = context.kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
+        self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
 
     def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
@@ -136,6 +137,8 @@ class Head:
                 like = merge.fetch(context, self.entry, key)
                 state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
                 self._freeze(key, like, state.values[key])
+                if key in self.listed or lists.is_listed(context, like):
+                    lists.freeze(context, state.values[key])
         return tuple(params)
 
     def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
@@ -167,6 +170,9 @@ class Head:
             return True
         for key, t in list(self.templates.items()):
             value = merge.fetch(context, end, key)
+            if key not in self.listed and lists.is_listed(context, value):
+                self.listed.add(key)
+                changed = True
             if value is head.values.get(key) and key not in self.exits and not (
                     isinstance(value, HELD) and head.values.get(value) is not end.values.get(value)):
                 continue
@@ -295,6 +301,8 @@ class Head:
             value = merge.rebuild_location(context, key, renamed, leaves, merge.fetch(context, self.entry, key))
             state.values[key] = value
             self._freeze(key, merge.fetch(context, self.entry, key), value)
+            if key in self.listed or lists.is_listed(context, merge.fetch(context, self.entry, key)):
+                lists.freeze(context, value)
         for key in list(state.values):
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]
@@ -428,9 +436,10 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
 
 
 def _newly_listed(context: Context, entry: State, before: int) -> bool:
-    """Whether the body put a tensor that was there before the loop into a list: writes to it are refused from then on,
-    also those that the body does earlier."""
-    return any(s in entry.values or s.input >= 0 for s in list(context.listed)[before:])
+    """Whether the body put a tensor or list that was there before the loop into a list: writes to it are refused from
+    then on, also those that the body does earlier."""
+    return any(s in entry.values or (s.source is not None if isinstance(s, SymList) else s.input >= 0)
+               for s in list(context.listed)[before:])
 
 
 def _emit(context: Context, head: Head, block: Block, carries: list[Value], trips: Any, first: Any) -> None:

@@ -95,7 +95,7 @@ def lower(context: Context, t: Template, value: Any) -> list[Value]:
     if isinstance(t, ListOf):
         from jitgrad.script.frontend import lists
 
-        return lists.lower(context, t, context.state.values[value] if isinstance(value, SymList) else value)
+        return lists.lower(context, t, lists.content(context, value) if isinstance(value, SymList) else value)
     if isinstance(t, Items):
         items = context.state.values[value] if isinstance(value, SymList) else value
         return [x for item, v in zip(t.items, items, strict=True) for x in lower(context, item, v)]

@@ -143,6 +143,7 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
     leaves = iter(outputs)
     for key, template, (a, b) in plan:
         value = rebuild_location(context, key, template, leaves, a)
+        _stays_listed(context, value, a, b)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
         if both:
             _link(context, entry, condition, value, a, b)
@@ -158,6 +159,15 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         for other in references.get(_pair(a, b), ())[1:] if both or held else ():
             merged.values[other] = value
     return result
+
+
+def _stays_listed(context: Context, value: Any, *sides: Any) -> None:
+    """A merged list that on one side is an item of a list of run-time length may be that item."""
+    if any(isinstance(v, (SymList, tuple, dict)) for v in sides):
+        from jitgrad.script.frontend import lists
+
+        if any(lists.is_listed(context, v) for v in sides):
+            lists.freeze(context, value)
 
 
 def _pair(a: Any, b: Any) -> tuple[Any, ...]:

@@ -116,6 +116,9 @@ class Results:
         """The recipe for an element from its leaves."""
         if isinstance(t, tp.Items):
             return sig.Container(t.type, None, tuple([self._item(i, number) for i in t.items]))
+        if isinstance(t, tp.ListOf):
+            columns = tuple([next(number) for _ in lowering.types(t)])
+            return sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), self._identity(object()))
         optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not lowering.tagged(t)
         if isinstance(t, (tp.Tensor, tp.Num)) or optional:
             return sig.Output(next(number))

@@ -92,6 +92,8 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
 
         contents.own(context, obj)
         held = lists.run_items(context, obj)
+        if held is None and isinstance(index, slice):
+            held = lists.about_to_change(context, obj, index, value)
         if held is not None:
             lists.change(context, obj, lists.set_item(context, held, index, value))
             return
@@ -125,6 +127,14 @@ def delitem(context: Context, obj: Any, index: Any) -> None:
             calls.call(context, method, (obj, index), {})
             return
         raise merge.raise_now(context, TypeError, (f"'{calls.type_name(obj)}' object doesn't support item deletion",))
+    if isinstance(obj, SymList):
+        from jitgrad.script.frontend import lists
+
+        contents.own(context, obj)
+        held = lists.about_to_change(context, obj, index)
+        if held is not None:
+            lists.change(context, obj, lists.delete(context, held, index))
+            return
     place = calls.static(context, index, "the place of a `del`")
     if isinstance(obj, SymDict):
         from jitgrad.script.frontend import mappings
@@ -135,7 +145,6 @@ def delitem(context: Context, obj: Any, index: Any) -> None:
         del items[place]
         mappings.change(context, obj, items)
         return
-    contents.own(context, obj)
     listed = list(contents.context_items(context, obj))
     calls.guarded(context, lambda: operator.delitem(listed, place))
     context.state.values[obj] = tuple(listed)

@@ -311,8 +311,10 @@ def element(t: Template, elements: Elements) -> Template:
         return Tensor(t.dtype, dims, t.history, t.alias if t.alias.startswith(ARGUMENT) else ELEMENT, t.ordered, t.leaf)
     if isinstance(t, Num):
         return Num(t.kind)
-    if isinstance(t, ListOf) or (isinstance(t, Items) and t.type is SymList):
-        raise Clash("a list of lists whose length only the run knows")
+    if isinstance(t, Items) and t.type is SymList:
+        return list_of(elements.context, t, elements.mark) if t.items else t  # an empty list joins every other
+    if isinstance(t, ListOf):
+        return _opened(t, elements)
     if isinstance(t, (Record, Words)):
         raise Clash(f"a list of run-time length that holds {t}")
     if isinstance(t, Items):
@@ -329,6 +331,8 @@ def caller_memory(t: Template) -> str:
         parts = t.items
     elif isinstance(t, Either) and t.inner is not None:
         parts = (t.inner,)
+    elif isinstance(t, ListOf):
+        return t.outer
     return next((why for p in parts if (why := caller_memory(p))), "")
 
 
@@ -369,11 +373,10 @@ def _is_list(t: Template) -> bool:
 
 def _join_lists(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
     """Of equal known length: item by item; else a list of run-time length."""
-    if isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items):
+    if isinstance(a, Items) and isinstance(b, Items) and len(a.items) == len(b.items) and (
+            not a.items or not isinstance(widen, Elements)):
         return Items(SymList, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
-    if isinstance(widen, Elements):
-        raise Clash("a list of lists whose length only the run knows")
-    assert isinstance(widen, Widener)
+    assert isinstance(widen, (Widener, Elements))
     if isinstance(a, Items) and not a.items:
         a, b = b, a
     one = list_of(context, a, widen.mark)
@@ -389,9 +392,20 @@ def _opened(t: Template, elements: Elements) -> Template:
         return Tensor(t.dtype, tuple([elements.join(d, d) for d in t.dims]), t.history, t.alias, t.ordered, t.leaf)
     if isinstance(t, Items):
         return Items(t.type, tuple([_opened(i, elements) for i in t.items]))
+    if isinstance(t, ListOf):
+        return ListOf(_opened(t.elem, elements), t.outer)
     if isinstance(t, Either) and t.inner is not None:
         return Either(t.statics, _opened(t.inner, elements))
     return t
+
+
+def holds_nothing(t: Template) -> bool:
+    """Whether the template of an element is that of an empty list, or has one in it: its items are not known."""
+    if isinstance(t, Items):
+        return (t.type is SymList and not t.items) or any(map(holds_nothing, t.items))
+    if isinstance(t, Either):
+        return t.inner is not None and holds_nothing(t.inner)
+    return isinstance(t, ListOf) and holds_nothing(t.elem)
 
 
 def renamed(t: Template, size: Callable[[Size], Size]) -> Template:
