@@ -10,6 +10,11 @@ from tests.fuzz import compare as fuzz
 from tests.fuzz import world
 
 PROGRAMS = {
+    "a gradient added to one that is there has no history": """
+        (y * box.p).mean().backward()
+        (y * box.p).mean().backward()
+        return x + y * box.p.grad
+    """,
     "what is overwritten gets a gradient of zeros": """
         m = x * y
         m.zero_()

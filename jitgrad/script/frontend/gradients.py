@@ -402,7 +402,7 @@ def _add(context: Context, storage: Storage, before: SymTensor, value: Value, cr
         _store(context, storage, _sum(context, before, value, create))
     else:
         grad_mode, context.grad = context.grad, False
-        total = context.one("add", heap.read(context, before), value)
+        total = context.one("add", heap.read(context, before), context.one("detach", value))
         heap.write(context, before, total)
         context.grad = grad_mode
 

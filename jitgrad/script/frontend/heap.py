@@ -104,6 +104,8 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
             value = context.one("leaf", value, base)
         elif not _computed_from(context, value, base):  # eager gives what was overwritten a gradient of zeros
             value = context.one("overwrite", base, value)
+    elif not recorded and context.has_history(value):
+        value = context.one("detach", value)
     context.state.values[storage] = value
     if storage.input >= 0:
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
