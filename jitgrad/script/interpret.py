@@ -439,7 +439,10 @@ _CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii
 
 
 def render(template: Sequence[Any], values: Sequence[Any]) -> str:
-    """The text of a `check` or `print`: literal parts, and (index, conversion, format) of values."""
+    """The text of a `check` or `print`: literal parts, and (index, conversion, format) of values.
+
+    A conversion is "s", "r", "a" or "", or the texts of which an int chooses one.
+    """
     parts = []
     for part in template:
         if isinstance(part, str):
@@ -449,7 +452,9 @@ def render(template: Sequence[Any], values: Sequence[Any]) -> str:
         value = values[index]
         if isinstance(value, np.ndarray):
             value = _tensor(value)
-        if conversion:
+        if isinstance(conversion, tuple):
+            value = conversion[value]
+        elif conversion:
             value = _CONVERSIONS[conversion](value)
         parts.append(format(value, spec))
     return "".join(parts)

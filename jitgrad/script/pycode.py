@@ -396,18 +396,29 @@ class Printer:
         return f"[{', '.join(items)}]" if kind == "list" else f"({''.join(i + ', ' for i in items)})"
 
     def _template(self, template: Sequence[Any], values: Sequence[Value]) -> str:
-        """A template as an f-string."""
-        parts, plain = [], True
+        """A template as an f-string; texts of which a number chooses are added to it."""
+        pieces, parts, plain = [], [""], True
+
+        def end() -> None:
+            text = "".join(parts)
+            if text:
+                pieces.append(repr(text.replace("{{", "{").replace("}}", "}")) if plain else "f" + repr(text))
+
         for part in template:
             if isinstance(part, str):
                 parts.append(part.replace("{", "{{").replace("}", "}}"))
                 continue
             index, conversion, spec = part
+            if isinstance(conversion, tuple):
+                end()
+                pieces.append(f"{conversion!r}[{self.text(values[index])}]")
+                parts, plain = [], True
+                continue
             plain = False
             parts.append("{" + self.text(values[index]) + (f"!{conversion}" if conversion else "")
                          + (f":{spec}" if spec else "") + "}")
-        text = "".join(parts)
-        return repr(text.replace("{{", "{").replace("}}", "}")) if plain else "f" + repr(text)
+        end()
+        return " + ".join(pieces) or repr("")
 
     def _error(self, error: type[Exception]) -> str:
         """The exception's name, imported if need be."""

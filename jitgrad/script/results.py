@@ -80,7 +80,9 @@ class ResultWriter:
             return repr(part)
         value, conversion, spec = part
         text = self.expression(value)
-        if conversion:
+        if isinstance(conversion, tuple):
+            text = f"{conversion!r}[{text}]"
+        elif conversion:
             text = f"{ {'s': 'str', 'r': 'repr', 'a': 'ascii'}[conversion]}({text})"
         return f"format({text}, {spec!r})"
 

@@ -152,6 +152,7 @@ class Context:
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (exceptions.py)
+        self.steps: list[Any] = []  # the statements inside them that are being evaluated, innermost last
         self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
         self.chosen: set[Any] = set()  # storages that an Optional or a tuple's item may be: a branch chose
         self.levels: list[Value] = []  # stand-ins of the transforms around (transforms.py)

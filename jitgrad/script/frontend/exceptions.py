@@ -2,8 +2,9 @@
 
 A `raise` reached for certain while compiling unwinds the evaluation to the `try` that handles it, and nothing is
 emitted. A `raise` that only some runs reach leaves its `try` like a `break` leaves a loop: by a flag, under the
-handler's id. What `finally` says runs on every way out, in front of a failing check too. An operation that may fail at
-run time under a handler for its error is refused: Python would leave in the middle of an expression.
+handler's id. What `finally` says runs on every way out, in front of a failing check too. Where an operation may fail
+at run time under a handler for its error, Python would leave in the middle of an expression: the statement's
+evaluation is abandoned (`MayFail`), and done again under `if it does not fail`, the rest of its block with it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from jitgrad.errors import (
     UnsupportedSyntax,
 )
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend import calls, contents, heap, lists, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, lists, lowering, merge, numbers
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.liveness import exits
@@ -40,7 +41,8 @@ from jitgrad.script.frontend.values import (
     is_dynamic,
     type_word,
 )
-from jitgrad.script.ir import Value
+from jitgrad.script.ir import Block, Value, walk
+from jitgrad.script.irops import Effect, effect
 
 Classes = tuple[type[BaseException], ...]
 
@@ -48,30 +50,81 @@ Classes = tuple[type[BaseException], ...]
 class Handler:
     """One `except` of a `try` being evaluated. `raised`: the exceptions that may reach it by its flag."""
 
-    __slots__ = ("classes", "id", "node", "raised")
+    __slots__ = ("classes", "id", "node", "raised", "reads")
 
     def __init__(self, context: Context, classes: Classes, node: ast.ExceptHandler):
         self.id, self.classes, self.node = context.new_id(), classes, node
         self.raised: list[calls.ExceptionValue] = []
+        inside = [n for s in node.body for n in ast.walk(s)]
+        self.reads = any(isinstance(n, ast.Raise) and n.exc is None for n in inside) or (
+            node.name is not None and any(isinstance(n, ast.Name) and n.id == node.name for n in inside))
 
     @property
     def flag(self) -> tuple[int, str]:
         """Where the state says whether control goes to this handler."""
         return self.id, "break"
 
+    @property
+    def arrived(self) -> tuple[int, tuple[str]]:
+        """Where the state has the class and the arguments of the exception on its way; like a `return`'s result."""
+        return self.id, ("result",)
+
 
 class Attempt:
     """A `try` being evaluated: its handlers, or what runs on the way out."""
 
-    __slots__ = ("depth", "finish", "frame", "handlers", "modes")
+    __slots__ = ("depth", "finish", "frame", "handlers", "loops", "modes")
 
     def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[], None] | None):
         self.depth, self.frame, self.modes = context.depth, context.frame, context.modes
+        self.loops = len(context.frame.loops)
         self.handlers, self.finish = handlers, finish
 
     def handler(self, error: type[BaseException]) -> Handler | None:
         """The handler that takes an error."""
         return next((h for h in self.handlers if issubclass(error, h.classes)), None)
+
+
+class Step:
+    """A statement being evaluated inside a `try`: where evaluation goes back to when an operation in it may fail.
+
+    `passed`: how many of its operations that may fail are known not to.
+    """
+
+    __slots__ = ("block", "frame", "modes", "node", "passed", "seen", "start", "state", "tries")
+
+    def __init__(self, context: Context, passed: int):
+        self.frame, self.node, self.modes, self.tries = context.frame, context.node, context.modes, context.tries
+        self.block, self.state, self.passed, self.seen = context.builder.block, context.state.copy(), passed, 0
+        self.start = len(self.block.nodes)
+
+    def back(self, context: Context) -> None:
+        """Take back what the statement did; the nodes that it left have no effect."""
+        context.frame, context.node, context.modes, context.tries = self.frame, self.node, self.modes, self.tries
+        context.state = self.state
+
+    def observed(self) -> bool:
+        """Whether the statement has done anything so far that cannot be taken back."""
+        made = Block(nodes=self.block.nodes[self.start:])
+        return any(effect(n.op, n.attrs) not in (Effect.NONE, Effect.RAISES) for n in walk(made))
+
+
+class MayFail(Exception):
+    """Unwinds to `step`, one of whose operations fails unless `condition`; None where it is certain to fail."""
+
+    def __init__(self, step: Step, condition: Number | None, error: calls.ExceptionValue):
+        super().__init__(error)
+        self.step, self.condition, self.error = step, condition, error
+
+
+def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: merge.Raised
+             ) -> ScriptError | MayFail:
+    """What to raise where an operation may fail with an error that `attempt` handles."""
+    step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    if (step is None or step.block is not context.builder.block or step.observed()
+            or not all(loop.ends for loop in attempt.frame.loops[attempt.loops:])):
+        return _dynamic(context, error.error)
+    return MayFail(step, condition, _value(context, error))
 
 
 def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]
@@ -87,7 +140,7 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
             if attempt.depth == context.depth:
                 return merge.Raised(error, template, values, attempt)
             if handler is not None:
-                raise _dynamic(context, error)
+                raise may_fail(context, attempt, None, merge.Raised(error, template, values))
             context.tries = tries[:index]
             _finish_here(context, attempt)
         return None
@@ -114,8 +167,9 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
     errors: Classes = (attrs["error"],) if op == "check" else _ARITHMETIC.get(op, ())
     if not any(a.finish is not None or a.handler(e) for a in context.tries for e in errors):
         return False
-    if any(a.handler(e) for a in context.tries for e in errors):
-        raise _dynamic(context, errors[0])
+    attempt = next((a for a in reversed(context.tries) if any(a.handler(e) for e in errors)), None)
+    if attempt is not None and _passed(context, attempt):
+        return op == "check"
     if op == "check":
         condition: Any = numbers.wrap(context, inputs[0])
         error, template, values = attrs["error"], attrs["template"], inputs[1:]
@@ -125,12 +179,23 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
         error, template, values = ZeroDivisionError, (_zero(op, context, inputs),), ()
     else:
         raise _dynamic(context, errors[0])
+    if attempt is not None:
+        raise may_fail(context, attempt, condition, merge.Raised(error, template, values))
 
     def fail() -> None:
         raise merge.raise_now(context, error, template, values)
 
     merge.branch(context, condition, lambda: None, fail)
     return op == "check"
+
+
+def _passed(context: Context, attempt: Attempt) -> bool:
+    """Whether this operation is known not to fail: evaluation has come back from it."""
+    step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    if step is None or step.block is not context.builder.block:
+        return False
+    step.seen += 1
+    return bool(step.seen <= step.passed)
 
 
 def _zero(op: str, context: Context, inputs: tuple[Value, ...]) -> str:
@@ -204,6 +269,8 @@ def throw(context: Context, error: calls.ExceptionValue) -> None:
             if attempt.frame is context.frame and attempt.depth != context.depth:
                 handler.raised.append(error)
                 context.state.values[handler.flag] = True
+                if handler.reads:
+                    context.state.values[handler.arrived] = (error.cls, error.args)
                 return
             break
     raise raised(context, error)
@@ -309,7 +376,8 @@ def _flags(context: Context) -> list[Any]:
     frame = context.frame
     keys: list[Any] = [(frame.id, "return"), (frame.id, ("result",))]
     keys += [(loop.id, kind) for loop in frame.loops for kind in ("break", "continue")]
-    return keys + [h.flag for a in context.tries if a.frame is frame for h in a.handlers]
+    handlers = [h for a in context.tries if a.frame is frame for h in a.handlers]
+    return keys + [h.flag for h in handlers] + [h.arrived for h in handlers]
 
 
 def _handled(context: Context, s: ast.Try) -> None:
@@ -354,10 +422,24 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
         return
     (handler, flag), *rest = flags
 
+    arrived = context.state.values.pop(handler.arrived, None)
+
     def take() -> None:
         first = handler.raised[0]
-        known = len(handler.raised) == 1 and not is_dynamic(first.args)
-        _take(context, handler, first if known else calls.ExceptionValue(first.cls, (), unknown=True))
+        if not handler.reads:
+            known = len(handler.raised) == 1 and not is_dynamic(first.args)
+            _take(context, handler, first if known else calls.ExceptionValue(first.cls, (), unknown=True))
+            return
+        cls, args = lowering.without(context, arrived, UNBOUND, known=True)
+        known = isinstance(args, tuple) and not any(isinstance(a, Union) and a.inner is not None for a in args)
+
+        def run(cls: Any) -> None:
+            _take(context, handler, calls.ExceptionValue(cls, args if known else (), unknown=not known))
+
+        if isinstance(cls, Union):
+            merge.switch(context, cls, run, live_after(context, s))
+        else:
+            run(cls)
 
     if isinstance(flag, Number):
         merge.branch(context, flag, take, lambda: _after(context, s, rest), live_after(context, s))

@@ -26,10 +26,11 @@ _RESULT = ("result",)
 class _Loop:
     """A loop that is being evaluated, run-time or unrolled."""
 
-    __slots__ = ("has_else", "id", "live")
+    __slots__ = ("ends", "has_else", "id", "live")
 
     def __init__(self, context: Context, s: ast.While | ast.For):
         self.id, self.live, self.has_else = context.new_id(), _names(context, s), bool(s.orelse)
+        self.ends = True  # an iteration may be the last one
 
 
 # --- functions -----------------------------------------------------------------------------------------------------
@@ -63,26 +64,54 @@ def _returned(context: Context, flag: Number, result: Any) -> tuple[Number, bool
     return flag, True
 
 
-def run_block(context: Context, statements: Sequence[ast.stmt]) -> None:
-    """Evaluate statements in order, as far as control gets."""
+def run_block(context: Context, statements: Sequence[ast.stmt], passed: int = 0) -> None:
+    """Evaluate statements in order, as far as control gets. `passed`: of the first one (`exceptions.Step`)."""
     for i, s in enumerate(statements):
-        rest = statements[i + 1:]
         context.node = s
-        if isinstance(s, ast.If):
-            if _if(context, s, rest):
-                return
+        if context.tries:
+            ended = _attempted(context, statements[i:], passed)
         else:
-            handler = HANDLERS.get(type(s))
-            if handler is None:
-                raise UnsupportedSyntax(f"`{type(s).__name__.lower()}` statement", context.span())
-            handler(context, s)
-        left = pending(context)
-        if left is True:
+            ended = _statement(context, s, statements[i + 1:])
+        if ended:
             return
-        if isinstance(left, Number):
-            if rest:
-                _under(context, left, rest, live_after(context, statements[-1]))
-            return
+        passed = 0
+
+
+def _statement(context: Context, s: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
+    """Evaluate a statement; True where that is the end of its block: the rest was evaluated, or is not reached."""
+    if isinstance(s, ast.If):
+        if _if(context, s, rest):
+            return True
+    else:
+        handler = HANDLERS.get(type(s))
+        if handler is None:
+            raise UnsupportedSyntax(f"`{type(s).__name__.lower()}` statement", context.span())
+        handler(context, s)
+    left = pending(context)
+    if isinstance(left, Number) and rest:
+        _under(context, left, rest, live_after(context, rest[-1]))
+    return left is not False
+
+
+def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int) -> bool:
+    """Evaluate the first of the statements, which a `try` is around."""
+    step = exceptions.Step(context, passed)
+    context.steps.append(step)
+    try:
+        return _statement(context, statements[0], statements[1:])
+    except exceptions.MayFail as failing:
+        if failing.step is not step:
+            raise
+        condition, error = failing.condition, failing.error
+    finally:
+        context.steps.pop()
+    step.back(context)
+    if condition is None:
+        exceptions.throw(context, error)
+    else:
+        merge.branch(context, condition, lambda: run_block(context, statements, step.seen),
+                     lambda: exceptions.throw(context, error), live_after(context, statements[-1]))
+    return True
 
 
 def run_pending(context: Context, statements: Sequence[ast.stmt], live: frozenset[str]) -> None:
@@ -317,6 +346,7 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
             if context.counters and context.counters[-1][0] is item:
                 context.counters.pop()
 
+    loop.ends = bool(leaves)
     if not leaves:
         def body(counter: Number | None) -> Any:
             iteration(counter)

@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, contents, heap, merge, numbers, subscripts
+from jitgrad.script.frontend import calls, contents, heap, lowering, merge, numbers, subscripts
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     Instance,
@@ -87,9 +87,9 @@ def _is_parameter(context: Context, tensor: SymTensor) -> bool:
 
 
 def _union(context: Context, value: Union, conversion: str, spec: str) -> list[Any]:
-    if value.inner is None and all(isinstance(s, str) for s in value.statics):
-        raise UnsupportedCall(f"the text of {type_word(value)}, decided at run time", context.span(),
-                              hint="write the `if` around the statement")
+    if value.inner is None and all(isinstance(s, (str, int, float, type(None))) for s in value.statics):
+        texts = tuple([format(_CONVERT[conversion](s), spec) for s in value.statics])
+        return [(numbers.wrap(context, lowering.tag_of(context, value)), texts, "")]
     held = merge.force(context, value, "text of None instead of '{}'")
     if isinstance(held, Union):
         raise UnsupportedCall(f"the text of {type_word(value)}, decided at run time", context.span(),

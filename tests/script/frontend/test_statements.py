@@ -750,6 +750,99 @@ def nested_try(x, n: int):
     return x * out
 
 
+@program((t(4), 1, 0), (t(4), 3, 1), (t(4), 0, 1), (t(4), 2, 20), (t(4), 4, 1), (t(4), -5, 1))
+def errors_that_only_the_run_knows(x, n: int, k: int):
+    total, out = 0.5, []
+    try:
+        a = x[n]
+        b = a / (10 // k)
+        total = total + 1 / n
+        out.append(b)
+    except IndexError as e:
+        b = x[0] * 2
+        print("index", e)
+    except ZeroDivisionError as e:
+        b = x[1] * 3
+        print("zero", e)
+    else:
+        b = b + 1
+    finally:
+        print("done", total)
+    return b * total, len(out)
+
+
+@program((t(4), ints(1, 0, 2, 7, 3)), (t(4), ints(0, 0)))
+def errors_handled_in_a_loop(x, ks):
+    s, bad = x.sum(), 0
+    for i in range(ks.shape[0]):
+        k = int(ks[i].item())
+        try:
+            if x.shape[0] // k > 1:
+                s = s + x[k] * x.mean()
+            s = s * (1 + k)
+        except (ZeroDivisionError, IndexError):
+            bad += 1
+    return s, bad
+
+
+@program((t(3), 0), (t(3), 1), (t(3), 2), (t(3), 3))
+def error_of_a_called_function_handled(x, n: int):
+    def safe(v):
+        return 1 / v
+
+    try:
+        y = x * (safe(n - 1) + safe(n - 2))
+    except ZeroDivisionError:
+        y = x - 5
+    return y
+
+
+@program((t(3), 1), (t(3), 4))
+def error_that_ends_a_loop(x, n: int):
+    i = 0
+    try:
+        while True:
+            x = x + 1 / (n - i)
+            i += 1
+    except ZeroDivisionError as e:
+        print(e, i)
+    return x
+
+
+@program((t(3), 5), (t(3), -1), (t(3), 2))
+def arguments_of_an_exception_that_some_runs_raise(x, n: int):
+    try:
+        if n > 3:
+            raise KeyError(n)
+        if n < 0:
+            raise IndexError(n - 1)
+    except LookupError as error:
+        return x * error.args[0] + isinstance(error, KeyError)
+    return x
+
+
+@program((t(3), 5), (t(3), -1), (t(3), 2))
+def one_of_several_raised_again(x, n: int):
+    try:
+        if n > 3:
+            raise ValueError("a")
+        if n < 0:
+            raise KeyError("b")
+    except (ValueError, KeyError) as error:
+        print("again", type(error).__name__, error)
+        raise
+    return x
+
+
+@program((t(3), 0), (t(3), 1), (t(3), 4))
+def text_that_a_branch_chose(x, n: int):
+    word = "none" if n < 1 else ("one" if n < 2 else "many")
+    print(f"<{word:>5}>", word)
+    if n > 3:
+        raise ValueError(f"{word!r} of {n}")
+    return x * n
+
+
 @program((t(4), 2), (t(4), 9), (t(4), 0))
 def raise_in_loop_handled_outside(x, n: int):
     try:
