@@ -377,13 +377,14 @@ def backward(tensors: Given, grad_tensors: Any = None, retain_graph: bool | None
         targets = _listed(inputs)
         if not targets:
             raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    roots = _roots(outputs, grad_tensors if grad_tensors is not None else grad_variables)
+    if inputs is not None:
         wanted = []
         for i, x in enumerate(targets):
             edge = edge_of(x)
             if edge is None:
                 raise RuntimeError(f"One of the differentiated Tensors (number {i}) does not require grad")
             wanted.append(edge)
-    roots = _roots(outputs, grad_tensors if grad_tensors is not None else grad_variables)
     work = _run(roots, keep, create_graph, wanted, collect=False)
     for x, edge in zip(targets, wanted or (), strict=True):
         value = work.collected.get(edge)
@@ -414,12 +415,12 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
         allow_unused = materialize_grads
     targets = _listed(inputs)
     wanted: list[Edge] = []
+    roots = _roots(_listed(outputs), grad_outputs)
     for x in targets:
         edge = edge_of(x)
         if edge is None:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
         wanted.append(edge)
-    roots = _roots(_listed(outputs), grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
     work = _run(roots, keep, create_graph, wanted, collect=True)
     results: list[Tensor | None] = []

@@ -30,12 +30,14 @@ class Inner:
             to it.
         swept: for each block of the path the nodes that a gradient flows through.
         open: parameters of the blocks of the path through which the outputs depend on something differentiably.
+        behind: value -> the values that it depends on directly and differentiably.
         varied: values that depend on `sources`, the new ones included.
     """
 
     cotangents: list[Cotangent | None]
     swept: list[list[Node]]
     open: list[Value]
+    behind: dict[Value, list[Value]]
     varied: set[Value]
 
 
@@ -81,7 +83,8 @@ def gradients(path: Sequence[Block], outputs: Sequence[Value], seeds: Sequence[V
         at += len(block.nodes)
     assert frame.out is not None
     path[-1].nodes.extend(frame.out.nodes)
-    return Inner(cotangents, swept, [p for p in flat.params if p in useful], dependents(path, sources))
+    return Inner(cotangents, swept, [p for p in flat.params if p in useful], flow.backward,
+                 dependents(path, sources))
 
 
 def dependents(path: Sequence[Block], sources: Sequence[Value]) -> set[Value]:
@@ -90,6 +93,16 @@ def dependents(path: Sequence[Block], sources: Sequence[Value]) -> set[Value]:
         return set()
     nodes = [n for b in path for n in b.nodes]
     return reachable(sources, Flow(Graph(Block(free_values(nodes, sources), nodes)), (), ()).forward)
+
+
+def dependencies(nodes: Sequence[Node], values: Sequence[Value]) -> dict[Value, list[Value]]:
+    """Value -> the values that it depends on directly and differentiably."""
+    return Flow(Graph(Block(free_values(nodes, values), list(nodes))), (), ()).backward
+
+
+def upstream(outputs: Sequence[Value], behind: dict[Value, list[Value]], end: Value) -> set[Value]:
+    """The values on which `outputs` depend in another way than through `end`."""
+    return reachable(outputs, {v: xs for v, xs in behind.items() if v is not end})
 
 
 def depends_on(block: Block, value: Value, nodes: set[Value]) -> bool:

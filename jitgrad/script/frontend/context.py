@@ -137,7 +137,11 @@ class Context:
         self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
         self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
         self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
-        self.bodies_open: set[Block] = set()  # those of them that are bodies of loops
+        #: those of them that are bodies of loops: parameter -> what it is in the first iteration
+        self.bodies_open: dict[Block, dict[Value, set[Value]]] = {}
+        self.asked: dict[Value, Span | None] = {}  # parameters with respect to which a gradient was taken, and where
+        #: of those the first, and a second on which the loss depends: it must not be made from the first
+        self.asked_apart: dict[tuple[Value, Value], Span | None] = {}
         self.leaves: dict[Storage, None] = {}  # tensors that may get a `.grad`
         self.optional_grads: dict[Storage, Any] = {}  # `.grad` of an input that could be None and is not: its slot
         self.freed: dict[int, Block] = {}  # values whose history a gradient freed -> the block where it was taken
@@ -219,7 +223,7 @@ class Context:
         self._scopes.append({})
         self.path.append(block)
         if loop:
-            self.bodies_open.add(block)
+            self.bodies_open[block] = {}
         self.depth += 1
         try:
             with self.builder.into(block):
@@ -230,7 +234,7 @@ class Context:
         finally:
             self.depth -= 1
             self._scopes.pop()
-            self.bodies_open.discard(self.path.pop())
+            self.bodies_open.pop(self.path.pop(), None)
 
     def recall(self, key: Any) -> Any:
         """What was remembered under `key` in this block or one around it; None if nothing."""

@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.eager.node import SECOND_BACKWARD
-from jitgrad.errors import NonDifferentiable, UnsupportedCall
+from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, heap, hooks, lowering, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, hooks, iterations, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
 from jitgrad.script.ir import Block, Node, Value
 
-UNUSED = ("One of the differentiated Tensors appears to not have been used in the graph. Set allow_unused=True if this "
-          "is the desired behavior.")
+UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
+          "this is the desired behavior.")
 NO_GRAPH = "element {} of tensors does not require grad and does not have a grad_fn"
 
 
@@ -102,14 +102,16 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
         wrt.append(root if root is not None else heap.read(context, t))
     found = differentiate(context, results, seeds, wrt, create, retain)
     unused = bool(calls.static(context, allow_unused, "`allow_unused`")) or bool(materialize_grads)
-    return tuple([result_of(context, t, c, unused, bool(materialize_grads), create)
-                  for t, c in zip(targets, found, strict=True)])
+    return tuple([result_of(context, t, c, unused, bool(materialize_grads), create, i)
+                  for i, (t, c) in enumerate(zip(targets, found, strict=True))])
 
 
-def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materialize: bool, create: bool) -> Any:
+def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materialize: bool, create: bool,
+              index: int = 0) -> Any:
+    """What a gradient is for Python: a tensor, None where nothing leads to `target`, number `index` of several."""
     if c is None:
         if not unused:
-            raise merge.raise_now(context, RuntimeError, (UNUSED,))
+            raise merge.raise_now(context, RuntimeError, (UNUSED.format(index),))
         if not materialize:
             return None
         type_ = target.type_
@@ -118,7 +120,7 @@ def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materia
     if not isinstance(reached, Value) or materialize:  # the value is zero where nothing was reached
         return _tensor(context, value, create)
     if not unused:
-        context.effect("check", reached, error=RuntimeError, template=(UNUSED,))
+        context.effect("check", reached, error=RuntimeError, template=(UNUSED.format(index),))
         return _tensor(context, value, create)
     return merge.branch(context, numbers.wrap(context, reached), lambda: _tensor(context, value, create), lambda: None)
 
@@ -213,15 +215,14 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
             context.sizes.rewrite(block)
     known = _known(path)
     places = [i for i, v in enumerate(wrt) if v in known or v in context.inputs.values]
+    carried = iterations.carried(context)
     sources = [v for s in context.leaves if (v := root_of(context, s)) is not None
-               and (v in known or s.input >= 0)] + [v for v in context.levels if v in known] if create else []
+               and (v in known or s.input >= 0)] + [v for v in context.levels if v in known] + carried if create else []
     count = len(path[-1].nodes)
     found = inner.gradients(path, outputs, seeds, [wrt[i] for i in places], sources)
-    for p in found.open:
-        if p not in context.inputs.values and context.has_history(p):
-            raise NonDifferentiable("this gradient reaches into earlier iterations of the loop around it",
-                                    context.span(), hint="write `.detach()` where the value is taken over from the "
-                                    "iteration before, or take the gradient after the loop")
+    for i in places if any(p in found.open for p in carried) else ():
+        iterations.check(context, outputs, wrt[i], found.behind)
+    context.asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)
     context.gradient_state = True
     _release(context, path, found.swept, retain)
     if create:
@@ -234,7 +235,7 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
 
 
 def _known(path: Sequence[Block]) -> set[Value]:
-    return {v for b in path for n in b.nodes for v in n.outputs}
+    return {v for b in path for n in b.nodes for v in n.outputs}.union(*(b.params for b in path))
 
 
 def _release(context: Context, path: list[Block], swept: list[list[Node]], retain: bool) -> None:

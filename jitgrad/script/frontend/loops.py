@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, call, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
-from jitgrad.script.frontend import heap, lists, lowering, merge, numbers
+from jitgrad.script.frontend import heap, iterations, lists, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
 from jitgrad.script.frontend.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, type_word
@@ -57,6 +57,7 @@ class Head:
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
+        self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
 
     def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
         """Carry the assigned names that are read later; begin with what this loop ended with before."""
@@ -135,11 +136,25 @@ class Head:
                 state.values.pop(key, None)
             else:
                 like = merge.fetch(context, self.entry, key)
+                self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
                 self._freeze(key, like, state.values[key])
                 if key in self.listed or lists.is_listed(context, like):
                     lists.freeze(context, state.values[key])
         return tuple(params)
+
+    def _parts(self, t: tp.Template, value: Any) -> list[set[Value]]:
+        """For each leaf of a template the values of the tensor that is there before the loop, if there is one."""
+        if isinstance(t, tp.Tensor) and isinstance(value, SymTensor):
+            storage = value.storage
+            roots = {storage.root, self.context.inputs.values[storage.input] if storage.input >= 0 else None}
+            return [{v for v in (self.entry.values.get(storage), *roots) if v is not None}]
+        held = self.entry.values.get(value) if isinstance(value, HELD) else value
+        if isinstance(t, tp.Items) and isinstance(held, tuple):
+            return [x for i, v in zip(t.items, held, strict=True) for x in self._parts(i, v)]
+        if isinstance(t, tp.Record) and isinstance(held, dict):
+            return [x for n, i in zip(t.names, t.items, strict=True) for x in self._parts(i, held.get(n))]
+        return [{value} if isinstance(value, Value) else set()] * len(lowering.types(t))
 
     def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
         """Fit the templates to what the body did; whether they changed."""
@@ -394,6 +409,8 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         listed = len(context.listed)
         with context.block(block, loop=True):
             params = head.enter(state)
+            block.params = params  # gradients are taken with respect to them
+            context.bodies_open[block] = head.first
             begin = State(state.values.copy())
             counter = None
             lead: tuple[Value, ...] = ()
@@ -432,6 +449,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     if head.weak and trips is not None:
         require_trip(context, trips)
     carries = head.lower(entry)
+    iterations.settle(context, block, results[len(results) - len(params):], carries)
     _emit(context, head, block, carries, trips, first)
 
 

@@ -13,7 +13,7 @@ from jitgrad import func
 from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, gradients, heap, lists, merge
+from jitgrad.script.frontend import calls, contents, gradients, heap, iterations, lists, merge
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.handlers import HANDLERS, Args, handles
 from jitgrad.script.frontend.values import Method, SymDict, SymList, SymTensor, type_word
@@ -70,7 +70,8 @@ class Level:
     def leave(self, context: Context) -> None:
         """From here on the stand-ins carry no gradient, nor what depends on them alone."""
         path = context.path
-        others = [v for s in context.leaves if (v := gradients.root_of(context, s)) is not None] + context.levels
+        others = [v for s in context.leaves if (v := gradients.root_of(context, s)) is not None]
+        others += context.levels + iterations.carried(context)
         kept = inner.dependents(path, others) if self.recorded else set()
         for v in inner.dependents(path, self.values) - kept:
             context.builder.history.discard(v.id)

@@ -1,6 +1,7 @@
 """Gradients and whole steps inside scripts, as docs/language.md lists them: eager, interpreted and native."""
 
 import jitgrad as torch
+from jitgrad.autograd import grad
 from tests.script.frontend.agree import registry, suite, t
 
 PROGRAMS, program = registry()
@@ -38,6 +39,84 @@ def line_search(fit, x, y, steps: int):
     for _ in range(steps):
         last = fit._optimizer.step(closure).item()
     return last
+
+
+# --- gradients in the bodies of loops ------------------------------------------------------------------------------
+
+
+@program((t(3, 2), t(4, 3), 3), (t(3, 2), t(5, 3), 0))
+def leaf_remade_in_a_loop(w, x, n: int):
+    for _ in range(n):
+        w = w.detach().requires_grad_()
+        loss = torch.tanh(x @ w).pow(2).sum()
+        (g,) = grad(loss, w)
+        w = w - 0.1 * g
+    return w.detach()
+
+
+@program((t(3, 2), t(4, 3), 3), (t(3, 2), t(5, 3), 1))
+def leaf_carried_by_a_loop(w, x, n: int):
+    w = w.detach().clone().requires_grad_()
+    for _ in range(n):
+        (g,) = grad(torch.tanh(x @ w).pow(2).sum(), w)
+        w = (w - 0.1 * g).detach().requires_grad_()
+    return w.detach()
+
+
+@program((t(3, 2), t(2), t(4, 3), t(5, 3), 3), (t(3, 2), t(2), t(2, 3), t(5, 3), 0))
+def inner_steps(w, b, x, y, n: int):
+    """MAML: the outer gradient goes through any number of inner steps."""
+    fast = [w, b]
+    for _ in range(n):
+        loss = torch.tanh(x @ fast[0] + fast[1]).pow(2).sum()
+        fast = [p - 0.1 * g for p, g in zip(fast, grad(loss, fast, create_graph=True), strict=True)]
+    torch.tanh(y @ fast[0] + fast[1]).pow(2).sum().backward()
+    return w.grad, b.grad
+
+
+@program((t(3, 2), t(2), t(2, 4, 3), 3), (t(3, 2), t(2), t(3, 5, 3), 1))
+def inner_steps_of_tasks(p, q, tasks, n: int):
+    total = 0.0
+    for x in tasks:
+        w, b = p, q
+        for _ in range(n):
+            gw, gb = grad(torch.tanh(x @ w + b).pow(2).sum(), (w, b), create_graph=True)
+            w, b = w - 0.1 * gw, b - 0.1 * gb
+        total = total + torch.tanh(x @ w + b).pow(3).sum()
+    total.backward()
+    return p.grad, q.grad
+
+
+@program((t(3, 2), t(2), t(4, 3), 3), (t(3, 2), t(2), t(2, 3), 1))
+def inner_steps_of_first_order(p, q, x, n: int):
+    w = p
+    for _ in range(n):
+        (g,) = grad(torch.tanh(x @ w + q).pow(2).sum(), w)
+        w = w - 0.1 * g
+    w.pow(2).sum().backward()
+    return p.grad, q.grad
+
+
+def fit(w, x):
+    return torch.tanh(x @ w).pow(2).sum()
+
+
+@program((t(3, 2), t(4, 3), 3), (t(3, 2), t(2, 3), 1))
+def inner_steps_of_functions(w, x, n: int):
+    fast = w
+    for _ in range(n):
+        fast = fast - 0.1 * torch.func.grad(fit)(fast, x)
+    return fit(fast, x + 1)
+
+
+@program((torch.tensor(0.1, requires_grad=True), t(3, 2), t(4, 3), 3), grad=False)
+def rate_learned(rate, w, x, n: int):
+    for _ in range(n):
+        w = w.detach().requires_grad_()
+        (g,) = grad(torch.tanh(x @ w).pow(2).sum(), w, create_graph=True)
+        w = w - rate * g
+    w.pow(2).sum().backward()
+    return rate.grad
 
 
 test_programs = suite(PROGRAMS)
