@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.codegen.program import Buffer, CallStep, IfStep, LoopStep, Program
+from jitgrad.codegen.program import Buffer, CallStep, IfStep, LoopStep, NumberStep, Program
 from jitgrad.dims import Size
 
 
@@ -81,8 +81,8 @@ class _Walker:
             if isinstance(step, IfStep):
                 self.steps(step.then, loops)
                 self.steps(step.otherwise, loops)
-            elif isinstance(step, CallStep):
-                self.steps(step.before, loops)
+            elif isinstance(step, (CallStep, NumberStep)):
+                self.raising(step, loops)
             elif isinstance(step, LoopStep):
                 number = self.position
                 touched = len(self.later)
@@ -92,6 +92,15 @@ class _Walker:
                     if made_at < number:  # made before the loop: needed in every iteration
                         self.ranges[buffer].last = max(self.ranges[buffer].last, self.position)
             for buffer in buffers_of(step):
+                self.touch(buffer, self.position, loops)
+
+    def raising(self, step: CallStep | NumberStep, loops: tuple[int, ...]) -> None:
+        """What a step reads where it leaves the program."""
+        if isinstance(step, CallStep):
+            self.steps(step.before, loops)
+        for part in step.leaving.chain() if step.leaving is not None else ():
+            self.steps(part.before, loops)
+            for buffer in buffers_of(part):
                 self.touch(buffer, self.position, loops)
 
     def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...],

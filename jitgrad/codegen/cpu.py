@@ -75,7 +75,7 @@ def interface(program: Program, layout: Layout) -> Interface:
     return Interface(program.name, [kind_of(t) for t in program.inputs], layout.numbers, outputs, layout.commits,
                      [c for c in program.commits if isinstance(program.inputs[c], TensorType)],
                      list(layout.growable.values()), layout.words,
-                     [site(s, calls.get(i)) for i, s in enumerate(program.sites)])
+                     [site(s, calls.get(i), layout.left.get(i)) for i, s in enumerate(program.sites)])
 
 
 def _calls(steps: list[Any]) -> dict[int, CallStep]:
@@ -94,8 +94,8 @@ def _calls(steps: list[Any]) -> dict[int, CallStep]:
     return found
 
 
-def site(place: CallSite, call: CallStep | None) -> Site:
-    """A call site as plain data."""
+def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -> Site:
+    """A call site as plain data. `left`: see `Layout`."""
     node = place.node
     assert node is not None
     result = kind_of(node.outputs[0].type) if place.kind == "arithmetic" else None
@@ -113,6 +113,8 @@ def site(place: CallSite, call: CallStep | None) -> Site:
         kinds += [f"t:{v.dtype.name}:{len(v.dims)}" for v in results[tensors:]]
     sizes: list[Size] = []
     attrs = {k: without_sizes(a, sizes) for k, a in node.attrs.items()}
+    if left is not None:
+        attrs["word"], attrs["more"] = left
     return Site(place.kind, node.op, attrs, kinds, result, len(node.inputs), place.span)
 
 

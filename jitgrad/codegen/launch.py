@@ -25,6 +25,7 @@ from jitgrad.codegen.layout import (
     FAILED,
     FIRST_FREE,
     FLAGS_OFFSET,
+    LEFT,
     NO_MEMORY,
     NOT_CONTIGUOUS,
     SITE,
@@ -150,16 +151,24 @@ def raise_status(status: int, workspace: Workspace) -> None:
         raise MemoryError("a compiled function could not allocate its workspace")
     if status == FAILED:
         site = workspace.interface.sites[block[SITE]]
-        raise sites.annotated(sites.failure(site, block, FIRST_FREE), site)
+        raise _with_pending(sites.annotated(sites.failure(site, block, FIRST_FREE), site), workspace)
     error, workspace.error = workspace.error, None
     if error is not None:
-        raise error
+        raise _with_pending(error, workspace)
     if block[SITE] == -1:  # a signal handler raised while native code looked at signals
         restore = ctypes.pythonapi.PyErr_Restore
         restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
         block[SITE] = 0
         restore(block[FIRST_FREE] or None, block[FIRST_FREE + 1] or None, block[FIRST_FREE + 2] or None)
     raise KeyboardInterrupt  # raised before the call-back's first instruction
+
+
+def _with_pending(error: BaseException, workspace: Workspace) -> BaseException:
+    """`error`, which knows what is to be stored before it is raised on (`script.leaving`)."""
+    left, workspace.block[LEFT] = workspace.block[LEFT], 0
+    if left:
+        error._pending = sites.pending(workspace.interface.sites, left - 1, workspace.block)  # type: ignore[attr-defined]
+    return error
 
 
 # --- the generated function ---

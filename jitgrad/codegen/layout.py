@@ -5,7 +5,7 @@ The block holds numbers in and out, the workspace, growable slots, and what a fa
 then of the outputs that Python makes).
 
 Status: 0 done; 1 the check at site `block[SITE]` failed; 2 an input is not contiguous; 3 out of memory;
-4 a call into Python raised.
+4 a call into Python raised. After 1 and 4, `block[LEFT]` is 0 or one more than the site that says what is to be stored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 #: words at fixed places in the block
-SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, FIRST_FREE = 0, 1, 2, 3, 4, 5, 6, 8
+SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, LEFT, FIRST_FREE = range(9)
 OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED = 0, 1, 2, 3, 4
 
 
@@ -26,6 +26,8 @@ class Layout:
     commits: dict[int, int] = field(default_factory=dict)   # input -> first word (written?, then the value)
     growable: dict[int, int] = field(default_factory=dict)  # slot -> word of (pointer, capacity)
     payload: int = FIRST_FREE
+    leaving: int = FIRST_FREE + 4                           # what is to be stored after an exception
+    left: dict[int, tuple[int, int]] = field(default_factory=dict)  # site -> word of its values, site of what is more
     words: int = FIRST_FREE + 4
     objects: list[int] = field(default_factory=list)        # tensor inputs in the order of items
     arrays: list[int] = field(default_factory=list)         # outputs that Python makes, after them

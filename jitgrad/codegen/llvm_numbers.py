@@ -158,7 +158,7 @@ class Numbers:
         printer.line(f"br i1 {good.name}, label %{fine}, label %{slow}")
         printer.start(slow)
         printer.pass_values(node.inputs)
-        printer.call_python(step.site)
+        printer.call_python(step.site, step.leaving)
         for j, (name, v) in enumerate(zip(names, result, strict=True)):
             word = printer.load_word(printer.layout.payload + j, "i64" if v.elem == "i1" else v.elem)
             word = word.ne(0) if v.elem == "i1" else word
@@ -186,7 +186,7 @@ class Numbers:
         place = printer.variable(kind)
         arguments = "".join(f", {v.type} {v.name}" for v in given)
         good = printer.code.emit(f"call i1 @{name}(ptr %block, i64 {step.site}{arguments}, ptr {place})", "i1", 1)
-        printer.leave_unless(good, RAISED)
+        printer.leave_unless(good, RAISED, step.leaving)
         printer.define(out, printer.code.emit(f"load {kind}, ptr {place}", kind, 1))
         return True
 

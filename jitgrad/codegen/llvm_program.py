@@ -15,6 +15,7 @@ from jitgrad.codegen.layout import (
     DIMS_OFFSET,
     FIRST_FREE,
     FLAGS_OFFSET,
+    LEFT,
     NO_MEMORY,
     NOT_CONTIGUOUS,
     RAISED,
@@ -32,6 +33,7 @@ from jitgrad.codegen.program import (
     Buffer,
     CallStep,
     IfStep,
+    Leaving,
     LoopStep,
     NumberStep,
     Program,
@@ -76,7 +78,8 @@ class ProgramPrinter:
     def __init__(self, module: ModuleText, program: Program):
         self.module, self.program = module, program
         self.layout = Layout()
-        self.layout.words = FIRST_FREE + max(4, _payload_words(program.steps))
+        self.layout.leaving = FIRST_FREE + max(4, _payload_words(program.steps))
+        self.layout.words = self.layout.leaving + _leaving_words(program.steps)
         self.entry = Code()                 # before everything: allocas, inputs, sizes known at entry, the workspace
         self.code = Code()
         self.code.count = 1 << 24           # names of the two never meet
@@ -92,6 +95,8 @@ class ProgramPrinter:
         self.numbers = llvm_numbers.Numbers(self)
         self.sequences = Sequences(self)
         self.arena = False
+        self.told: list[dict[int, str]] = [{}]  # by list of steps around: site of what is stored -> its label
+        self.status = ""  # the variable that has what a program returns that stores before
         self.clock = ""  # the variable that has when signals were last looked at
         #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
         self.quick = not _repeats(program.steps)
@@ -136,12 +141,46 @@ class ProgramPrinter:
             value = value.cast("zext", "i64")
         self.line(f"store {value.type} {value.name}, ptr {self.word(number)}")
 
-    def leave_unless(self, good: V, status: int) -> None:
+    def leave_unless(self, good: V, status: int, leaving: Leaving | None = None) -> None:
         """Return `status` where `good` is false."""
         fine = self.label("go")
-        self.exits.add(status)
-        self.line(f"br i1 {good.name}, label %{fine}, label %exit{status}")
+        if leaving is None:
+            self.exits.add(status)
+            self.line(f"br i1 {good.name}, label %{fine}, label %exit{status}")
+        else:
+            bad = self.label("leave")
+            self.line(f"br i1 {good.name}, label %{fine}, label %{bad}")
+            self.start(bad)
+            self.leave(status, leaving)
         self.start(fine)
+
+    def leave(self, status: int, leaving: Leaving | None) -> None:
+        """Return `status`, with what is to be stored told before.
+
+        The code that tells is shared by all places that leave after the first one, in its list of steps or inside.
+        """
+        if leaving is None:
+            self.line(f"ret i64 {status}")
+            return
+        self.status = self.status or self.variable("i64")
+        self.line(f"store i64 {status}, ptr {self.status}")
+        self.store_word(LEFT, self.const(leaving.site + 1))
+        for part in leaving.chain():
+            label = next((told[part.site] for told in reversed(self.told) if part.site in told), "")
+            if label:
+                self.line(f"br label %{label}")
+                return
+            label = self.told[-1][part.site] = self.label("leave")
+            self.line(f"br label %{label}")
+            self.start(label)
+            values, self.values = self.values, dict(self.values)  # what is computed here is so only here
+            self.steps(part.before)
+            at = self.layout.leaving + sum(p.words for p in part.chain()) - part.words
+            self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
+            self.pass_values(part.values, at)
+            self.values = values
+        status_ = self.code.emit(f"load i64, ptr {self.status}", "i64", 1)
+        self.line(f"ret i64 {status_.name}")
 
     def size(self, size: Size, code: Code | None = None) -> V:
         """A size as i64."""
@@ -375,16 +414,16 @@ class ProgramPrinter:
 
     # --- Python ---
 
-    def call_python(self, site: int) -> None:
+    def call_python(self, site: int, leaving: Leaving | None = None) -> None:
         """`jg_callback(block, site)`: 1 if all went well."""
         self.module.declares["jg_callback"] = "declare i64 @jg_callback(ptr, i64)"
         self.module.externals.add("jg_callback")
         good = self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1)
-        self.leave_unless(good.eq(1), RAISED)
+        self.leave_unless(good.eq(1), RAISED, leaving)
 
-    def pass_values(self, values: Sequence[Value | Ref | Size]) -> None:
-        """What a site needs, in the payload words (see `_payload_words`)."""
-        at = self.layout.payload
+    def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None) -> None:
+        """What a site needs, from word `at` on, by default in the payload words (see `_payload_words`)."""
+        at = self.layout.payload if at is None else at
         for value in values:
             if isinstance(value, (int, Dim)):
                 self.store_word(at, self.size(value))
@@ -403,8 +442,23 @@ class ProgramPrinter:
     # --- steps ---
 
     def steps(self, steps: Sequence[Any]) -> None:
+        self.told.append({})
         for step in steps:
             PRINT[type(step)](self, step)
+        self.told.pop()
+
+
+def _leaving_words(steps: Sequence[Any]) -> int:
+    """The most words that a place that leaves needs for what is stored then."""
+    most = 0
+    for step in steps:
+        if isinstance(step, (CallStep, NumberStep)):
+            most = max(most, sum(p.words for p in step.leaving.chain()) if step.leaving is not None else 0)
+        elif isinstance(step, IfStep):
+            most = max(most, _leaving_words(step.then), _leaving_words(step.otherwise))
+        elif isinstance(step, LoopStep):
+            most = max(most, _leaving_words(step.body))
+    return most
 
 
 def _payload_words(steps: Sequence[Any]) -> int:

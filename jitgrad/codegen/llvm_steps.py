@@ -190,7 +190,7 @@ def call_step(p: ProgramPrinter, step: CallStep) -> None:
     p.steps(step.before)
     p.pass_values(step.values)
     p.store_word(SITE, p.const(step.site))
-    p.line(f"ret i64 {FAILED}")
+    p.leave(FAILED, step.leaving)
     p.start(fine)
 
 

@@ -18,11 +18,13 @@ from jitgrad.codegen.linear import linearize
 from jitgrad.codegen.lower_block import BlockLowering
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import KernelBuilder, read
+from jitgrad.codegen.lower_pending import attach
 from jitgrad.codegen.lower_random import DRAWS, draw
 from jitgrad.codegen.program import (
     Allocate,
     Buffer,
     CallSite,
+    Leaving,
     LoadScalar,
     NumberStep,
     Program,
@@ -38,7 +40,7 @@ from jitgrad.script.irops import Effect, effect
 
 def lower(name: str, graph: Graph) -> Program:
     """The program of a graph whose composites are decomposed. Raises NotImplementedError for a row nobody can run."""
-    return Lowering(name, linearize(graph)).program()
+    return Lowering(name, linearize(attach(graph))).program()
 
 
 class Lowering:
@@ -65,6 +67,7 @@ class Lowering:
         self.symbols = self._entry_symbols()
         self.visible: set[Symbol] = set(self.symbols)
         self.originals: dict[int, Ref] = {}     # inputs that are read through a copy: their own memory
+        self.leaving: dict[Node, Leaving] = {}  # by `pending` node
         self.checks: dict[Node, bool] = {}
         self.captured: dict[Node, frozenset[Value]] = {}
         self.effects: dict[Node, bool] = {}

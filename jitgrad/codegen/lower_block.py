@@ -13,6 +13,7 @@ from jitgrad.codegen import (
     lower_effects,
     lower_lists,
     lower_ops,
+    lower_pending,
     lower_products,
     lower_sequences,
     lower_windows,
@@ -357,7 +358,9 @@ class BlockLowering:
             rule(state, node)
         elif node.op.startswith("num."):
             calls = effect(node.op, node.attrs) is not Effect.NONE or is_exact(node.op, node.attrs)
-            state.emit(NumberStep(node, state.site("arithmetic", node) if calls else -1))
+            plain = lower_pending.own(node)
+            state.emit(NumberStep(plain, state.site("arithmetic", plain) if calls else -1,
+                                  lower_pending.leaving(state, node)))
         else:
             lower_ops.library(state, node)
         state.see(node.binds)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import dtypes
+from jitgrad.codegen import lower_pending
 from jitgrad.codegen.access import AFFINE, contiguous_strides
 from jitgrad.codegen.lower_joins import absent, aim, constant, put_at, zero
 from jitgrad.codegen.program import ArenaAllocate, Buffer, CallStep, CommitSlot, IfStep, NumberStep, Ref
@@ -185,10 +186,12 @@ def check(state: Lowering, node: Node) -> None:
     """The values are brought to memory only where it fails."""
     outer, state.steps = state.steps, []
     mark = state.mark()
-    values = passed(state, node.inputs[1:])
+    plain = lower_pending.own(node)
+    values = passed(state, plain.inputs[1:])
     before, state.steps = state.steps, outer
     state.release(mark)
-    state.emit(CallStep(state.site("check", node), "check", node.inputs[0], values, before))
+    state.emit(CallStep(state.site("check", plain), "check", node.inputs[0], values, before,
+                        lower_pending.leaving(state, node)))
 
 
 def print_node(state: Lowering, node: Node) -> None:
@@ -283,5 +286,5 @@ def arena_copy(state: Lowering, value: Value, flags: Sequence[Value | Ref]) -> R
 
 RULES: dict[str, Callable[[Any, Node], None]] = {
     "item": item, "dim.value": plain, "dim.bind": plain, "check": check, "print": print_node, "commit": commit,
-    "callback": callback, "callback.vjp": callback_vjp,
+    "callback": callback, "callback.vjp": callback_vjp, "pending": lower_pending.pending,
 }

@@ -10,6 +10,7 @@ that `dataclass` writes costs time at import, which is part of every cold compil
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -123,6 +124,7 @@ class NumberStep:
 
     node: Node
     site: int = -1
+    leaving: Leaving | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -277,9 +279,34 @@ class CallSite:
     `values`: what it passes: (type of the value); `refs`: for tensors, their window.
     """
 
-    kind: Literal["check", "print", "library", "arithmetic", "memory", "callback", "fetch", "callback.vjp"]
+    kind: Literal["check", "print", "library", "arithmetic", "memory", "callback", "fetch", "callback.vjp", "pending"]
     node: Node | None
     span: Span | None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Leaving:
+    """What a place that raises tells of changes that are stored then: by `site`, after `before` has run.
+
+    `more`: what comes in addition.
+    """
+
+    site: int
+    values: tuple[Value | Ref, ...]
+    before: list[Any]
+    more: Leaving | None
+
+    @property
+    def words(self) -> int:
+        """Words of the block for the values: a number takes up to 4, a window an address, sizes and strides."""
+        return sum(1 + 2 * len(v.dims) if isinstance(v, Ref) else 4 for v in self.values)
+
+    def chain(self) -> Iterator[Leaving]:
+        """This and all that it comes in addition to."""
+        part: Leaving | None = self
+        while part is not None:
+            yield part
+            part = part.more
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -294,6 +321,7 @@ class CallStep:
     condition: Value | None
     values: tuple[Value | Ref | Size, ...]
     before: list[Any] = field(default_factory=list)
+    leaving: Leaving | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -30,7 +30,7 @@ class Site:
     """One place.
 
     Attributes:
-        kind: "check", "print", "arithmetic", "library", "callback", "fetch" or "callback.vjp".
+        kind: "check", "print", "arithmetic", "library", "callback", "fetch", "callback.vjp" or "pending".
         op: the node's op.
         attrs: its attrs; sizes are replaced by `("dim", i)`: the i-th passed size.
         types: kinds of the values passed (see `kind_of`), or "size".
@@ -68,6 +68,10 @@ def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: 
 
 def read(block: Any, word: int, kind: Any) -> tuple[Any, int]:
     """A passed value and the word after it."""
+    if isinstance(kind, (tuple, list)) and kind[0] == "seq":
+        from jitgrad.codegen.sequences import to_list
+
+        return to_list(block[word], kind), word + 1
     if isinstance(kind, (tuple, list)):
         value, after = read(block, word + 1, kind[1])
         return (value if block[word] else None), after
@@ -102,6 +106,17 @@ def failure(site: Site, block: Any, word: int) -> BaseException:
     if isinstance(error, ErrorName):
         error = error.find()
     return exception(error, template, () if template is None else values(site, block, word))
+
+
+def pending(sites: Sequence[Site], number: int, block: Any) -> Any:
+    """What is to be stored after an exception, from the site that says so."""
+    from jitgrad.script.leaving import Pending
+
+    site = sites[number]
+    found = [np.array(v) if isinstance(v, np.ndarray) else v for v in values(site, block, site.attrs["word"])]
+    more = site.attrs["more"]
+    return Pending(site.attrs["recipe"], site.attrs["carried"], found,
+                   pending(sites, more, block) if more >= 0 else None)
 
 
 def annotated(error: BaseException, site: Site) -> BaseException:

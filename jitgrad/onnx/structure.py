@@ -65,7 +65,7 @@ class Writer:
     def node(self, node: Node) -> None:
         """Write one node."""
         e, op = self.e, node.op
-        if op == "check":
+        if op in ("check", "pending"):
             return
         special = _STRUCTURE.get(op)
         if special is not None:

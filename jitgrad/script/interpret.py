@@ -21,6 +21,7 @@ from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import number_ops
 from jitgrad.script.ir import Block, Graph, Node, Value, map_attr, type_symbols, walk
+from jitgrad.script.leaving import Pending
 from jitgrad.script.text import describe
 
 OnCommit = Callable[[int, Any], None]
@@ -103,22 +104,29 @@ class _Run:
                     control = _CONTROL[node.op](self, node)
                     inner = control.enter()
                     if inner is not None:
-                        stack.append(_Frame(inner, control))
+                        stack.append(_Frame(inner, control, frame.pending))
                     break
+                if node.op == "pending":
+                    frame.pending = Pending(node.attrs["recipe"], node.attrs["carried"], [
+                        _unwrap(values[v], v.type) for v in node.inputs], frame.pending if node.attrs["more"] else None)
+                    continue
                 try:
                     self.node(node)
                 except InterpretError as error:
                     error.add_note("in: " + describe(self.graph, node)[0])
                     raise
-                except Exception as error:
-                    _annotate(error, node)
+                except BaseException as error:
+                    if frame.pending is not None and node.op != "callback":
+                        error._pending = frame.pending  # type: ignore[attr-defined]  # for `Specialisation.run`
+                    if isinstance(error, Exception):
+                        _annotate(error, node)
                     raise
             else:
                 results = [values[v] for v in frame.block.results]
                 if frame.control is not None:
                     inner = frame.control.leave(results)
                     if inner is not None:
-                        frame.block, frame.next = inner, 0
+                        frame.block, frame.next, frame.pending = inner, 0, frame.around
                         continue
                 stack.pop()
 
@@ -324,10 +332,11 @@ class _Run:
 class _Frame:
     """A block under way: its next node, and the control node that it belongs to."""
 
-    __slots__ = ("block", "control", "next")
+    __slots__ = ("around", "block", "control", "next", "pending")
 
-    def __init__(self, block: Block, control: _Control | None):
+    def __init__(self, block: Block, control: _Control | None, pending: Pending | None = None):
         self.block, self.control, self.next = block, control, 0
+        self.pending = self.around = pending  # what an exception would store, here and where the block begins
 
 
 class _Control:

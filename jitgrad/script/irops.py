@@ -20,7 +20,7 @@ class Effect(enum.Flag):
     RAISES = 1  # may leave the program with an exception
     WRITES = 2  # changes memory that outlives the program
     CALLS = 4   # calls back into Python (print, ignored functions)
-    MARKS = 8   # nothing at run time: one end of a region (see `autodiff.regions`)
+    MARKS = 8   # nothing at run time: one end of a region (see `autodiff.regions`), what an exception would store
 
 
 #: number ops: (int, int) -> int, with the kinds promoted bool < int < float as Python does
@@ -51,6 +51,7 @@ EFFECTS: Mapping[str, Effect] = {
     "commit": Effect.WRITES,
     "region.begin": Effect.MARKS,
     "region.end": Effect.MARKS,
+    "pending": Effect.MARKS,
     "callback": Effect.CALLS | Effect.RAISES,
 }
 
@@ -133,7 +134,7 @@ RULES: Mapping[str, Rule] = {
     "opt.none": lambda types, attrs: OptionalType(attrs["type"]),
 }
 
-_NO_OUTPUTS = frozenset({"check", "print", "commit", "region.begin", "region.end"})
+_NO_OUTPUTS = frozenset({"check", "print", "commit", "region.begin", "region.end", "pending"})
 
 
 def infer(op: str, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> tuple[Type, ...]:

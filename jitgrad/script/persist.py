@@ -232,6 +232,16 @@ class Writer:
         raise NotStorable(f"a result of kind `{type(result).__name__}`")
 
 
+    def stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
+        """Places and what they become."""
+        found = []
+        for place, result in stores:
+            if isinstance(place, (sig.Content, sig.Tail)):
+                raise NotStorable("a container that the script changes")
+            found.append([self.source(place), self.result(result)])
+        return found
+
+
 def _is_plain(value: Any) -> bool:
     return isinstance(value, (bool, int, float, str, type(None), dtypes.dtype))
 
@@ -375,6 +385,9 @@ class Reader:
                 return sig.Container(import_by_name(*named), made, tuple(self.result(i) for i in items), identity)
         raise NotStorable(f"the result {stored!r}")
 
+    def stores(self, stored: Json) -> list[tuple[sig.Place, sig.Result]]:
+        return [(self.source(s), self.result(r)) for s, r in stored]
+
 
 # --- the whole -----------------------------------------------------------------------------------------------------
 
@@ -396,8 +409,6 @@ def _sharing(values: dict[str, Any], guards: Sequence[sig.Guard | None]) -> list
 
 def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
     """`script`, compiled for parameters `values`, without its graph's nodes. Raises NotStorable."""
-    if any(isinstance(place, (sig.Content, sig.Tail)) for place, _ in script.stores):
-        raise NotStorable("a container that the script changes")
     writer = Writer(root, script.guards)
     data = {
         "inputs": [writer.source(s) for s in script.inputs],
@@ -412,8 +423,8 @@ def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
         "written": list(script.written.items()),
         "freed": list(script.freed),
         "functions": [[*writer.function(f), code_hash(f)] for f in script.functions],
-        "stores": [[writer.source(s), writer.result(r)] for s, r in script.stores
-                   if not isinstance(s, (sig.Content, sig.Tail))],
+        "stores": writer.stores(script.stores),
+        "recipes": [writer.stores(r) for r in script.recipes],
         "lists": [[writer.source(s), elements.to_plain(k)] for s, k in script.lists.items()],
         "log": script.log,
         "gradient_state": script.gradient_state,
@@ -450,8 +461,9 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             result=reader.result(stored["result"]),
             commits={i: reader.source(s) for i, s in stored["commits"]},
             written=dict(stored["written"]), freed=tuple(stored["freed"]),
-            stores=[(reader.source(s), reader.result(r)) for s, r in stored["stores"]], log=stored["log"],
+            stores=reader.stores(stored["stores"]), recipes=[tuple(reader.stores(r)) for r in stored["recipes"]],
             lists={reader.source(s): elements.from_plain(k) for s, k in stored["lists"]},
+            log=stored["log"],
             gradient_state=stored["gradient_state"])
     except NotStorable:
         return None

@@ -318,7 +318,7 @@ class Printer:
             if constant is not None:
                 self.constants[node.outputs[0]] = constant
                 continue
-            if node.op in ("region.begin", "region.end"):
+            if node.op in ("region.begin", "region.end", "pending"):
                 continue
             if node.op in ("check", "print", "commit"):
                 text = getattr(self, "_" + node.op)(node)

@@ -253,13 +253,19 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Nothing:
+    """No object: where it is to be stored, nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """A string: parts are strings, and (result, conversion, format)."""
 
     parts: tuple[Any, ...]
 
 
-Result = Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Text | Repeated
+Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Nothing | Text
+          | Repeated)
 
 
 @dataclass(slots=True)
@@ -282,6 +288,8 @@ class ScriptGraph:
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
         freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
         stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
+        recipes: what a `pending` node with that number stores if the program leaves with an exception: (attribute, item
+            or content of a container, what it becomes, over the node's inputs).
         unread: lists whose length and items do not matter (the script only appends to them).
         lists: lists and tuples whose length is a run-time value, and the kind of their items.
         parameters: names of the function's parameters (filled in by the executor).
@@ -307,6 +315,7 @@ class ScriptGraph:
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
     stores: list[tuple[Place, Result]] = field(default_factory=list)
+    recipes: list[tuple[tuple[Place, Result], ...]] = field(default_factory=list)
     unread: list[Source] = field(default_factory=list)
     lists: dict[Source, Any] = field(default_factory=dict)
     calls_back: bool = False

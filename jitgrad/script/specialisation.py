@@ -20,7 +20,7 @@ from jitgrad.eager.grad_mode import mode as grad_mode
 from jitgrad.eager.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script import callback
+from jitgrad.script import callback, leaving
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.sources import (
@@ -32,7 +32,7 @@ from jitgrad.script.sources import (
     separate,
     type_of_tensor,
 )
-from jitgrad.script.stores import commit_writer, leave_writer
+from jitgrad.script.stores import Leave, commit_writer, leave_writer
 
 
 class Specialisation:
@@ -48,6 +48,7 @@ class Specialisation:
         "given",
         "grad_mode",
         "leave",
+        "left",
         "may_share",
         "options",
         "owner",
@@ -77,6 +78,8 @@ class Specialisation:
         self.function = function
         self.enter = self._write_enter(params, values)
         self.leave = leave_writer(params, values, script.inputs, script.result, script.stores)
+        #: what stores changes when the program raises, by the recipes that it follows
+        self.left: dict[tuple[int, ...], Leave] = {}
         self.commit = commit_writer(params, values, script.commits) if script.commits else None
         self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
         if self.spent is not None:
@@ -162,7 +165,10 @@ class Specialisation:
                 with callback.running(run):
                     return self._run(params, entered)
             return self._run(params, entered)
-        except Exception as error:
+        except BaseException as error:
+            pending = leaving.take(error)
+            if pending is not None:
+                self._store_pending(params, entered[0], pending)
             if hasattr(error, "_place") and not config.current().debug:
                 from jitgrad.script.tracebacks import show_lines
 
@@ -182,6 +188,17 @@ class Specialisation:
                 if outputs[i] is not None:
                     self.spent.attach(outputs[i], slot)
         return self.leave(params, objects, outputs)
+
+    def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: leaving.Pending) -> None:
+        """Store what the program had changed when it raised."""
+        script = self.script
+        followed, stores, outputs = leaving.gather(pending, script.recipes, script.graph.name)
+        leave = self.left.get(followed)
+        if leave is None:
+            values = dict(zip(script.parameters, params, strict=True))
+            leave = self.left[followed] = leave_writer(script.parameters, values, script.inputs, sig.Static(None),
+                                                       stores)
+        leave(params, objects, outputs)
 
     def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
                      ) -> list[Any]:

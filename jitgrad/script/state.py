@@ -24,8 +24,8 @@ _SIMPLE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType
 def holders(script: sig.ScriptGraph, values: dict[str, Any]) -> dict[str, Any]:
     """The objects that a script reads or writes, by name: its arguments and every object on a path of a source."""
     found: dict[str, Any] = dict(values)
-    sources = [*script.inputs, *script.commits.values(), *(path for path, _ in script.stores),
-               *(guard.source for guard in script.guards)]
+    stored = [path for stores in (script.stores, *script.recipes) for path, _ in stores]
+    sources = [*script.inputs, *script.commits.values(), *stored, *(guard.source for guard in script.guards)]
     for source in sources:
         step: Any = source
         while step is not None:

@@ -490,6 +490,13 @@ class _Verifier:
     def mark(self, node: Node) -> None:
         self.attr(node, "number")
 
+    def pending(self, node: Node) -> None:
+        recipe, carried, more = (self.attr(node, name) for name in ("recipe", "carried", "more"))
+        if type(recipe) is not int or recipe < 0 or type(more) is not bool:
+            self.fail(f"`recipe` is {recipe!r}, `more` is {more!r}")
+        if any(type(k) is not int or not 0 <= k < len(node.inputs) for k in carried):
+            self.fail(f"`carried` is {carried!r}, of {len(node.inputs)} values")
+
     def argument(self, stated: Any, n: int) -> None:
         if stated is None:
             return
@@ -542,6 +549,7 @@ _CONVENTIONS: Mapping[str, Callable[[_Verifier, Node], None]] = {
     "list.take": _Verifier.list_at, "list.len": _Verifier.list_alone, "list.copy": _Verifier.list_alone,
     "custom": _Verifier.custom, "region.begin": _Verifier.mark, "region.end": _Verifier.mark,
     "check": _Verifier.check, "print": _Verifier.print_node, "commit": _Verifier.commit,
+    "pending": _Verifier.pending,
     "callback": _Verifier.callback, "callback.vjp": _Verifier.callback_vjp,
 }
 _RESULTS: Mapping[str, Callable[[_Verifier, Node, Block], None]] = {

@@ -21,8 +21,8 @@ from jitgrad.script.frontend import (
     gradients,
     heap,
     library,  # noqa: F401  (it registers handlers)
-    mappings,
     merge,
+    pending,
     stdlib,  # noqa: F401  (it registers handlers)
     transforms,  # noqa: F401
 )
@@ -35,7 +35,7 @@ from jitgrad.script.frontend.results import Results
 from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.statements import run_function
-from jitgrad.script.frontend.values import Storage, Tail
+from jitgrad.script.frontend.values import Storage
 from jitgrad.script.ir import Block, Graph, Value
 
 RESTARTS = 64
@@ -115,13 +115,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             value = run_function(context, frame, source.node)
             results.expect(value)
             tree: sig.Result = results.tree(value)
-            stores += [(path, results.tree(merge.fetch(context, context.state, slot)))
-                       for slot, path in context.inputs.stores.items() if context.inputs.is_new(slot, path)]
-            stores += [(path, results.tree(item)) for path, item in mappings.stores(context)]
-            for container in context.inputs.rewritten:
-                content = merge.fetch(context, context.state, container)
-                kind = sig.Tail if isinstance(content, Tail) else sig.Content
-                stores.append((kind(container.source), results.content(container, content)))
+            stores += [(change.place, change.recipe(results)) for change in pending.changes(context)]
             context.inputs.keep_apart()
             written = _written(context, results)
             heap.commit_dirty(context)
@@ -144,8 +138,8 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             commits=context.inputs.commits(), written=written,
             differentiable=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v not in freed),
             freed=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v in freed),
-            stores=stores, unread=context.inputs.unread(), lists=context.inputs.lists_taken(),
-            functions=[function, *context.functions],
+            stores=stores, recipes=context.inputs.recipes, unread=context.inputs.unread(),
+            lists=context.inputs.lists_taken(), functions=[function, *context.functions],
             calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log])
 
 

@@ -206,6 +206,10 @@ class Context:
             if watch(self, op, inputs, attrs):
                 return ()
         commit_dirty(self)
+        if op == "check" or attrs.get("checked"):
+            from jitgrad.script.frontend.pending import announce
+
+            announce(self)
         return self.builder.emit(op, inputs, **attrs)
 
     def constant(self, value: bool | int | float) -> Value:
@@ -242,6 +246,11 @@ class Context:
             if key in scope:
                 return scope[key]
         return None
+
+    @property
+    def scopes(self) -> list[dict[Any, Any]]:
+        """What is remembered, by block, outermost first."""
+        return self._scopes
 
     def remember(self, key: Any, value: Any) -> Any:
         """Remember `value` in this block."""

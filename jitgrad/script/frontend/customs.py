@@ -157,7 +157,8 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
         raise UnsupportedCall(f"`{cls.__name__}.backward` changes something outside it", context.span(),
                               hint="let it compute gradients only")
     nodes = [n for old in block.nodes for n in pure(old)]
-    if any(effect(n.op, n.attrs) and n.op != "check" and not n.attrs.get("checked") for n in walk(block)):
+    if any(effect(n.op, n.attrs) and n.op not in ("check", "pending") and not n.attrs.get("checked")
+           for n in walk(block)):
         raise UnsupportedCall(f"`{cls.__name__}.backward` prints or calls Python",
                               context.span(), hint="let it compute gradients only")
     own = {*cotangents, *shadows, *arguments}

@@ -63,6 +63,7 @@ class Inputs:
         extents: symbols for a size that all tensors of a list have, and where it is read.
         stores: slot -> source, for attributes that are rebound to something that is no number.
         changed: dicts that the script did not make and into which it writes.
+        recipes: what the `pending` nodes stand for (see `ScriptGraph`).
     """
 
     def __init__(self, context: Context, any_grads: bool = False, lists: Mapping[sig.Source, Kind] = NOTHING):
@@ -90,6 +91,7 @@ class Inputs:
         self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
         self._bools: dict[Value, tuple[sig.Source, bool]] = {}  # bools at entry -> where, what at the first call
         self.int_symbols: dict[Symbol, int] = {}
+        self.recipes: list[tuple[tuple[sig.Place, sig.Result], ...]] = []
         self._constants = 0
         self.constants: list[tuple[int, Any, Any]] = []
         self.given: list[Value] = []

@@ -36,8 +36,11 @@ def raise_now(context: Context, error: type[BaseException], template: tuple[Any,
         found = intercept(context, error, template, values)
         if found is not None:
             return found
+    from jitgrad.script.frontend.pending import announce
+
     false = context.one("num.const", value=False)
     heap.commit_dirty(context)
+    announce(context)
     context.builder.emit("check", (false, *values), error=error, template=template)
     return Raised()
 
@@ -99,7 +102,8 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
     *before, last = dead.block.nodes
     if last.op != "check" or not isinstance(last.inputs[0], Value):
         return False
-    if any(effect(n.op, n.attrs) is not Effect.NONE or n.blocks or n.op in GUARDED for n in before):
+    if any((effect(n.op, n.attrs) is not Effect.NONE and n.op != "pending") or n.blocks or n.op in GUARDED
+           for n in before):
         return False
     context.builder.block.nodes.extend(before)
     wanted = numbers.negate(context, condition) if when else condition

@@ -60,8 +60,10 @@ class _Liveness:
         roots: list[Node] = []
         stack: list[tuple[Block, Node | None]] = [(block, None)]
         self.bind(block.binds, block.params)
+        raising: dict[Node, bool] = {}
         while stack:
             block, owner = stack.pop()
+            idle = _idle(block, raising)
             for node in block.nodes:
                 if owner is not None:
                     self.around[node] = owner
@@ -69,7 +71,7 @@ class _Liveness:
                     self.definition[v] = (node, i)
                 if node.binds:
                     self.bind(node.binds, node.outputs)
-                if effect(node.op, node.attrs):
+                if effect(node.op, node.attrs) and node not in idle:
                     roots.append(node)
                 for inner in node.blocks:
                     for i, p in enumerate(inner.params):
@@ -183,6 +185,29 @@ def _bound(binds: Sequence[Symbol], values: Sequence[Value]) -> tuple[Symbol, ..
         return ()
     alone = {symbol for v in values for symbol in _alone(v.type)}
     return tuple([s for s in binds if s in alone])
+
+
+def _idle(block: Block, raising: dict[Node, bool]) -> set[Node]:
+    """The `pending` nodes of a block after which, before the next one, nothing raises. `raising`: see `_raises`."""
+    found: set[Node] = set()
+    if any(node.op == "pending" for node in block.nodes):
+        needed = False
+        for node in reversed(block.nodes):
+            if node.op != "pending":
+                needed = needed or _raises(node, raising)
+            elif not needed:
+                found.add(node)
+            else:
+                needed = node.attrs["more"]
+    return found
+
+
+def _raises(node: Node, known: dict[Node, bool]) -> bool:
+    """Whether a node or one inside it raises on its own; `known` keeps the answers."""
+    if node not in known:
+        known[node] = node.op == "check" or bool(node.attrs.get("checked")) or any(
+            _raises(n, known) for b in node.blocks for n in b.nodes)
+    return known[node]
 
 
 # --- rebuilding ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from jitgrad.ops import autocast
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.executor import ScriptFunction
-from jitgrad.script.ir import Graph, Node, Value, walk
+from jitgrad.script.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.mismatch import actual_sizes, autocast_mismatch, broken, first_broken
 from jitgrad.script.saved.records import Program
 from jitgrad.script.sources import Unreadable, describe, resolve, tensor_key, type_of_tensor
@@ -275,7 +275,26 @@ def adapted(program: Program, values: dict[str, Any]) -> sig.ScriptGraph:
         wanted = [i for i, s in enumerate(script.inputs) if _needs_grad(s, values)]
         reached = reached_from(script.graph, [script.graph.inputs[i] for i in wanted])
         differentiable = tuple(i for i in differentiable if script.graph.outputs[i] in reached)
-    return replace(script, guards=guards, differentiable=differentiable)
+        graph = _with_history(script.graph, reached)
+        return replace(script, guards=guards, differentiable=differentiable, graph=graph)
+    return replace(script, guards=guards)
+
+
+def _with_history(graph: Graph, reached: set[Value]) -> Graph:
+    """`graph` where what an exception stores has history only if it is among `reached`."""
+    if not any(n.op == "pending" and n.attrs["carried"] for n in walk(graph.block)):
+        return graph
+
+    def rebuilt(block: Block) -> Block:
+        nodes = []
+        for n in block.nodes:
+            attrs = n.attrs
+            if n.op == "pending":
+                attrs = {**attrs, "carried": tuple(k for k in attrs["carried"] if n.inputs[k] in reached)}
+            nodes.append(Node(n.op, n.inputs, attrs, n.outputs, tuple([rebuilt(b) for b in n.blocks]), n.span, n.binds))
+        return Block(block.params, nodes, block.results, block.binds)
+
+    return Graph(rebuilt(graph.block), graph.name)
 
 
 def reached_from(graph: Graph, sources: Sequence[Value]) -> set[Value]:

@@ -17,7 +17,7 @@ from jitgrad.dims import symbols as symbols_of
 from jitgrad.errors import Span
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
-from jitgrad.script.ir import Graph, walk
+from jitgrad.script.ir import Block, Graph, walk
 from jitgrad.script.parse import parse
 from jitgrad.script.saved.archive import Contents
 from jitgrad.script.saved.records import Program
@@ -77,14 +77,26 @@ class ProgramReader:
             differentiable=None if stored["differentiable"] is None else tuple(
                 integer(i, 0, n_outputs) for i in items(stored["differentiable"])),
             freed=tuple(integer(i, 0, n_outputs) for i in items(stored["freed"])),
-            stores=[(self.source(s, target=True), self._result(r, graph))
-                    for s, r in (items(c, 2) for c in items(stored["stores"]))],
+            stores=self._stores(stored["stores"], graph), recipes=self._recipes(stored.get("recipes", []), graph),
             parameters=self.names, log=[string(line) for line in items(stored["log"])],
             gradient_state=boolean(stored["gradient_state"]))
         self._cover(script, arguments)
         self._bound(script)
         return Program(name, script, arguments, boolean(stored["grad_mode"]), dtype_of(stored["default_dtype"]),
                        None if stored["autocast"] is None else dtype_of(stored["autocast"]))
+
+    def _stores(self, stored: Json, graph: Graph) -> list[tuple[sig.Place, sig.Result]]:
+        return [(self.source(s, target=True), self._result(r, graph)) for s, r in (items(c, 2) for c in items(stored))]
+
+    def _recipes(self, stored: Json, graph: Graph) -> list[tuple[tuple[sig.Place, sig.Result], ...]]:
+        """What `pending` nodes store, each checked against all nodes that say so; nothing where there is none."""
+        found: list[tuple[tuple[sig.Place, sig.Result], ...]] = [() for _ in items(stored)]
+        for node in walk(graph.block):
+            if node.op == "pending":
+                number = integer(node.attrs["recipe"], 0, len(found))
+                values = Graph(Block(graph.block.params, [], node.inputs), graph.name)
+                found[number] = tuple(self._stores(stored[number], values))
+        return found
 
     def _cover(self, script: sig.ScriptGraph, arguments: list[sig.Guard]) -> None:
         """Every input is what its guard says: the native program reads it without looking."""

@@ -75,11 +75,15 @@ class ProgramWriter:
             "written": [list(pair) for pair in script.written.items()],
             "differentiable": None if script.differentiable is None else list(script.differentiable),
             "freed": list(script.freed),
-            "stores": [[self._place(s), self._result(r)] for s, r in script.stores],
+            "stores": self._stores(script.stores),
+            "recipes": [self._stores(r) for r in script.recipes],
             "log": list(script.log),
             "spans": self.spans.graph(script.graph),
             "objects": self._graph(script.graph),
         }
+
+    def _stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
+        return [[self._place(s), self._result(r)] for s, r in stores]
 
     def _place(self, place: sig.Place) -> Json:
         if isinstance(place, (sig.Content, sig.Tail)):

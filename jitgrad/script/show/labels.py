@@ -12,7 +12,7 @@ from jitgrad.script.ir import Node, Value
 
 #: nodes that are written into the boxes that read them
 INLINE = frozenset({"num.const", "dim.value", "dim.bind", "opt.none"})
-MARKS = frozenset({"region.begin", "region.end"})
+MARKS = frozenset({"region.begin", "region.end", "pending"})
 _SYMBOL = re.compile(r"\bs\d+\b")
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "eq": "==", "ne": "!=", "lt": "<",
           "le": "<=", "gt": ">", "ge": ">="}

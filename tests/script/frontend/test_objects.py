@@ -378,6 +378,20 @@ def append_to_argument(x, out):
     return len(out)
 
 
+@program((t(3), [t(3)], {"a": t(3)}, 0), (t(3), [t(3)], {"a": t(3)}, 3), (t(3), [t(3)], {"a": t(3)}, 9))
+def changes_before_a_raise(x, out, cache, n):
+    out.append(x * 2)
+    for i in range(4):
+        cache["a"] = cache["a"] + i
+        if i == n:
+            raise ValueError("in the loop", i)
+        out[0] = x * i
+    cache["k"] = x * n
+    if n > 5:
+        raise KeyError("after it")
+    out.append(x)
+
+
 @program((t(3), {"a": t(3)}), (t(3), {"a": t(3)}))
 def write_argument_dict(x, cache):
     cache["k"] = x * 2
