@@ -10,6 +10,9 @@ from jitgrad.script import signature as sig
 from jitgrad.script.ir import map_attr
 from jitgrad.script.sources import EntryWriter
 
+#: what a result is that is none
+NOTHING = sig.Nothing()
+
 
 def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
     """`leave(objects, outputs)`: the function's result, where nothing in it is read from the parameters.
@@ -67,6 +70,8 @@ class ResultWriter:
             case sig.OneOf(tag, results):
                 choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
                 return f"({choices},)[o[{tag}]]()"
+            case sig.Nothing():
+                return self.constant(NOTHING)
             case sig.Text(parts):
                 return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"
             case sig.Container() | sig.Object():

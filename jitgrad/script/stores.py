@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.script import signature as sig
-from jitgrad.script.results import ResultWriter
+from jitgrad.script.results import NOTHING, ResultWriter
 from jitgrad.script.sources import EntryWriter
 
 Leave = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Any]
@@ -38,7 +38,10 @@ def leave_writer(params: Sequence[str], values: dict[str, Any], inputs: Sequence
             store = writer.constant(_append if isinstance(place, sig.Tail) else _replace)
             assignments.append(f"{store}({known.get(place.base) or reader.read(place.base)}, {value})")
         else:
-            assignments.append(f"{_target(reader, place, known)} = {value}")
+            assignment = f"{_target(reader, place, known)} = {value}"
+            if isinstance(what, sig.OneOf) and sig.Nothing() in what.results:
+                assignment = f"if {value} is not {writer.constant(NOTHING)}: {assignment}"
+            assignments.append(assignment)
     if assignments:
         writer.lines.append(f"y = {made}")
         made = "y"

@@ -818,3 +818,30 @@ def test_the_gradient_of_a_leaf_that_may_be_another_is_refused() -> None:
     for f in (from_a_loop, from_a_branch, from_a_list):
         with pytest.raises(UnsupportedCall, match=r"`\.grad` of a tensor that a branch, a loop or a list brings here"):
             script(f)(torch.ones(2), 3)
+
+
+@pytest.mark.parametrize("interpret", [True, False])
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_state_that_an_optimizer_makes_in_a_branch_or_loop(interpret, steps):
+    def branch(w, optimizer, x, n: int):
+        if n > 0:
+            (x * w).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def loop(w, optimizer, x, n: int):
+        for _ in range(n):
+            (x * w * w).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    def run(f):
+        w = nn.Parameter(torch.tensor([1.0, -2.0]))
+        optimizer = torch.optim.Adam([w], lr=0.1)
+        for _ in range(2):
+            f(w, optimizer, torch.tensor([2.0, 3.0]), steps)
+        return w.tolist(), [{k: v.tolist() for k, v in s.items()} for s in optimizer.state.values()]
+
+    with config.override(interpret=interpret):
+        for f in (branch, loop):
+            assert run(torch.script(f)) == run(f)

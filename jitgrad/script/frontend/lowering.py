@@ -26,6 +26,7 @@ from jitgrad.script.frontend.templates import (
     same_static,
 )
 from jitgrad.script.frontend.values import (
+    HELD,
     UNBOUND,
     Instance,
     RunItems,
@@ -271,22 +272,23 @@ def payload(context: Context, value: Union, known: bool = False) -> Any:
 
 
 def settle(context: Context, value: Union, known: bool = False) -> Any:
-    """`payload` from here on: every name of a tensor that may be None is one reference now, and all see a write."""
-    made = payload(context, value, known)
-    if not isinstance(made, SymTensor):
+    """`payload` from here on: every name of a tensor that may be None is one reference now, and all see a write; so of
+    a list, a dict or an object."""
+    made: Any = payload(context, value, known)
+    if not isinstance(made, (SymTensor, *HELD)):
         return made
     values = context.state.values
     for key, held in values.items():
         if isinstance(held, tuple):
             if any(_same_union(v, value) for v in held):
-                content = [made if _same_union(v, value) else v for v in held]
+                content: list[Any] = [made if _same_union(v, value) else v for v in held]
                 values[key] = type(held)(*content) if hasattr(held, "_fields") else type(held)(content)
         elif isinstance(held, dict):
             if any(_same_union(v, value) for v in held.values()):
                 values[key] = {k: made if _same_union(v, value) else v for k, v in held.items()}
         elif _same_union(held, value):
             values[key] = made
-            if isinstance(key, tuple) and key[0] == "grad" and key[1].input >= 0:
+            if isinstance(key, tuple) and key[0] == "grad" and isinstance(made, SymTensor) and key[1].input >= 0:
                 context.optional_grads[made.storage] = key
     return made
 

@@ -99,6 +99,8 @@ class Results:
                               self._identity(value))
         if isinstance(value, Text):
             return sig.Text(tuple(p if isinstance(p, str) else (self.tree(p[0]), *p[1:]) for p in value.parts))
+        if value is UNBOUND:
+            return sig.Nothing()
         if isinstance(value, (Function, Method)) or is_dynamic(value):
             raise UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
                                   hint="return tensors, numbers, and tuples, lists and dicts of them")
