@@ -32,7 +32,7 @@ from jitgrad.script.sources import (
     separate,
     type_of_tensor,
 )
-from jitgrad.script.stores import Leave, commit_writer, leave_writer
+from jitgrad.script.stores import Leave, commit_writer, gather, leave_writer
 
 
 class Specialisation:
@@ -192,7 +192,7 @@ class Specialisation:
     def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: leaving.Pending) -> None:
         """Store what the program had changed when it raised."""
         script = self.script
-        followed, stores, outputs = leaving.gather(pending, script.recipes, script.graph.name)
+        followed, stores, outputs = gather(pending, script.recipes, script.graph.name)
         leave = self.left.get(followed)
         if leave is None:
             values = dict(zip(script.parameters, params, strict=True))
