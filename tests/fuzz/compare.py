@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import linecache
+import re
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -165,11 +166,16 @@ def foreseen(expected: Outcome, got: Outcome) -> bool:
     return bool(got.refused and expected.error and expected.error.partition(": ")[2] in got.error)
 
 
+def _zeros(text: str) -> str:
+    """Printed text with the sign of rounded zeros dropped: that of a sum that cancels is the rounding's."""
+    return re.sub(r"-(0\.0+)(?!\d)", r"\1", text)
+
+
 def difference(expected: Outcome, got: Outcome) -> str:
     """What differs, or nothing."""
     if not expected.overwritten and expected.error != got.error and not foreseen(expected, got):
         return f"exception: expected {expected.error or 'none'!r}, got {got.error or 'none'!r}"
-    if expected.printed != got.printed and not got.refused:
+    if _zeros(expected.printed) != _zeros(got.printed) and not got.refused:
         return f"printed: expected {expected.printed!r}, got {got.printed!r}"
     if not close(expected.value, got.value):
         return f"value: expected {expected.value}, got {got.value}"

@@ -155,7 +155,7 @@ class Context:
         self.called_back = False  # an ignored function was called
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
-        self.tries: list[Any] = []  # the `try` statements around, innermost last (exceptions.py)
+        self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)
         self.steps: list[Any] = []  # the statements inside them that are being evaluated, innermost last
         self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
         self.chosen: set[Any] = set()  # storages that an Optional or a tuple's item may be: a branch chose
@@ -201,7 +201,7 @@ class Context:
         from jitgrad.script.frontend.heap import commit_dirty
 
         if self.tries and (op == "check" or attrs.get("checked")):
-            from jitgrad.script.frontend.exceptions import watch
+            from jitgrad.script.frontend.attempts import watch
 
             if watch(self, op, inputs, attrs):
                 return ()

@@ -31,7 +31,7 @@ def raise_now(context: Context, error: type[BaseException], template: tuple[Any,
               values: Sequence[Value] = ()) -> Raised:
     """Emit the raise of `error`; the caller raises what this returns."""
     if context.tries:
-        from jitgrad.script.frontend.exceptions import intercept
+        from jitgrad.script.frontend.attempts import intercept
 
         found = intercept(context, error, template, values)
         if found is not None:

@@ -12,7 +12,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
-from jitgrad.script.frontend import calls, exceptions, generators, loops, lowering, merge, numbers, patterns, targets
+from jitgrad.script.frontend import (
+    attempts,
+    calls,
+    exceptions,
+    generators,
+    loops,
+    lowering,
+    merge,
+    numbers,
+    patterns,
+    scopes,
+    targets,
+)
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.frames import Frame
@@ -65,7 +77,7 @@ def _returned(context: Context, flag: Number, result: Any) -> tuple[Number, bool
 
 
 def run_block(context: Context, statements: Sequence[ast.stmt], passed: int = 0) -> None:
-    """Evaluate statements in order, as far as control gets. `passed`: of the first one (`exceptions.Step`)."""
+    """Evaluate statements in order, as far as control gets. `passed`: of the first one (`attempts.Step`)."""
     for i, s in enumerate(statements):
         context.node = s
         if context.tries:
@@ -95,11 +107,11 @@ def _statement(context: Context, s: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
 
 def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int) -> bool:
     """Evaluate the first of the statements, which a `try` is around."""
-    step = exceptions.Step(context, passed)
+    step = attempts.Step(context, passed)
     context.steps.append(step)
     try:
         return _statement(context, statements[0], statements[1:])
-    except exceptions.MayFail as failing:
+    except attempts.MayFail as failing:
         if failing.step is not step:
             raise
         condition, error = failing.condition, failing.error
@@ -459,7 +471,7 @@ HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.Assign: targets.assign_all, ast.AnnAssign: targets.annotated, ast.AugAssign: targets.augmented,
     ast.Delete: targets.delete, ast.While: _while, ast.For: _for, ast.Return: _return, ast.Break: _break,
     ast.Continue: _continue, ast.Expr: _expression, ast.Pass: _pass, ast.Nonlocal: _pass, ast.Global: _pass,
-    ast.Assert: exceptions.assert_, ast.Raise: exceptions.raise_, ast.Try: exceptions.try_, ast.With: exceptions.with_,
+    ast.Assert: exceptions.assert_, ast.Raise: exceptions.raise_, ast.Try: exceptions.try_, ast.With: scopes.with_,
     ast.FunctionDef: _function, ast.Match: patterns.match,
 }
 

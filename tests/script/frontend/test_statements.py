@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 
 import jitgrad as torch
 from jitgrad import nn
@@ -807,6 +808,23 @@ def error_that_ends_a_loop(x, n: int):
     except ZeroDivisionError as e:
         print(e, i)
     return x
+
+
+@program((t(3), 0.0, -1), (t(3), 2.0, -1), (t(3), 0.0, 2), (t(3), -4.0, 3), (t(3), math.nan, 1))
+def arithmetic_outside_its_domain(x, a: float, n: int):
+    try:
+        r = a ** n + (n + 7) ** 2
+        r = r + math.sqrt(a)
+        r = r + math.log(a) * n
+    except ZeroDivisionError as e:
+        print(e)
+        r = 1.0
+    except ValueError as e:
+        print(e)
+        r = 2.0
+    finally:
+        print("done")
+    return x * r
 
 
 @program((t(3), 5), (t(3), -1), (t(3), 2))
