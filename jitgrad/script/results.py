@@ -78,6 +78,13 @@ class ResultWriter:
                 return self._container(result)
             case sig.Repeated(leaves, item, identity):
                 return self._repeated(leaves, item, identity)
+            case sig.Pairs(keys, values, identity):
+                name = self._shared.get(identity)
+                if name is None:
+                    pairs = f"zip({self.expression(keys)}, {self.expression(values)})"
+                    name = self._shared[identity] = f"r{len(self._shared)}"
+                    self.lines.append(f"{name} = dict({pairs})")
+                return name
         raise AssertionError(result)
 
     def _piece(self, part: Any) -> str:

@@ -245,6 +245,15 @@ class Repeated:
 
 
 @dataclass(frozen=True, slots=True)
+class Pairs:
+    """A dict of the keys and values that two lists hold; equal `identity` means one shared object."""
+
+    keys: Result
+    values: Result
+    identity: int
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """One of several results, by the int that is graph output `tag`."""
 
@@ -265,7 +274,7 @@ class Text:
 
 
 Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Nothing | Text
-          | Repeated)
+          | Repeated | Pairs)
 
 
 @dataclass(slots=True)

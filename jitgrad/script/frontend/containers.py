@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend import calls, contents, listlib, lists, mappings, merge, numbers
+from jitgrad.script.frontend import calls, contents, growing, listlib, lists, mappings, merge, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
@@ -255,4 +255,5 @@ def method(context: Context, obj: Any, name: str) -> Method:
     found = METHODS.get((type(obj), name))
     if found is None:
         raise UnsupportedCall(f"`{name}` of {type_word(obj)}", context.span())
-    return Method(name, lambda cx, args, kwargs: found(cx, obj, *args, **kwargs))
+    made = Method(name, lambda cx, args, kwargs: found(cx, obj, *args, **kwargs))
+    return growing.method(context, obj, name, made) if isinstance(obj, SymDict) else made

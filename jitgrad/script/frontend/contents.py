@@ -9,7 +9,9 @@ from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend import calls, merge
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
+    Part,
     Range,
+    RunPairs,
     SymDict,
     SymList,
     SymTensor,
@@ -70,6 +72,9 @@ def dict_of(context: Context, value: Any) -> dict[Any, Any]:
     """The items of a dict now."""
     if isinstance(value, SymDict):
         items: dict[Any, Any] = merge.fetch(context, context.state, value)
+        if isinstance(items, RunPairs):
+            raise NotStatic("the keys of this dict are known only at run time", context.span(),
+                            hint="loop over it with `for`, or keep two lists")
         return items
     if isinstance(value, dict):
         return value
@@ -95,7 +100,8 @@ def static_items(context: Context, value: Any) -> list[Any] | None:
         held = merge.fetch(context, context.state, value)
         return list(held) if isinstance(held, tuple) else None
     if isinstance(value, SymDict):
-        return list(dict_of(context, value))
+        held = merge.fetch(context, context.state, value)
+        return static_items(context, held[Part.KEYS]) if isinstance(held, RunPairs) else list(held)
     if isinstance(value, (str, bytes, range, dict, set, frozenset)):
         return list(value)
     if isinstance(value, Iterable) and not isinstance(value.length, int):
@@ -119,7 +125,9 @@ def length(context: Context, value: Any) -> Any:
         held = lists.run_items(context, value)
         return lists.length(context, held) if held is not None else len(context_items(context, value))
     if isinstance(value, SymDict):
-        return len(dict_of(context, value))
+        from jitgrad.script.frontend import growing
+
+        return growing.length(context, value) if growing.is_open(context, value) else len(dict_of(context, value))
     if isinstance(value, TensorMap):
         from jitgrad.script.frontend import mappings
 

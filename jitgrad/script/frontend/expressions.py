@@ -14,6 +14,7 @@ from jitgrad.script.frontend import (
     containers,
     contents,
     frames,
+    growing,
     heap,
     listlib,
     lists,
@@ -266,7 +267,7 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
         if isinstance(a, kind) and isinstance(b, kind) and (is_dynamic(a) or is_dynamic(b)):
             return _compare_collections(context, name, a, b)
     if isinstance(a, SymDict) and isinstance(b, SymDict) and name in ("eq", "ne"):
-        return _compare_dicts(context, name, contents.dict_of(context, a), contents.dict_of(context, b))
+        return _compare_dicts(context, name, a, b)
     result = objects.compare(context, name, a, b)
     if result is not NotImplemented:
         return result
@@ -321,7 +322,11 @@ def _ordered(context: Context, name: str, a: Any, b: Any) -> Any:
     return truth(context, compare(context, node(), a, b))
 
 
-def _compare_dicts(context: Context, name: str, a: dict[Any, Any], b: dict[Any, Any]) -> Any:
+def _compare_dicts(context: Context, name: str, first: SymDict, second: SymDict) -> Any:
+    if growing.is_open(context, first) or growing.is_open(context, second):
+        same = growing.equal(context, first, second)
+        return same if name == "eq" else numbers.negate(context, same)
+    a, b = contents.dict_of(context, first), contents.dict_of(context, second)
     result: Any = set(a) == set(b)
     if result:
         for key in a:
@@ -352,6 +357,8 @@ def _is(context: Context, a: Any, b: Any) -> Any:
 
 
 def _in(context: Context, item: Any, container: Any) -> Any:
+    if isinstance(container, SymDict) and growing.finds(context, container, item):
+        return growing.contains(context, container, item)
     if isinstance(container, SymDict):
         if isinstance(item, Number):
             return _in(context, item, tuple(contents.dict_of(context, container)))
@@ -393,7 +400,7 @@ def truth(context: Context, value: Any) -> Any:
     if isinstance(value, SymList):
         return truth(context, contents.length(context, value))
     if isinstance(value, SymDict):
-        return bool(contents.dict_of(context, value))
+        return truth(context, contents.length(context, value))
     if isinstance(value, TensorMap):
         return mappings.length(context, value) > 0
     if isinstance(value, Text):

@@ -60,6 +60,11 @@ class Iterable:
             held = lists.run_items(context, value)
             if held is not None:
                 return lists.iterable(context, value, held)
+        if isinstance(value, SymDict):
+            from jitgrad.script.frontend import growing
+
+            if growing.is_open(context, value):
+                return growing.iterable(context, value)
         if isinstance(value, Union):
             value = merge.force(context, value, "'{}' object is not iterable")
             if isinstance(value, (tuple, SymTensor)):

@@ -19,7 +19,19 @@ from jitgrad.script.frontend import calls, contents, listlib, lowering, merge, n
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.iteration import Iterable
-from jitgrad.script.frontend.values import Number, Range, RunItems, SymList, SymTensor, Tail, type_word
+from jitgrad.script.frontend.values import (
+    Instance,
+    Number,
+    Part,
+    Range,
+    RunItems,
+    RunPairs,
+    SymDict,
+    SymList,
+    SymTensor,
+    Tail,
+    type_word,
+)
 from jitgrad.script.ir import Block, Value, sizes_of
 
 _EMPTY = "the type of this list's items is not known: nothing is put into it before it is used here"
@@ -60,6 +72,8 @@ def is_open(context: Context, value: Any) -> bool:
     """Whether only the run knows how many items an iterable has, which is no generator."""
     if isinstance(value, SymList):
         return run_items(context, value) is not None
+    if isinstance(value, SymDict):
+        return isinstance(merge.fetch(context, context.state, value), RunPairs)
     if isinstance(value, Iterable):
         return not isinstance(value.length, int)
     if not isinstance(value, (SymTensor, Range)):
@@ -75,6 +89,9 @@ def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | No
         return None
     if isinstance(value, (SymTensor, SymList)):
         return value
+    if isinstance(value, SymDict):
+        keys: SymList = merge.fetch(context, context.state, value)[Part.KEYS]
+        return keys
     found = calls.call(context, listlib.collected, (value,), {})
     assert isinstance(found, SymList)
     return found
@@ -93,8 +110,35 @@ def settle(context: Context, t: tp.Template, *values: Any) -> tp.Template:
             held = context.state.values.get(v) if isinstance(v, SymList) else v
             if isinstance(held, tuple):
                 outer = outer or mark(context, held)
-        return tp.ListOf(t.elem, outer)
+            elif isinstance(held, RunItems):
+                outer = outer or held.outer
+        return t if outer == t.outer else tp.ListOf(t.elem, outer)
+    if isinstance(t, tp.Items):
+        parts = [_parts(context, v, len(t.items)) for v in values]
+        items = tuple([settle(context, item, *found) for item, *found in zip(t.items, *parts, strict=True)])
+        return t if items == t.items else tp.Items(t.type, items)
+    if isinstance(t, tp.Record):
+        named = [_named(context, t, v) for v in values]
+        items = tuple([settle(context, item, *(n.get(name) for n in named))
+                       for name, item in zip(t.names, t.items, strict=True)])
+        return t if items == t.items else tp.Record(t.type, t.names, items)
     return t
+
+
+def _parts(context: Context, value: Any, n: int) -> tuple[Any, ...]:
+    """The items of a tuple or list of a known length."""
+    held = context.state.values.get(value) if isinstance(value, SymList) else value
+    return held if isinstance(held, tuple) and len(held) == n else (None,) * n
+
+
+def _named(context: Context, t: tp.Record, value: Any) -> dict[Any, Any]:
+    """The content of a dict or object as a record has it."""
+    held = context.state.values.get(value) if isinstance(value, (SymDict, Instance)) else value
+    if not isinstance(held, dict):
+        return {}
+    if t.type is RunPairs and not isinstance(held, RunPairs):
+        return {Part.KEYS: tuple(held), Part.VALUES: tuple(held.values())}
+    return held
 
 
 def mark(context: Context, value: Any) -> str:

@@ -130,8 +130,8 @@ class Head:
             values = [Value(x, name if i == 0 else "") for i, x in enumerate(lowering.types(t))]
             merge.mark_history(context, values, lowering.histories(t))
             params += values
-            if isinstance(t, tp.ListOf):  # what it holds at the entry is in a list of run-time length from now on
-                lists.settle(context, t, merge.fetch(context, self.entry, key))
+            # what a list holds at the entry is in a list of run-time length from now on
+            lists.settle(context, t, merge.fetch(context, self.entry, key))
             if key in self.exits:
                 state.values.pop(key, None)
             else:

@@ -29,7 +29,9 @@ from jitgrad.script.frontend.values import (
     HELD,
     UNBOUND,
     Instance,
+    Part,
     RunItems,
+    RunPairs,
     SymDict,
     SymList,
     SymTensor,
@@ -105,6 +107,8 @@ def lower(context: Context, t: Template, value: Any) -> list[Value]:
         return [x for item, v in zip(t.items, shown, strict=True) for x in lower(context, item, v)]
     if isinstance(t, Record):
         content = value if isinstance(value, dict) else context.state.values[value]
+        if t.type is RunPairs and not isinstance(content, RunPairs):
+            content = {Part.KEYS: tuple(content), Part.VALUES: tuple(content.values())}
         return [x for name, item in zip(t.names, t.items, strict=True)
                 for x in lower(context, item, content.get(name, UNBOUND))]
     return _lower_either(context, t, value)
@@ -226,7 +230,7 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
         shown = iter([rebuild(context, item, leaves) for item in t.items])
         return Text([p if isinstance(p, str) else (next(shown), *p) for p in t.frame])
     if isinstance(t, Record):
-        held = SymDict() if t.type is SymDict else Instance(t.type)
+        held = SymDict() if t.type in (SymDict, RunPairs) else Instance(t.type)
         context.state.values[held] = rebuild_content(context, t, leaves)
         return held
     tag = next(leaves) if tagged(t) else None
@@ -241,7 +245,8 @@ def maybe(type_: TensorType, value: Value) -> Union:
 
 def rebuild_content(context: Context, t: Record, leaves: Iterator[Value]) -> dict[Any, Any]:
     """The merged content of a dict or an object."""
-    return {name: rebuild(context, item, leaves) for name, item in zip(t.names, t.items, strict=True)}
+    made = {name: rebuild(context, item, leaves) for name, item in zip(t.names, t.items, strict=True)}
+    return RunPairs(made) if t.type is RunPairs else made
 
 
 # --- unions --------------------------------------------------------------------------------------------------------

@@ -298,10 +298,10 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first
         context.state = before
         joined = tp.join(context, one, other, widen)
         nested = not (isinstance(a, SymTensor) and isinstance(b, SymTensor))
-        if isinstance(joined, tp.ListOf):
+        if isinstance(joined, (tp.ListOf, tp.Record)):
             from jitgrad.script.frontend import lists
 
-            return lists.settle(context, joined, a, b)
+            joined = lists.settle(context, joined, a, b)
         return _refine(joined, a, b, first, second, nested)
     except tp.Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend import calls, heap, listlib, lists, merge, strings
+from jitgrad.script.frontend import calls, dictlib, growing, heap, listlib, lists, merge, strings
 from jitgrad.script.frontend.context import Context
-from jitgrad.script.frontend.values import Number, SymList, SymTuple, Union
+from jitgrad.script.frontend.values import Number, SymDict, SymList, SymTuple, Union
 from jitgrad.script.ir import Value
 
 
@@ -55,6 +55,9 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         if isinstance(a, SymList) and lists.run_items(context, a) is not None:
             _print_list(context, parts, a, args[i + 1:], sep, end)
             return
+        if growing.is_open(context, a):
+            _print_list(context, parts, a, args[i + 1:], sep, end)
+            return
         if isinstance(a, Union):
             _print_union(context, args, kwargs, i)
             return
@@ -67,7 +70,7 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
         context.effect("print", *values, template=template)
 
 
-def _print_list(context: Context, before: list[Any], value: SymList, after: tuple[Any, ...], sep: Any,
+def _print_list(context: Context, before: list[Any], value: SymList | SymDict, after: tuple[Any, ...], sep: Any,
                 end: Any) -> None:
     """A list of run-time length: printed item by item."""
     if isinstance(value, SymTuple):
@@ -75,7 +78,10 @@ def _print_list(context: Context, before: list[Any], value: SymList, after: tupl
     if before:
         template, values = template_of(context, before)
         context.effect("print", *values, template=template)
-    calls.call(context, listlib.show, (value,), {})
+    if isinstance(value, SymDict):
+        calls.call(context, dictlib.show, growing.parts(context, value), {})
+    else:
+        calls.call(context, listlib.show, (value,), {})
     if after:
         print_(context, ("", *after), {"sep": sep, "end": end})
     else:

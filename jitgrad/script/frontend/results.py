@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import Span, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import contents, gradients, heap, lists, lowering, merge, objects
+from jitgrad.script.frontend import contents, gradients, growing, heap, lists, lowering, merge, objects
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
@@ -17,7 +17,9 @@ from jitgrad.script.frontend.values import (
     Instance,
     Method,
     Number,
+    Part,
     RunItems,
+    RunPairs,
     Storage,
     SymDict,
     SymList,
@@ -90,6 +92,8 @@ class Results:
                 return self._list(value, held)
             items = tuple(self.tree(v) for v in contents.items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
+        if growing.is_open(self.context, value):
+            return self._pairs(value, merge.fetch(self.context, self.context.state, value))
         if isinstance(value, SymDict):
             found = contents.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
@@ -124,16 +128,26 @@ class Results:
         optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not lowering.tagged(t)
         if isinstance(t, (tp.Tensor, tp.Num)) or optional:
             return sig.Output(next(number))
+        if isinstance(t, tp.Either) and lowering.tagged(t) and all(not is_dynamic(s) for s in t.statics):
+            tag = next(number)
+            inner = () if t.inner is None else (self._item(t.inner, number),)
+            return sig.OneOf(tag, (*(self.tree(s) for s in t.statics), *inner))
         raise UnsupportedCall(f"a script cannot return a list of items that are {t}, decided at run time",
                               self.context.span(), hint="return tensors, numbers, and tuples of them")
 
     def content(self, container: Any, content: Any) -> sig.Result:
         """The recipe for what a container that the script did not make holds in the end."""
+        if isinstance(content, RunPairs):
+            return self._pairs(container, content)
         if isinstance(container, SymDict):
             return sig.Container(dict, tuple(content), tuple(self.tree(v) for v in content.values()))
         if isinstance(content, RunItems):
             return self._list(container, content)
         return sig.Container(list, None, tuple(self.tree(v) for v in content))
+
+    def _pairs(self, value: SymDict, held: RunPairs) -> sig.Result:
+        """A dict whose keys only the run knows."""
+        return sig.Pairs(self.tree(held[Part.KEYS]), self.tree(held[Part.VALUES]), self._identity(value))
 
     def _identity(self, value: Any) -> int:
         return self._identities.setdefault(value, len(self._identities))

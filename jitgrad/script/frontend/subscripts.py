@@ -35,6 +35,10 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
     if isinstance(obj, SymTensor):
         given = calls.argument(context, index)
         return calls.guarded(context, lambda: operator.getitem(cast("Any", obj), given))
+    from jitgrad.script.frontend import growing
+
+    if isinstance(obj, SymDict) and growing.finds(context, obj, index):
+        return growing.getitem(context, obj, index)
     if isinstance(obj, SymDict):
         items = contents.dict_of(context, obj)
         if isinstance(index, Number):
@@ -69,7 +73,7 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
 
 def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     """`obj[index] = value`."""
-    from jitgrad.script.frontend import mappings
+    from jitgrad.script.frontend import growing, mappings
 
     if isinstance(obj, Union):
         obj = merge.force(context, obj, "'{}' object does not support item assignment")
@@ -79,6 +83,9 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     if isinstance(obj, SymTensor):
         given, source = calls.argument(context, index), calls.argument(context, value)
         calls.guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
+        return
+    if isinstance(obj, SymDict) and growing.takes(context, obj, index):
+        growing.setitem(context, obj, index, value)
         return
     if isinstance(obj, SymDict):
         key = calls.static(context, index, "a dict key")
@@ -135,6 +142,11 @@ def delitem(context: Context, obj: Any, index: Any) -> None:
         if held is not None:
             lists.change(context, obj, lists.delete(context, held, index))
             return
+    from jitgrad.script.frontend import growing
+
+    if isinstance(obj, SymDict) and growing.takes(context, obj, index):
+        growing.delitem(context, obj, index)
+        return
     place = calls.static(context, index, "the place of a `del`")
     if isinstance(obj, SymDict):
         from jitgrad.script.frontend import mappings

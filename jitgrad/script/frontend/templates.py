@@ -30,7 +30,9 @@ from jitgrad.script.frontend.values import (
     UNBOUND,
     Instance,
     Number,
+    Part,
     RunItems,
+    RunPairs,
     SymDict,
     SymList,
     SymTensor,
@@ -133,6 +135,8 @@ class Record:
     def __str__(self) -> str:
         if self.type is SymDict:
             return f"a dict with the keys {', '.join(map(repr, self.names))}" if self.names else "an empty dict"
+        if self.type is RunPairs:
+            return "a dict whose keys only the run knows"
         return f"a `{self.type.__name__}`"
 
 
@@ -198,7 +202,7 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
 
 def record(context: Context, holder: SymDict | Instance, content: dict[Any, Any], general: bool = False) -> Record:
     """The template of what a dict or an object holds."""
-    kind = SymDict if isinstance(holder, SymDict) else holder.cls
+    kind = type(content) if isinstance(content, RunPairs) else SymDict if isinstance(holder, SymDict) else holder.cls
     return Record(kind, tuple(content), tuple(template_of(context, v, general) for v in content.values()))
 
 
@@ -362,8 +366,12 @@ def join(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
         return Items(a.type, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
     if isinstance(a, Words) and isinstance(b, Words) and a.frame == b.frame:
         return Words(a.frame, tuple(join(context, x, y, widen) for x, y in zip(a.items, b.items, strict=True)))
-    if isinstance(a, Record) and isinstance(b, Record) and a.type is b.type:
-        return _join_records(context, a, b, widen)
+    if isinstance(a, Record) and isinstance(b, Record):
+        if a.type is b.type and not (a.type is SymDict and a.names != b.names):
+            return _join_records(context, a, b, widen)
+        first, second = _as_pairs(a), _as_pairs(b)
+        if first.type is second.type is RunPairs:
+            return _join_records(context, first, second, widen)
     raise Clash(f"{a} and {b}")
 
 
@@ -423,9 +431,16 @@ def renamed(t: Template, size: Callable[[Size], Size]) -> Template:
     return t
 
 
+def _as_pairs(t: Record) -> Record:
+    """A dict with static keys as one whose keys only the run knows, if the keys are of one kind."""
+    if t.type is not SymDict or len({type(n) for n in t.names}) > 1 or not all(
+            isinstance(n, (int, float, str, tuple)) for n in t.names):
+        return t
+    keys = tuple([Static(n) if not isinstance(n, tuple) else Items(type(n), tuple(map(Static, n))) for n in t.names])
+    return Record(RunPairs, tuple(Part), (Items(SymList, keys), Items(SymList, t.items)))
+
+
 def _join_records(context: Context, a: Record, b: Record, widen: Sizer) -> Record:
-    if a.type is SymDict and a.names != b.names:
-        raise Clash(f"{a} and {b}")
     names = (*a.names, *(n for n in b.names if n not in a.names))
     mine, theirs = dict(zip(a.names, a.items, strict=True)), dict(zip(b.names, b.items, strict=True))
     absent = Static(UNBOUND)

@@ -14,6 +14,7 @@ A plain Python object stands for itself (static); a tuple is a Python tuple of v
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -470,8 +471,21 @@ class Tail(tuple[Any, ...]):
     __slots__ = ()
 
 
+class Part(enum.Enum):
+    """The two lists of a `RunPairs`."""
+
+    KEYS = "keys"
+    VALUES = "values"
+
+
+class RunPairs(dict[Any, Any]):
+    """What a dict holds whose keys only the run knows: a SymList of its keys and one of its values, by `Part`."""
+
+    __slots__ = ()
+
+
 class SymDict:
-    """A dict made by the script, with static keys; its items are in the state under the object itself."""
+    """A dict made by the script; its items, or RunPairs, are in the state under the object itself."""
 
     __slots__ = ("source",)
 

@@ -1,0 +1,110 @@
+"""What Python does with a dict whose keys only the run knows, in plain Python that scripts inline.
+
+The dict is two lists of one length, keys and values in the order of insertion. A key is looked for from the front.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def find(keys: Any, key: Any) -> int:
+    """The place of a key, or -1."""
+    at = 0
+    for k in keys:
+        if k == key:
+            return at
+        at += 1  # noqa: SIM113  (a counter of a loop that is not unrolled)
+    return -1
+
+
+def getitem(keys: Any, values: Any, key: Any) -> Any:
+    """`d[key]`."""
+    at = find(keys, key)
+    if at < 0:
+        raise KeyError(key)
+    return values[at]
+
+
+def get(keys: Any, values: Any, key: Any, default: Any) -> Any:
+    """`d.get(key, default)`."""
+    at = find(keys, key)
+    if at < 0:
+        return default
+    return values[at]
+
+
+def setitem(keys: Any, values: Any, key: Any, value: Any) -> None:
+    """`d[key] = value`."""
+    at = find(keys, key)
+    if at < 0:
+        keys.append(key)
+        values.append(value)
+    else:
+        values[at] = value
+
+
+def setdefault(keys: Any, values: Any, key: Any, default: Any) -> Any:
+    """`d.setdefault(key, default)`."""
+    at = find(keys, key)
+    if at < 0:
+        keys.append(key)
+        values.append(default)
+        return default
+    return values[at]
+
+
+def pop(keys: Any, values: Any, key: Any) -> Any:
+    """`d.pop(key)`."""
+    at = find(keys, key)
+    if at < 0:
+        raise KeyError(key)
+    keys.pop(at)
+    return values.pop(at)
+
+
+def pop_or(keys: Any, values: Any, key: Any, default: Any) -> Any:
+    """`d.pop(key, default)`."""
+    at = find(keys, key)
+    if at < 0:
+        return default
+    keys.pop(at)
+    return values.pop(at)
+
+
+def popitem(keys: Any, values: Any) -> Any:
+    """`d.popitem()`."""
+    if len(keys) == 0:
+        raise KeyError("popitem(): dictionary is empty")
+    return keys.pop(), values.pop()
+
+
+def update(keys: Any, values: Any, more: Any, theirs: Any) -> None:
+    """`d.update(other)`."""
+    for k, value in zip(more, theirs, strict=True):
+        setitem(keys, values, k, value)
+
+
+def equal(keys: Any, values: Any, more: Any, theirs: Any) -> bool:
+    """`d == other`."""
+    if len(keys) != len(more):
+        return False
+    for k, value in zip(keys, values, strict=True):
+        at = find(more, k)
+        if at < 0:
+            return False
+        if theirs[at] != value:
+            return False
+    return True
+
+
+def show(keys: Any, values: Any) -> None:
+    """Print a dict as `print` does, without a line's end."""
+    print("{", end="")
+    first = True
+    for k, value in zip(keys, values, strict=True):
+        if not first:
+            print(", ", end="")
+        print(f"{k!r}: {value!r}", end="")
+        first = False
+    print("}", end="")
