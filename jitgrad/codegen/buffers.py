@@ -7,6 +7,7 @@ named inside a loop and after it lives from the loop's start.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,6 @@ class Slot:
     """Memory that several buffers use in turn; its size is the largest of theirs (size, bytes per element)."""
 
     sizes: dict[tuple[Size, int], None]
-    free_from: int
     growable: bool
 
 
@@ -37,25 +37,40 @@ def assign(program: Program) -> tuple[dict[Buffer, int], list[Slot]]:
     ranges = live_ranges(program)
     chosen: dict[Buffer, int] = {}
     slots: list[Slot] = []
+    busy: list[tuple[int, int]] = []        # (position of the last use, number) of slots in use
+    free: set[int] = set()
+    queues: dict[Any, list[int]] = {}       # numbers of free slots, by kind and by what they have held; some are gone
     for buffer, live in sorted(ranges.items(), key=lambda p: (p[1].first, p[0].id)):
         key, growable = (buffer.size, buffer.dtype.itemsize), buffer.kind == "growable"
-        best = -1
+        while busy and busy[0][0] < live.first:
+            number = heapq.heappop(busy)[1]
+            free.add(number)
+            for queue in (slots[number].growable, *[(slots[number].growable, held) for held in slots[number].sizes]):
+                heapq.heappush(queues.setdefault(queue, []), number)
+        best = None
         if buffer.keeps:
             live.last = 1 << 60
-        for number, slot in enumerate(slots):
-            if not buffer.keeps and slot.growable == growable and slot.free_from < live.first:
-                if key in slot.sizes:
-                    best = number
-                    break
-                if best < 0:
-                    best = number
-        if best < 0:
+        else:
+            best = _first(queues.get((growable, key)), free)
+            if best is None:
+                best = _first(queues.get(growable), free)
+        if best is None:
             best = len(slots)
-            slots.append(Slot({}, 0, growable))
+            slots.append(Slot({}, growable))
         slots[best].sizes[key] = None
-        slots[best].free_from = live.last
+        heapq.heappush(busy, (live.last, best))
         chosen[buffer] = best
     return chosen, slots
+
+
+def _first(queue: list[int] | None, free: set[int]) -> int | None:
+    """Take the first slot of a queue that is still free."""
+    while queue:
+        number = heapq.heappop(queue)
+        if number in free:
+            free.remove(number)
+            return number
+    return None
 
 
 def live_ranges(program: Program) -> dict[Buffer, Range]:

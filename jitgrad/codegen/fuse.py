@@ -183,32 +183,30 @@ class Fusion:
     def merge(self, first: Group, second: Group, map1: tuple[int, ...], map2: tuple[int, ...],
               space: tuple[Size, ...], inner: frozenset[int], room: Room) -> None:
         """Make one group of two, which have `room` for it."""
-        maps = {item: tuple(map1[a] for a in axes) for item, axes in first.maps.items()}
-        maps.update((item, tuple(map2[a] for a in axes)) for item, axes in second.maps.items())
-        if not self.consistent(first, second, maps):
+        maps = {**_moved(first.maps, map1), **_moved(second.maps, map2)}
+        low, high = (first, second) if self.ranks[first] < self.ranks[second] else (second, first)
+        if not self.consistent(low, high, maps):
             self.reasons.append((first.items[-1].node, second.items[-1].node, "a value is read at two indices"))
             return
         items = sorted(first.items + second.items, key=lambda i: i.index)
         group = Group(space, inner, items, maps, first.sources | second.sources)
-        low, high = (first, second) if self.ranks[first] < self.ranks[second] else (second, first)
         self.join(low, high, group, room)
         for item in items:
             self.group[item] = group
 
-    def consistent(self, first: Group, second: Group, maps: dict[Item, tuple[int, ...]]) -> bool:
-        """Whether everything that flows between the two is read at the index at which it is made."""
-        for group, other in ((second, first), (first, second)):
-            for item in group.items:
-                for operand in item.operands:
-                    producer = self.producers.get(operand.base)
-                    if producer is None or self.group[producer] is not other:
-                        continue
-                    if operand.stored:
+    def consistent(self, low: Group, high: Group, maps: dict[Item, tuple[int, ...]]) -> bool:
+        """Whether everything that flows from one to the other is read at the index at which it is made."""
+        producers, group = self.producers, self.group
+        for item in high.items:
+            for operand in item.operands:
+                producer = producers.get(operand.base)
+                if producer is None or group[producer] is not low:
+                    continue
+                if operand.stored:
+                    return False
+                for axis, (a, factor, shift) in zip(producer.out_axes, operand.entries, strict=True):
+                    if axis >= 0 and (a < 0 or factor != 1 or shift != 0 or maps[item][a] != maps[producer][axis]):
                         return False
-                    for axis, (a, factor, shift) in zip(producer.out_axes, operand.entries, strict=True):
-                        if axis >= 0 and (a < 0 or factor != 1 or shift != 0
-                                          or maps[item][a] != maps[producer][axis]):
-                            return False
         return True
 
     # --- order ---
@@ -304,10 +302,18 @@ class Fusion:
         return self.room(low, high)
 
 
+def _moved(maps: dict[Item, tuple[int, ...]], axes: tuple[int, ...]) -> dict[Item, tuple[int, ...]]:
+    """The maps of a group's items into a space where each axis of the group is another one."""
+    if axes == tuple(range(len(axes))):
+        return maps
+    return {item: tuple([axes[a] for a in own]) for item, own in maps.items()}
+
+
 def _sorted(depends: dict[object, set[object]]) -> list[object]:
     """The units, each after those that it needs."""
     order: list[object] = []
     done: set[object] = set()
+    number = {unit: i for i, unit in enumerate(depends)}  # a set has another order in another process
     for root in depends:
         stack = [root]
         while stack:
@@ -317,7 +323,7 @@ def _sorted(depends: dict[object, set[object]]) -> list[object]:
                 continue
             waiting = [d for d in depends[unit] if d not in done]
             if waiting:
-                stack += waiting
+                stack += sorted(waiting, key=number.__getitem__, reverse=True)
             else:
                 done.add(unit)
                 order.append(stack.pop())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jitgrad.codegen.llvm_program import ProgramPrinter
 
 KIND_BOOL, KIND_INT, KIND_FLOAT = 0, 1, 2
+_DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 _EXACT_INTS = 1 << 53
 _LOWEST = -(1 << 63)
 _PREDICATES = {"num.eq": ("oeq", "eq"), "num.ne": ("une", "ne"), "num.lt": ("olt", "slt"), "num.le": ("ole", "sle"),
@@ -63,7 +64,7 @@ class Numbers:
             kind, bits = parts
             as_float = convert(bits.cast("bitcast", "double"), dtypes.float64, d)
             return kind.eq(KIND_FLOAT).where(as_float, convert(bits, dtypes.int64, d))
-        source = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}[value.type]
+        source = _DTYPES[value.type]
         return convert(parts[0], source, d)
 
     def as_int(self, parts: tuple[V, ...], type_: Type) -> V:
@@ -117,8 +118,7 @@ class Numbers:
             printer.define(out, v)
         elif op == "item":
             (source,) = node.inputs
-            target = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}[out.type]
-            printer.define(out, printer.as_dtype(source, target))
+            printer.define(out, printer.as_dtype(source, _DTYPES[out.type]))
         elif op == "num.select":
             condition = self.truth(node.inputs[0])
             a, b = (self.as_type(v, out.type) for v in node.inputs[1:])

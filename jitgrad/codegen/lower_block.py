@@ -126,16 +126,19 @@ class BlockLowering:
         """What a node comes after although it reads nothing of it: checks; effects if it is one; who read a list before
         it is changed in place.
         """
-        state, last = self.state, self.last
-        kinds = [(True, state.may_check(node), "check"), (state.has_effect(node), True, "effect"),
-                 (self.touches_list(node), True, "list")]
-        for follows, leads, kind in kinds:
-            if not follows:
-                continue
-            if kind in last:
-                self.depends[unit].add(last[kind])
-            if leads:
-                last[kind] = unit
+        state, last, needed = self.state, self.last, self.depends[unit]
+        if "check" in last:
+            needed.add(last["check"])
+        if state.may_check(node):
+            last["check"] = unit
+        if state.has_effect(node):
+            if "effect" in last:
+                needed.add(last["effect"])
+            last["effect"] = unit
+        if self.touches_list(node):
+            if "list" in last:
+                needed.add(last["list"])
+            last["list"] = unit
 
     def parts_before(self, unit: object, node: Node, is_part: bool) -> None:
         """A part of a tensor that is written in place is copied out before, wherever the copy stands."""

@@ -257,4 +257,7 @@ def kind_of(type_: Type) -> Any:
         return ("optional", kind_of(type_.elem))
     if isinstance(type_, SeqType):
         return ("seq", kind_of(type_.elem))
-    return {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}[type_]
+    return _NUMBER_KINDS[type_]
+
+
+_NUMBER_KINDS: dict[Type, str] = {INT: "int", FLOAT: "float", BOOL: "bool", NUMBER: "number"}
