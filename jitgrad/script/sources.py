@@ -8,19 +8,24 @@ few attribute reads and comparisons, not an interpretation of the guards.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dims import Call, Dim, Size, Symbol
-from jitgrad.ops.types import ListType
+from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script import elements
 from jitgrad.script import signature as sig
 
 #: What reading a path may raise when the user changed the object: the assumption failed, nothing else.
 MISSES = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+
+
+#: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
+LOOP = 4
 
 
 class Unreadable(Exception):
@@ -101,6 +106,7 @@ class EntryWriter:
         self._shapes: dict[str, str] = {}
         self._arrays: dict[str, str] = {}
         self._guarded: set[tuple[Any, ...]] = set()
+        self._tensors: dict[str, tuple[type, dict[sig.TensorKey, None]]] = {}  # variable -> class, guards
 
     def constant(self, value: Any) -> str:
         """A name for `value` in the generated code."""
@@ -191,7 +197,7 @@ class EntryWriter:
         elif guard.kind == "keys":
             self.require(f"tuple({name}) == {self.constant(value)}" if value else f"not {name}")
         elif guard.kind == "tensor":
-            self._tensor(name, value)
+            self._tensors.setdefault(name, (type(resolve(guard.source, self.values)), {}))[1][value] = None
         elif guard.kind == "contiguous":
             self.require(f"{name}._data.flags.c_contiguous is {value}")
         elif guard.kind == "optional":
@@ -233,20 +239,50 @@ class EntryWriter:
             self.lines.append(f"{name} = {self.array(tensor)}.shape")
         return name
 
-    def _tensor(self, name: str, key: sig.TensorKey) -> None:
-        tensor_type = self.constant(type_of_tensor())
-        self.require(f"isinstance({name}, {tensor_type})")
-        array, wanted = self.array(name), self.constant(key.dtype.np)
-        self.require(f"{array}.dtype is {wanted} or {array}.dtype == {wanted}")
-        needs = f"{name}._needs or {name}._base is not None and {name}.requires_grad"  # the property alone costs more
-        self.require(needs if key.requires_grad else f"not ({needs})")
-        shape = self.shape(name)
-        conditions = [f"len({shape}) == {key.ndim}"]
-        if any(key.ones):
-            conditions += [f"{shape}[{i}] {'==' if one else '!='} 1" for i, one in enumerate(key.ones)]
-        elif key.ndim:
-            conditions.append(f"1 not in {shape}")
-        self.require(" and ".join(conditions))
+    def is_guarded(self, name: str) -> bool:
+        """Whether a guard says what tensor the object in a variable is."""
+        return name in self._tensors
+
+    def tensors(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Emit the guards of tensors: after all others, so that equal ones share a loop.
+
+        `shapes`: of the tensors in these variables, every size is known.
+        """
+        groups: dict[tuple[sig.TensorKey, tuple[int, ...] | None, type], list[str]] = {}
+        for name, (cls, keys) in self._tensors.items():
+            for key in keys:
+                groups.setdefault((key, shapes.get(name), cls), []).append(name)
+        for (key, shape, cls), names in groups.items():
+            if len(names) < LOOP:
+                for name in names:
+                    array = self.array(name)
+                    self.require(self._is_tensor(name))
+                    self.lines.append(f"if {self._differs(name, array, self.shape(name), key, shape)}: return None")
+                continue
+            self.lines.append(f"for t in ({', '.join(names)}):")
+            other = f"t.__class__ is not {self.constant(cls)}"  # the quick question first
+            self.lines.append(f"    if {other} and not {self._is_tensor('t')}: return None")
+            self.lines.append("    a = t._data; s = a.shape")
+            self.lines.append(f"    if {self._differs('t', 'a', 's', key, shape)}: return None")
+
+    def _is_tensor(self, name: str) -> str:
+        return f"isinstance({name}, {self.constant(type_of_tensor())})"
+
+    def _differs(self, tensor: str, array: str, shape: str, key: sig.TensorKey, known: tuple[int, ...] | None) -> str:
+        """Where a tensor is not as `key` says, or has not the shape that is known."""
+        wanted = self.constant(key.dtype.np)
+        needs = f"({tensor}._needs or {tensor}._base is not None and {tensor}.requires_grad)"  # cheaper than to ask it
+        conditions = [f"not {needs}" if key.requires_grad else needs,
+                      f"{array}.dtype is not {wanted} and {array}.dtype != {wanted}"]
+        if known is not None:
+            conditions.append(f"{shape} != {known!r}")
+        else:
+            conditions.append(f"len({shape}) != {key.ndim}")
+            if any(key.ones):
+                conditions += [f"{shape}[{i}] {'!=' if one else '=='} 1" for i, one in enumerate(key.ones)]
+            elif key.ndim:
+                conditions.append(f"1 in {shape}")
+        return " or ".join(conditions)
 
     def size(self, size: Size, symbols: dict[Symbol, str]) -> str:
         """A Python expression for a size over input symbols."""
@@ -291,17 +327,62 @@ def type_of_tensor() -> Any:
     return Tensor
 
 
-def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequence[Any]) -> dict[Symbol, str]:
-    """For every symbol that an input's shape binds: the expression that reads it."""
+def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequence[Any],
+                  wanted: Set[Symbol]) -> dict[Symbol, str]:
+    """For every wanted symbol that an input's shape binds: the expression that reads it."""
     found: dict[Symbol, str] = {}
     for source, type_ in zip(inputs, types, strict=True):
         if isinstance(type_, ListType):  # a size that all of its tensors have
             first = f"{writer.read(source)}[0]._data.shape"
         for axis, d in enumerate(getattr(elem_of(type_), "dims", ())):
-            if isinstance(d, Dim) and d.symbol is not None and d.symbol not in found:
+            if isinstance(d, Dim) and d.symbol is not None and d.symbol in wanted and d.symbol not in found:
                 shape = first if isinstance(type_, ListType) else writer.shape(writer.read(source))
                 found[d.symbol] = f"{shape}[{axis}]"
     return found
+
+
+def known_shapes(writer: EntryWriter, script: sig.ScriptGraph) -> tuple[dict[str, tuple[int, ...]], set[int]]:
+    """The shapes that guards of sizes fix wholly, by the variable of the tensor; and the guards that they stand for."""
+    fixed = _fixed_sizes(script.size_guards)
+    shapes: dict[str, tuple[int, ...]] = {}
+    binders: dict[Symbol, str] = {}
+    for source, type_ in zip(script.inputs, script.input_types, strict=True):
+        if not isinstance(type_, TensorType):
+            continue
+        name = writer.read(source)
+        symbols = [d.symbol for d in type_.dims if isinstance(d, Dim) and d.symbol is not None]
+        for symbol in symbols:
+            binders.setdefault(symbol, name)
+        if writer.is_guarded(name) and all(s in fixed for s in symbols):
+            shapes[name] = tuple([d if isinstance(d, int) else fixed[d.symbol]  # type: ignore[index]
+                                  for d in type_.dims])
+    return shapes, {number for number, (a, b) in enumerate(script.size_guards)
+                    if all(isinstance(d, int) or (d.symbol in fixed and binders.get(d.symbol) in shapes)
+                           for d in (a, b))}
+
+
+def _fixed_sizes(guards: Sequence[tuple[Size, Size]]) -> dict[Symbol, int]:
+    """The symbols that guards make equal to a number, also by way of other symbols."""
+    fixed: dict[Symbol, int] = {}
+    equal: dict[Symbol, list[Symbol]] = {}
+    for a, b in guards:
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(a, int) or a.symbol is None:
+            continue
+        if isinstance(b, int):
+            fixed[a.symbol] = b
+        elif b.symbol is not None:
+            equal.setdefault(a.symbol, []).append(b.symbol)
+            equal.setdefault(b.symbol, []).append(a.symbol)
+    pending = list(fixed)
+    while pending:
+        symbol = pending.pop()
+        for other in equal.get(symbol, ()):
+            if other not in fixed:
+                fixed[other] = fixed[symbol]
+                pending.append(other)
+    return fixed
 
 
 def elem_of(type_: Any) -> Any:
@@ -364,6 +445,13 @@ def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
             return True
     return not any(np.shares_memory(array, other)
                    for i, array in enumerate(written) for other in (*written[:i], *others))
+
+
+def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A function that takes some items of a sequence."""
+    if len(numbers) > 1:
+        return operator.itemgetter(*numbers)
+    return lambda items: [items[i] for i in numbers]
 
 
 def parameter_reader(function: Any) -> Callable[..., tuple[Any, ...]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jitgrad import config
+from jitgrad import config, dims
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.grad_mode import mode as grad_mode
@@ -28,6 +28,8 @@ from jitgrad.script.sources import (
     argument_guards,
     describe,
     input_symbols,
+    known_shapes,
+    picker,
     resolve,
     separate,
     type_of_tensor,
@@ -126,8 +128,12 @@ class Specialisation:
                 writer.require(f"{writer.read(guard.source)} is {writer.constant(ref)}()")
         for guard in script.guards:
             writer.guard(guard)
-        symbols = input_symbols(writer, script.inputs, script.input_types)
-        for a, b in script.size_guards:
+        shapes, done = known_shapes(writer, script)
+        writer.tensors(shapes)
+        size_guards = [guard for number, guard in enumerate(script.size_guards) if number not in done]
+        wanted = {s for pair in (*size_guards, *script.trip_guards) for size in pair for s in dims.symbols(size)}
+        symbols = input_symbols(writer, script.inputs, script.input_types, wanted)
+        for a, b in size_guards:
             writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
         names = [writer.read(s) for s in script.inputs]
         symbols |= {symbol: names[i] for symbol, i in script.int_symbols.items()}
@@ -140,7 +146,7 @@ class Specialisation:
         optional = {i for i, t in enumerate(script.input_types) if isinstance(t, OptionalType)}
         tensors = [i for i in tensors if i not in optional]
         for i in tensors:
-            raw[i] = writer.array(names[i])
+            raw[i] = f"{names[i]}._data"
         lists = [i for i, t in enumerate(script.input_types)
                  if isinstance(t, ListType) and isinstance(t.elem, TensorType)]
         for i in lists:
@@ -148,11 +154,14 @@ class Specialisation:
             raw[i] = f"l{i}"
         for i in optional:
             raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
+        writer.lines.append(f"r = [{', '.join(raw)}]")
         if written and len(tensors) + len(lists) > 1:
             self.may_share = True
-            others = "".join([f"{raw[i]}, " for i in tensors if i not in written] + [f"*{raw[i]}, " for i in lists])
-            writer.require(f"{writer.constant(separate)}(({''.join(f'{raw[i]}, ' for i in written)}), ({others}))")
-        return writer.finish(f"(({''.join(n + ', ' for n in names)}), [{', '.join(raw)}])")
+            others = f"{writer.constant(picker([i for i in tensors if i not in written]))}(r)"
+            if lists:
+                others = f"(*{others}, {', '.join([f'*{raw[i]}' for i in lists])})"
+            writer.require(f"{writer.constant(separate)}({writer.constant(picker(written))}(r), {others})")
+        return writer.finish(f"(({''.join(n + ', ' for n in names)}), r)")
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         """Execute with what `enter` returned."""
