@@ -17,7 +17,7 @@ from typing import Any
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.types import FLOAT, TensorType
 from jitgrad.script.frontend import calls, heap, lists, merge, numbers
-from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.context import Context, Restart, State
 from jitgrad.script.frontend.values import Number
 from jitgrad.script.ir import Block, Value, walk
 from jitgrad.script.irops import Effect, effect
@@ -77,32 +77,44 @@ class Step:
         self.start = len(self.block.nodes)
 
     def back(self, context: Context) -> None:
-        """Take back what the statement did; the nodes that it left have no effect."""
+        """Forget what the statement did; the nodes that it left change nothing that doing it again would not."""
         context.frame, context.node, context.modes, context.tries = self.frame, self.node, self.modes, self.tries
         context.state = self.state
 
     def observed(self) -> bool:
-        """Whether the statement has done anything so far that cannot be taken back."""
+        """Whether the statement has called Python so far, which it must not do again."""
         made = Block(nodes=self.block.nodes[self.start:])
-        return any(effect(n.op, n.attrs) not in (Effect.NONE, Effect.RAISES) for n in walk(made))
+        return any(effect(n.op, n.attrs) & Effect.CALLS for n in walk(made))
 
 
 class MayFail(Exception):
-    """Unwinds to `step`, one of whose operations fails unless `condition`; None where it is certain to fail."""
+    """Unwinds to `step`, one of whose operations fails unless `condition`; None where it is certain to fail.
 
-    def __init__(self, step: Step, condition: Number | None, error: calls.ExceptionValue):
+    `state`: variables and heap where it fails.
+    """
+
+    def __init__(self, step: Step, condition: Number | None, error: calls.ExceptionValue, state: State):
         super().__init__(error)
-        self.step, self.condition, self.error = step, condition, error
+        self.step, self.condition, self.error, self.state = step, condition, error, state
+
+    def fail(self, context: Context) -> None:
+        """What happens where the operation fails."""
+        from jitgrad.script.frontend.exceptions import throw
+
+        context.state = self.state.copy()
+        throw(context, self.error)
 
 
 def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: merge.Raised
              ) -> ScriptError | MayFail:
     """What to raise where an operation may fail with an error that `attempt` handles."""
     step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
-    if (step is None or step.block is not context.builder.block or step.observed()
-            or not all(loop.ends for loop in attempt.frame.loops[attempt.loops:])):
+    if step is None or step.block is not context.builder.block or step.observed():
         return _dynamic(context, error.error)
-    return MayFail(step, condition, thrown(context, error))
+    for loop in attempt.frame.loops[attempt.loops:]:
+        if not loop.ends:
+            raise Restart(("leaves", loop.place), f"an error may end the loop at {loop.place}")
+    return MayFail(step, condition, thrown(context, error), context.state)
 
 
 def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]
@@ -174,7 +186,7 @@ def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dic
     x = numbers.wrap(context, inputs[0])
     condition: Any
     if op in _DIVISIONS:
-        condition = numbers.compare(context, "ne", numbers.wrap(context, inputs[1]), 0)
+        condition = numbers.compare(context, "ne", _known(context, inputs[1]), 0)
         operation, arguments = _DIVISIONS[op], (1.0 if FLOAT in (inputs[0].type, inputs[1].type) else 1, 0)
     elif op == "num.pow":
         if FLOAT not in (inputs[0].type, inputs[1].type):

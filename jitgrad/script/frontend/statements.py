@@ -38,11 +38,11 @@ _RESULT = ("result",)
 class _Loop:
     """A loop that is being evaluated, run-time or unrolled."""
 
-    __slots__ = ("ends", "has_else", "id", "live")
+    __slots__ = ("ends", "has_else", "id", "live", "place")
 
     def __init__(self, context: Context, s: ast.While | ast.For):
         self.id, self.live, self.has_else = context.new_id(), _names(context, s), bool(s.orelse)
-        self.ends = True  # an iteration may be the last one
+        self.ends, self.place = True, context.span(s)  # whether any iteration may be the last one
 
 
 # --- functions -----------------------------------------------------------------------------------------------------
@@ -114,15 +114,15 @@ def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int) ->
     except attempts.MayFail as failing:
         if failing.step is not step:
             raise
-        condition, error = failing.condition, failing.error
+        found = failing
     finally:
         context.steps.pop()
     step.back(context)
-    if condition is None:
-        exceptions.throw(context, error)
+    if found.condition is None:
+        found.fail(context)
     else:
-        merge.branch(context, condition, lambda: run_block(context, statements, step.seen),
-                     lambda: exceptions.throw(context, error), live_after(context, statements[-1]))
+        merge.branch(context, found.condition, lambda: run_block(context, statements, step.seen),
+                     lambda: found.fail(context), live_after(context, statements[-1]))
     return True
 
 
@@ -343,9 +343,9 @@ def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> 
 
 def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> None:
     """A loop over a range or a tensor's first axis: a `scan`, or a `while` with a counter where it may be left."""
-    leaves = exits(s.body) & {"break", "return"} or exceptions.may_leave(context, s.body)
-    length = iterable.length
-    place = context.span(s)
+    length, place = iterable.length, loop.place
+    leaves = (exits(s.body) & {"break", "return"} or exceptions.may_leave(context, s.body)
+              or ("leaves", place) in context.decisions)
 
     def iteration(k: Any) -> Any:
         item = iterable.item(context, k)

@@ -827,6 +827,36 @@ def arithmetic_outside_its_domain(x, a: float, n: int):
     return x * r
 
 
+class Tally:
+    count = 0
+
+    def bump(self):
+        self.count += 1
+        return self.count
+
+
+@program((t(3), 0), (t(3), 2))
+def what_a_failing_statement_did_before_it_failed(x, n: int):
+    tally, items, y = Tally(), [1, 2], x * 1
+    try:
+        z = tally.bump() * items.pop() + y.add_(1).sum() * (tally.bump() / n)
+    except ZeroDivisionError:
+        z = x.sum()
+    return z, tally.count, len(items), y
+
+
+@program((t(3), ints(1, 2, 0, 4)), (t(3), ints(1, 2, 3)))
+def error_that_ends_a_for_loop(x, ks):
+    done = 0
+    try:
+        for k in range(ks.shape[0]):
+            x = x * 0.5 + 1 / int(ks[k].item())
+            done += 1
+    except ZeroDivisionError:
+        x = x - 1
+    return x, done
+
+
 @program((t(3), 5), (t(3), -1), (t(3), 2))
 def arguments_of_an_exception_that_some_runs_raise(x, n: int):
     try:
