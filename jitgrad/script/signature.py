@@ -296,6 +296,8 @@ class ScriptGraph:
             final value; the executor gives the tensor that history.
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
         freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
+        recorded: graph output that requires a gradient in some runs only -> the output that says whether it does.
+        alone: graph outputs that require a gradient though no input does: leaves inside the script do.
         stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
         recipes: what a `pending` node with that number stores if the program leaves with an exception: (attribute, item
             or content of a container, what it becomes, over the node's inputs).
@@ -321,6 +323,8 @@ class ScriptGraph:
     written: dict[int, int] = field(default_factory=dict)
     differentiable: tuple[int, ...] | None = None
     freed: tuple[int, ...] = ()
+    recorded: dict[int, int] = field(default_factory=dict)
+    alone: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)
     stores: list[tuple[Place, Result]] = field(default_factory=list)

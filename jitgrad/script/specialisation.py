@@ -196,6 +196,14 @@ class Specialisation:
             for slot, i in enumerate(script.freed):
                 if outputs[i] is not None:
                     self.spent.attach(outputs[i], slot)
+        if script.alone:
+            alone = Node(f"{self.function.name}Backward", (), _nothing, _nothing)
+            for slot, i in enumerate(script.alone):
+                if outputs[i] is not None:
+                    alone.attach(outputs[i], slot)
+        for i, flag in script.recorded.items():
+            if outputs[i] is not None and not outputs[flag]:
+                outputs[i]._node, outputs[i]._slot, outputs[i]._needs = None, 0, False
         return self.leave(params, objects, outputs)
 
     def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: leaving.Pending) -> None:
@@ -223,7 +231,10 @@ class Specialisation:
                 objects[index]._bump()
             raise
         for index in self.function.writes:
-            if index not in written or not self.function.rebase(objects[index], outputs, written[index]):
+            output = written.get(index)
+            flag = self.script.recorded.get(output) if output is not None else None
+            if output is None or (flag is not None and not outputs[flag]) or (
+                    not self.function.rebase(objects[index], outputs, output)):
                 objects[index]._bump()
         return outputs
 

@@ -9,7 +9,18 @@ from typing import Any
 
 from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import calls, containers, contents, gradients, hooks, merge, objects, strings, subscripts
+from jitgrad.script.frontend import (
+    calls,
+    containers,
+    contents,
+    gradients,
+    hooks,
+    merge,
+    objects,
+    recorded,
+    strings,
+    subscripts,
+)
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.customs import SymFunctionCtx
 from jitgrad.script.frontend.inputs import trusted
@@ -97,6 +108,8 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         return obj.detach()
     if name in ("requires_grad", "is_leaf"):
         context.gradient_state = True
+    if name == "requires_grad":
+        return recorded.requires_grad(context, obj)
     if name == "is_cuda":
         return False
     if name == "tolist":

@@ -11,7 +11,7 @@ from typing import Any
 from jitgrad.errors import NotStatic, SourceUnavailable, UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
 from jitgrad.script.elements import NOTHING, Kind
@@ -23,6 +23,7 @@ from jitgrad.script.frontend import (
     library,  # noqa: F401  (it registers handlers)
     merge,
     pending,
+    recorded,
     stdlib,  # noqa: F401  (it registers handlers)
     transforms,  # noqa: F401
 )
@@ -129,15 +130,24 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
         if context.sizes.changed:
             context.sizes.rewrite(graph.block)
         freed = gradients.freed_outputs(context, graph.outputs) if context.freed else set()
-        carried = [v.id in context.builder.history for v in graph.outputs]
-        _check_leaves(results, graph, [v for i, v in enumerate(graph.outputs) if carried[i] and v not in freed])
+        answers = recorded.exactly(context, graph.outputs, [graph.block])
+        told = {i: results.output(a) for i, (v, a) in enumerate(zip(graph.outputs, answers, strict=True))
+                if isinstance(a, Value) and not isinstance(v.type, ListType)}
+        graph.block.results = tuple(results.outputs)
+        carried = [a is not False for a in answers]
+        needed = any(context.has_history(v) for v in context.inputs.values)
+        own = graph.outputs[:len(carried)]
+        differentiable = tuple([i for i, v in enumerate(own) if carried[i] and v not in freed])
+        _check_leaves(results, graph, [own[i] for i in differentiable])
         return sig.ScriptGraph(
             graph, context.inputs.sources, input_types, list(context.inputs.guards.values()),
             context.sizes.needed_guards(), tree,
             trip_guards=context.sizes.trips, int_symbols=context.inputs.int_symbols,
             commits=context.inputs.commits(), written=written,
-            differentiable=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v not in freed),
-            freed=tuple(i for i, v in enumerate(graph.outputs) if carried[i] and v in freed),
+            differentiable=differentiable,
+            freed=tuple([i for i, v in enumerate(own) if carried[i] and v in freed]),
+            recorded=told, alone=() if needed else tuple([
+                i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=context.inputs.recipes, unread=context.inputs.unread(),
             lists=context.inputs.lists_taken(), functions=[function, *context.functions],
             calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log])

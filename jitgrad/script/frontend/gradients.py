@@ -16,7 +16,7 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, heap, hooks, iterations, lowering, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, hooks, iterations, lowering, merge, numbers, recorded
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
@@ -25,6 +25,8 @@ from jitgrad.script.ir import Block, Node, Value
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
           "this is the desired behavior.")
 NO_GRAPH = "element {} of tensors does not require grad and does not have a grad_fn"
+
+NO_HISTORY = "One of the differentiated Tensors does not require grad"
 
 
 # --- the two calls -------------------------------------------------------------------------------------------------
@@ -92,8 +94,8 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
         if t.storage.alias.startswith(tp.ARGUMENT):
             raise UnsupportedCall("the gradient of an item of a list of run-time length", context.span(),
                                   hint="stack the list, and take the gradient of that")
-        if not t.requires_grad:
-            raise merge.raise_now(context, RuntimeError, ("One of the differentiated Tensors does not require grad",))
+        if not recorded.require(context, t, NO_HISTORY):
+            raise merge.raise_now(context, RuntimeError, (NO_HISTORY,))
         root = root_of(context, t.storage) if not t.path and t.storage.requires_grad else None
         hooks.check_unhooked(context, t, "`autograd.grad`")
         if root is not None and hooks.of_leaf(context, t.storage, "_hooks"):
@@ -156,7 +158,7 @@ def _outputs(context: Context, tensors: Any, gradients: Any) -> tuple[list[Value
             f"got {len(given)} tensors and {len(seeds)} gradients",))
     values, cotangents = [], []
     for i, (t, g) in enumerate(zip(given, seeds, strict=True)):
-        if not t.requires_grad:
+        if not recorded.require(context, t, NO_GRAPH.format(i)):
             raise merge.raise_now(context, RuntimeError, (NO_GRAPH.format(i),))
         before, context.grad = context.grad, True
         values.append(heap.read(context, t))

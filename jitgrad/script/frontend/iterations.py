@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from jitgrad.errors import NonDifferentiable, Span
 from jitgrad.script.autodiff import inner
+from jitgrad.script.frontend import recorded
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.ir import Block, Value
 
@@ -60,8 +61,11 @@ def check(context: Context, outputs: Sequence[Value], target: Value, behind: Beh
 def settle(context: Context, block: Block, results: Sequence[Value], initial: Sequence[Value]) -> None:
     """A loop is complete: its parameters become `initial` before the first iteration and `results` after each."""
     place = {p: k for k, p in enumerate(block.params[len(block.params) - len(initial):])}
-    for p, span in context.asked.items():
-        if p in place and not (context.has_history(results[place[p]]) and context.has_history(initial[place[p]])):
+    asked = [(p, span) for p, span in context.asked.items() if p in place]
+    after = recorded.exactly(context, [results[place[p]] for p, _ in asked], [*context.path, block])
+    before = recorded.exactly(context, [initial[place[p]] for p, _ in asked])
+    for (_, span), *answers in zip(asked, after, before, strict=True):
+        if any(a is not True for a in answers):
             raise NonDifferentiable("this loop's variable requires a gradient in some iterations and not in others",
                                     span, hint="write `.requires_grad_()` in the loop, before its use")
     pairs = {pair: span for pair, span in context.asked_apart.items() if pair[0] in place}

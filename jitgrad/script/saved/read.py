@@ -77,6 +77,9 @@ class ProgramReader:
             differentiable=None if stored["differentiable"] is None else tuple(
                 integer(i, 0, n_outputs) for i in items(stored["differentiable"])),
             freed=tuple(integer(i, 0, n_outputs) for i in items(stored["freed"])),
+            recorded={integer(i, 0, n_outputs): integer(flag, 0, n_outputs)
+                      for i, flag in (items(c, 2) for c in items(stored.get("recorded", [])))},
+            alone=tuple(integer(i, 0, n_outputs) for i in items(stored.get("alone", []))),
             stores=self._stores(stored["stores"], graph), recipes=self._recipes(stored.get("recipes", []), graph),
             parameters=self.names, log=[string(line) for line in items(stored["log"])],
             gradient_state=boolean(stored["gradient_state"]))

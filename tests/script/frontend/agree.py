@@ -79,6 +79,7 @@ def run(function: Any, args: tuple[Any, ...], *, fresh: bool = True) -> dict[str
         else:
             observed["value"] = plain(result)
             reached = [r for r in leaves(result) if r.requires_grad]
+            observed["recorded"] = [r.requires_grad for r in leaves(result)]
             observed["aliases"] = [[r is a for a in inputs] for r in leaves(result)]
             if reached:
                 sum((r * r * 0.5 + r).sum() for r in reached).backward()

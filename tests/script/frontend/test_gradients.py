@@ -119,4 +119,62 @@ def rate_learned(rate, w, x, n: int):
     return rate.grad
 
 
+# --- what requires a gradient, where only the run knows ------------------------------------------------------------
+
+
+@program((t(3), torch.ones(3)), (t(3), -torch.ones(3)))
+def loss_of_one_side(w, x):
+    if x.sum() > 0:
+        loss = (w * x).sum()
+    else:
+        loss = (x.detach() * 2).sum()
+    loss.backward()
+    return w.grad
+
+
+@program((t(3), t(3), 2), (t(3), t(3), 0))
+def gradient_of_one_side(w, x, n: int):
+    y = w * x if n > 1 else x.detach() + 1
+    return grad(y.sum(), w)
+
+
+@program((t(3), t(3), 2), (t(3), t(3), 3), (t(3), t(3), 0), (t(3), t(3), 5))
+def history_of_a_loop(w, x, n: int):
+    a = x.detach()
+    k = 0
+    while k < n:
+        b = a
+        if k == 2:
+            b = w * a
+        a = b + 1
+        k += 1
+    y = a * 2
+    return y, y.requires_grad, "with" if a.requires_grad else "without"
+
+
+@program((t(3), t(3), 1), (t(3), t(3), 2), (t(3), t(3), 3))
+def history_of_what_may_be_none(w, x, n: int):
+    y = None
+    if n > 1:
+        y = x.detach() * 1
+        if n > 2:
+            y = w * 1
+    return y
+
+
+@program((t(3),), (t(3, seed=1),))
+def history_of_a_leaf_inside(x):
+    v = x.detach().clone().requires_grad_()
+    return v * 2
+
+
+@program((t(3), torch.zeros(3), 3), (t(3), torch.zeros(3), 1))
+def history_of_what_is_written(w, x, n: int):
+    y = x.detach().clone()
+    if n > 2:
+        y += w
+    y *= 2
+    return y, y.requires_grad
+
+
 test_programs = suite(PROGRAMS)

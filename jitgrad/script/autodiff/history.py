@@ -1,0 +1,196 @@
+"""Whether a value requires a gradient, where only the run knows.
+
+    %y = if(%c) {%w} {%x}             %y, %r = if(%c) {%w, True} {%x, False}         %w requires a gradient, %x does not
+
+What an op makes of several values requires one if any of them does. Where branches or iterations bring values together
+that differ in this, a bool goes the same way: one more result of the branch, one more variable of the loop. Values for
+which the graph's form decides cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from jitgrad.ops.types import BOOL
+from jitgrad.script.autodiff.flow import Flow, Loop, reachable
+from jitgrad.script.autodiff.inner import free_values
+from jitgrad.script.ir import Block, Graph, Node, Value, walk
+
+#: True, False, or a bool of the graph
+Answer = bool | Value
+
+
+def requires_grad(path: Sequence[Block], values: Sequence[Value], root: Callable[[Value], bool]) -> list[Answer]:
+    """Whether each of `values` requires a gradient.
+
+    Args:
+        path: the blocks under construction, outermost first; their nodes may gain results.
+        values: what can be read at the end of `path`.
+        root: whether a leaf, or a value that no node of `path` makes, requires one.
+    """
+    nodes = [n for b in path for n in b.nodes]
+    flow = Flow(Graph(Block(free_values(nodes, values), nodes)), (), ())
+    behind = reachable(values, flow.backward)
+    places = {v: b for outer in path for b in (outer, *(c for n in walk(outer) for c in n.blocks)) for n in b.nodes
+              for v in n.outputs}
+    history = _History(flow, behind, places, root)
+    return [history.answer(v) for v in values]
+
+
+class _History:
+    """The answers for the values in `behind`."""
+
+    def __init__(self, flow: Flow, behind: set[Value], places: dict[Value, Block], root: Callable[[Value], bool]):
+        self.flow, self.places = flow, places
+        self.parts: dict[Value, tuple[Value, ...]] = {}  # result of a branch, or what a loop carries -> what it may be
+        self.loops: dict[Value, tuple[Node, int]] = {}  # its parameters and results -> the loop, and which carry it is
+        self.sequences: set[Value] = set()  # taken to require a gradient if any element does
+        sources = set()
+        for v in behind:
+            node = flow.producer.get(v)
+            if node is None:
+                owner = flow.owner.get(flow.home[v])
+                if owner is not None and owner.op in ("while", "scan"):
+                    self._carried(v, owner)
+                elif owner is None and root(v):
+                    sources.add(v)
+            elif node.op == "leaf" and len(node.inputs) == 1:
+                sources.update([v] if root(v) else ())
+            elif node.op == "if":
+                k = node.outputs.index(v)
+                self.parts[v] = tuple(b.results[k] for b in node.blocks)
+            elif node.op in ("while", "scan"):
+                self._carried(v, node)
+        self.may = reachable(sources, flow.forward) & behind
+        self.must = self._must(sources)
+        self.known: dict[Value, Value] = {}
+
+    def _carried(self, v: Value, node: Node) -> None:
+        """Note what a loop carries."""
+        loop = Loop(node)
+        if v in loop.seq_params or v in loop.y_outputs:
+            self.sequences.add(v)
+        for params in (loop.carry_params, loop.carry_outputs):
+            if v in params:
+                k = params.index(v)
+                self.parts[v] = (loop.carries[k], loop.carry_results[k])
+                self.loops[v] = node, k
+
+    def _must(self, sources: set[Value]) -> set[Value]:
+        """The values that require a gradient in any case: the largest set in which each is justified."""
+        must = set(self.may)
+        given = sources | self.sequences
+        pending = list(must)
+        while pending:
+            v = pending.pop()
+            if v not in must or v in given:
+                continue
+            if v in self.parts:
+                stays = all(x in must or self._absent(x) for x in self.parts[v])
+            else:
+                stays = any(x in must for x in self.flow.backward.get(v, ()))
+            if not stays:
+                must.discard(v)
+                pending += [x for x in self.flow.forward.get(v, ()) if x in must]
+        return must
+
+    def _absent(self, v: Value) -> bool:
+        """Whether a value is None."""
+        node = self.flow.producer.get(v)
+        return node is not None and node.op == "opt.none"
+
+    def answer(self, v: Value) -> Answer:
+        if v not in self.may:
+            return False
+        return True if v in self.must else self._bool(v)
+
+    # --- bools of the graph ------------------------------------------------------------------------------------------
+
+    def _bool(self, v: Value) -> Value:
+        found = self.known.get(v)
+        if found is None:
+            if v in self.loops:
+                self._through_loop(v)
+            elif v in self.parts:
+                self._through_branch(v)
+            else:
+                self.known[v] = self._any(v)
+            found = self.known[v]
+        return found
+
+    def _any(self, v: Value) -> Value:
+        """Of an op's result: whether any operand does; right after the op."""
+        found = [self._bool(x) for x in dict.fromkeys(self.flow.backward[v]) if x in self.may]
+        result = found[0]
+        for other in found[1:]:
+            made = Node("num.or", (result, other), {}, (Value(BOOL),))
+            self._insert(self.places[v], v, made)
+            result = made.output
+        return result
+
+    def _insert(self, block: Block, after: Value, made: Node) -> None:
+        at = next(k for k, n in enumerate(block.nodes) if after in n.outputs)
+        while at + 1 < len(block.nodes) and block.nodes[at + 1].op == "num.or":  # what the earlier ones made
+            at += 1
+        block.nodes.insert(at + 1, made)
+
+    def _result(self, block: Block, v: Value) -> Value:
+        """The bool of a block's result, in the block."""
+        answer = self.answer(v)
+        if isinstance(answer, Value):
+            return answer
+        made = Node("num.const", (), {"value": answer}, (Value(BOOL),))
+        block.nodes.append(made)
+        return made.output
+
+    def _through_branch(self, v: Value) -> None:
+        node = self.flow.producer[v]
+        for block, result in zip(node.blocks, self.parts[v], strict=True):
+            block.results = (*block.results, self._result(block, result))
+        made = self.known[v] = Value(BOOL)
+        self._replace(v, lambda n: replace(n, outputs=(*n.outputs, made)))
+
+    def _through_loop(self, v: Value) -> None:
+        node, k = self.loops[v]
+        loop, body = Loop(node), node.blocks[0]
+        param, out = loop.carry_params[k], loop.carry_outputs[k]
+        self.known[param], self.known[out] = Value(BOOL), Value(BOOL)
+        initial = self.answer(loop.carries[k])
+        if not isinstance(initial, Value):
+            made = Node("num.const", (), {"value": initial}, (Value(BOOL),))
+            block = self.places[out]
+            block.nodes.insert(next(i for i, n in enumerate(block.nodes) if out in n.outputs), made)
+            initial = made.output
+        result = self._result(body, loop.carry_results[k])
+        carries = len(Loop(self.loops[v][0]).carries)  # there may be more of them now
+        counter, trips = (0, 1) if node.op == "while" else (1, 0)
+        body.params = _with(body.params, counter + carries, self.known[param])
+        body.results = _with(body.results, trips + carries, result)  # a `while` has its condition there
+
+        def widened(n: Node) -> Node:
+            attrs = {**n.attrs, "n_carries": carries + 1} if n.op == "scan" else n.attrs
+            return replace(n, inputs=_with(n.inputs, 1 + carries, initial), attrs=attrs,
+                           outputs=_with(n.outputs, trips + carries, self.known[out]))
+
+        self._replace(out, widened)
+
+    def _replace(self, v: Value, change: Callable[[Node], Node]) -> None:
+        """Replace the node that makes v, here and where it is known."""
+        block = self.places[v]
+        at = next(k for k, n in enumerate(block.nodes) if v in n.outputs)
+        old = block.nodes[at]
+        new = block.nodes[at] = change(old)
+        for x in new.outputs:
+            self.flow.producer[x] = new
+            self.places[x] = block
+        for x, (node, k) in list(self.loops.items()):
+            if node is old:
+                self.loops[x] = new, k
+
+
+def _with(values: tuple[Value, ...], at: int, new: Value) -> tuple[Value, ...]:
+    return (*values[:at], new, *values[at:])
+
+
+__all__ = ["Answer", "requires_grad"]

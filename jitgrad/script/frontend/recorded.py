@@ -1,0 +1,54 @@
+"""What requires a gradient, exactly: a bool of the run where branches or iterations differ in it.
+
+Elsewhere `Context.has_history` is enough: it may say yes of a value that has no history in this run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.script.autodiff import history
+from jitgrad.script.frontend import heap, numbers
+from jitgrad.script.frontend.context import Context
+from jitgrad.script.frontend.values import SymTensor
+from jitgrad.script.ir import Block, Value
+
+
+def exactly(context: Context, values: Sequence[Value], path: Sequence[Block] | None = None) -> list[history.Answer]:
+    """Whether each of `values` requires a gradient: True, False, or a bool of the graph.
+
+    What the loops around this place carry is taken to require one in every iteration if it does in any; `iterations`
+    refuses where that is wrong.
+    """
+    path = context.path if path is None else path
+    heads = {p for b in path[1:] for p in b.params}
+
+    def root(v: Value) -> bool:
+        if v in heads and context.has_history(v):
+            context.asked.setdefault(v, context.span())
+        return context.has_history(v)
+
+    asked = [v for v in values if context.has_history(v)]
+    found = dict(zip(asked, history.requires_grad(path, asked, root), strict=True)) if asked else {}
+    return [found.get(v, False) for v in values]
+
+
+def requires_grad(context: Context, tensor: SymTensor) -> Any:
+    """`tensor.requires_grad`: a bool, or a number of the run."""
+    if not tensor.requires_grad or tensor.storage.requires_grad:
+        return tensor.requires_grad
+    (found,) = exactly(context, [heap.current_value(context, tensor.storage)])
+    return numbers.wrap(context, found) if isinstance(found, Value) else found
+
+
+def require(context: Context, tensor: SymTensor, message: str) -> bool:
+    """Raise RuntimeError at run time where a tensor requires no gradient; whether it may require one at all."""
+    found = requires_grad(context, tensor)
+    if found is True or found is False:
+        return found
+    context.effect("check", found.value, error=RuntimeError, template=(message,))
+    return True
+
+
+__all__ = ["exactly", "require", "requires_grad"]
