@@ -234,8 +234,9 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
     """After the body: the handler whose flag is set, else `else`."""
     from jitgrad.script.frontend.statements import live_after, run_pending
 
+    live = live_after(context, s.handlers[0].body[-1])  # in front of `finally`
     if not flags:
-        run_pending(context, s.orelse, live_after(context, s))
+        run_pending(context, s.orelse, live)
         return
     (handler, flag), *rest = flags
 
@@ -254,12 +255,12 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
             _take(context, handler, calls.ExceptionValue(cls, args if known else (), unknown=not known))
 
         if isinstance(cls, Union):
-            merge.switch(context, cls, run, live_after(context, s))
+            merge.switch(context, cls, run, live)
         else:
             run(cls)
 
     if isinstance(flag, Number):
-        merge.branch(context, flag, take, lambda: _after(context, s, rest), live_after(context, s))
+        merge.branch(context, flag, take, lambda: _after(context, s, rest), live)
     elif flag:
         take()
     else:

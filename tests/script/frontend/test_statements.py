@@ -857,6 +857,21 @@ def error_that_ends_a_for_loop(x, ks):
     return x, done
 
 
+@program((t(3), 5), (t(3), 1))
+def what_only_finally_reads(x, n: int):
+    i, k = 1, 2
+    try:
+        if n > 3:
+            raise KeyError
+    except KeyError:
+        k = 5
+    else:
+        i -= 2
+    finally:
+        print("finally", i, k)
+    return x
+
+
 @program((t(3), 5), (t(3), -1), (t(3), 2))
 def arguments_of_an_exception_that_some_runs_raise(x, n: int):
     try:
