@@ -6,10 +6,16 @@ call brings another length, the program that is compiled for it takes every leng
     Tensors          tensors of one dtype and rank, all or none of which ask for a gradient
     int, float, bool numbers
     tuple            tuples of these
+
+Objects of a user's class have a kind too, `BY_CLASS`: a program is compiled for one object at first, then for its
+class.
 """
 
 from __future__ import annotations
 
+import enum
+import sys
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -48,6 +54,21 @@ class Tensors:
 
 #: of an item: a type of numbers, or a tuple of kinds
 Kind = Any
+#: of an object of which a program assumes the class, and what it reads of it
+BY_CLASS = "by class"
+
+
+def is_plain_object(value: Any) -> bool:
+    """Whether a value is an object of a user's class that finds its attributes where Python does."""
+    cls = type(value)
+    if isinstance(value, (type, types.ModuleType, types.FunctionType, types.MethodType, enum.Enum, tuple, list, dict,
+                          AnyTensor)):
+        return False
+    if cls.__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+        return False
+    own = any(name in vars(c) for c in cls.__mro__[:-1] for name in ("__getattr__", "__getattribute__"))
+    return not own and all(c is object or c.__module__.partition(".")[0] not in ("jitgrad", "builtins")
+                           for c in cls.__mro__) and hasattr(value, "__dict__")
 
 
 def kind_of(items: Sequence[Any]) -> Kind | None:
@@ -145,7 +166,7 @@ def to_plain(kind: Kind) -> Any:
     if isinstance(kind, Tensors):
         return ["tensors", kind.dtype.name, list(kind.ones), list(kind.same), kind.requires_grad,
                 kind.ordered]
-    return ["number", kind.__name__]
+    return ["object"] if kind == BY_CLASS else ["number", kind.__name__]
 
 
 def from_plain(stored: Any) -> Kind:
@@ -155,4 +176,6 @@ def from_plain(stored: Any) -> Kind:
             return tuple([from_plain(part) for part in parts])
         case ["tensors", name, ones, same, needs, ordered]:
             return Tensors(by_name(name), tuple(ones), tuple(same), needs, ordered)
+    if stored == ["object"]:
+        return BY_CLASS
     return {"int": int, "float": float, "bool": bool}[stored[1]]

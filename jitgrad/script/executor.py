@@ -13,6 +13,7 @@ import gc
 import inspect
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -129,6 +130,9 @@ class ScriptFunction:
         self._bind = parameter_reader(function)
         self._specialisations: list[Specialisation] = []
         self._any_length: set[sig.Source] = set()  # lists whose length was seen to differ between calls
+        self._objects: dict[sig.Source, weakref.ref[Any]] = {}  # objects that were compiled for
+        self._by_class: set[sig.Source] = set()  # objects that were seen to differ between calls
+        self._constants: dict[sig.Source, int] = {}  # ints that were taken to be constants
         self._lock = threading.RLock()
         self._hits = self._misses = self._compilations = self._disk_hits = 0
 
@@ -203,8 +207,9 @@ class ScriptFunction:
         reason = ""
         optimistic, any_grads = True, False
         lists: dict[sig.Source, elements.Kind] = {}
-        if self._specialisations:
+        if self._specialisations or self._objects:
             lists = self._lists(values)
+        if self._specialisations:
             reason = mismatch(self._specialisations[0], values)
             optimistic = not any(mismatch(s, values) == SIZES for s in self._specialisations)
             any_grads = any(other_grads(s, values) for s in self._specialisations)
@@ -223,6 +228,12 @@ class ScriptFunction:
         specialisation.options = optimistic, any_grads, specialisation.script.lists
         specialisation.timing = 1e3 * (time.perf_counter() - started)
         specialisation.owner = self._specialisations
+        for guard in specialisation.assumptions:
+            if guard.kind == "equal" and type(guard.value) is int:
+                self._constants.setdefault(guard.source, guard.value)
+            if guard.kind == "is" and elements.is_plain_object(guard.value):
+                with suppress(TypeError):  # nothing can refer to it weakly
+                    self._objects.setdefault(guard.source, weakref.ref(guard.value))
         self._specialisations.insert(0, specialisation)
         del self._specialisations[ENTRIES:]
         self._compilations += 1
@@ -261,13 +272,12 @@ class ScriptFunction:
     def _varying(self, values: dict[str, Any]) -> frozenset[Any]:
         """Slots of ints that were taken to be constants and have changed since: better read at run time."""
         found: set[Any] = set()
-        for guard in {g.source: g for s in self._specialisations for g in s.script.guards
-                      if g.kind == "equal" and type(g.value) is int}.values():
+        for source, before in self._constants.items():
             with suppress(Unreadable):
-                now = resolve(guard.source, values)
-                if type(now) is not int or now == guard.value:
+                now = resolve(source, values)
+                if type(now) is not int or now == before:
                     continue
-                match guard.source:
+                match source:
                     case sig.Attr(base, name):
                         found.add(("attr", id(resolve(base, values)), name))
                     case sig.Global(function, name):
@@ -277,7 +287,8 @@ class ScriptFunction:
         return frozenset(found)
 
     def _lists(self, values: dict[str, Any]) -> dict[sig.Source, elements.Kind]:
-        """Lists and tuples that had another length before, and are of one kind: better taken with any length."""
+        """Lists and tuples that had another length before, and are of one kind: better taken with any length. Objects
+        that were others before: better known by their class."""
         for s in self._specialisations:
             for guard in s.assumptions:
                 if guard.kind == "len" and guard.source not in self._any_length:
@@ -286,6 +297,12 @@ class ScriptFunction:
                         if type(now) in (list, tuple) and len(now) != guard.value:
                             self._any_length.add(guard.source)
         found: dict[sig.Source, elements.Kind] = {}
+        for source, known in self._objects.items():
+            with suppress(Unreadable):
+                now = resolve(source, values)
+                if elements.is_plain_object(now) and (source in self._by_class or known() is not now):
+                    self._by_class.add(source)
+                    found[source] = elements.BY_CLASS
         for source in self._any_length:
             with suppress(Unreadable):
                 now = resolve(source, values)

@@ -302,7 +302,8 @@ class ScriptGraph:
         recipes: what a `pending` node with that number stores if the program leaves with an exception: (attribute, item
             or content of a container, what it becomes, over the node's inputs).
         unread: lists whose length and items do not matter (the script only appends to them).
-        lists: lists and tuples whose length is a run-time value, and the kind of their items.
+        lists: lists and tuples whose length is a run-time value, and the kind of their items; objects that are known by
+            their class.
         parameters: names of the function's parameters (filled in by the executor).
         functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
             cache compares their code).

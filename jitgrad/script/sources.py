@@ -406,7 +406,8 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
     if source in unread:
         return [sig.Guard(source, "type", kind)]
     if source in lists:
-        return [sig.Guard(source, "type", kind), sig.Guard(source, "items", lists[source])]
+        items = [] if lists[source] == elements.BY_CLASS else [sig.Guard(source, "items", lists[source])]
+        return [sig.Guard(source, "type", kind), *items]
     if isinstance(value, (tuple, list)):
         guards = [sig.Guard(source, "type", kind), sig.Guard(source, "len", len(value))]
         for i, item in enumerate(value):

@@ -27,6 +27,7 @@ from jitgrad.script.frontend.inputs import trusted
 from jitgrad.script.frontend.printing import STREAMS
 from jitgrad.script.frontend.values import (
     UNBOUND,
+    Borrowed,
     Function,
     Instance,
     Method,
@@ -71,8 +72,9 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
         return _of_tuple(context, obj, name)
     if isinstance(obj, calls.Super):
         return _of_super(context, obj, name)
-    if isinstance(obj, Instance):
-        return objects.getattribute(context, obj, name)
+    if isinstance(obj, (Instance, Borrowed)):
+        return _of_borrowed(context, obj, name) if isinstance(obj, Borrowed) else objects.getattribute(
+            context, obj, name)
     if isinstance(obj, calls.ExceptionValue):
         return _of_exception(context, obj, name)
     if isinstance(obj, Text) or (isinstance(obj, str) and name in ("join", "format")):
@@ -192,6 +194,23 @@ def _of_super(context: Context, obj: Any, name: str) -> Any:
     raise UnresolvedAttribute(f"no base class has `{name}`", context.span())
 
 
+def _of_borrowed(context: Context, obj: Borrowed, name: str) -> Any:
+    """As of any object, but that methods are bound to what stands for it."""
+    real = obj.real
+    attribute = class_attribute(type(real), name)
+    if isinstance(attribute, property) and attribute.fget is not None:
+        return calls.call(context, attribute.fget, (obj,), {})
+    if name == "__dict__":
+        raise UnsupportedCall("the `__dict__` of an object that differs between calls", context.span(),
+                              hint="read its attributes by name")
+    slot = ("attr", id(real), name)
+    if slot not in context.state.values and name not in vars(real) and (
+            isinstance(attribute, (types.FunctionType, classmethod, staticmethod)) or hasattr(attribute, "eager")):
+        _inherits(context, real, name)
+        return bind(obj, attribute)
+    return _of_object(context, real, name)
+
+
 def _of_object(context: Context, obj: Any, name: str) -> Any:
     slot = ("attr", id(obj), name)
     values = context.state.values
@@ -268,6 +287,11 @@ def has_attribute(context: Context, obj: Any, name: str) -> bool:
         if isinstance(items.get(name), Union) and UNBOUND in items[name].statics:
             raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
         return (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name)
+    if isinstance(obj, Borrowed):
+        found = has_attribute(context, obj.real, name)
+        if found and class_attribute(type(obj.real), name) is MISSING:
+            _of_object(context, obj.real, name)  # guards that it is there
+        return found
     if isinstance(obj, (SymList, SymDict)):
         return hasattr(tuple if isinstance(obj, SymTuple) else list if isinstance(obj, SymList) else dict, name)
     if isinstance(obj, Number):
@@ -292,6 +316,9 @@ def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
     if isinstance(obj, SymFunctionCtx):
         obj.set(context, name, value)
         return
+    if isinstance(obj, Borrowed):
+        _set_borrowed(context, obj, name, value)
+        return
     if isinstance(obj, SymTensor):
         if name == "grad":
             gradients.write_grad(context, obj, value)
@@ -315,6 +342,17 @@ def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
         raise UnsupportedCall(f"assignment to the parameter or module `{name}`", context.span(),
                               hint="write the parameter in place with `copy_`, or do it outside the script")
     context.inputs.write_attribute(obj, name, value)
+
+
+def _set_borrowed(context: Context, obj: Borrowed, name: str, value: Any) -> None:
+    cls = type(obj.real)
+    attribute = class_attribute(cls, name)
+    if isinstance(attribute, property) and attribute.fset is not None:
+        calls.call(context, attribute.fset, (obj, value), {})
+    elif isinstance(attribute, property) or hasattr(cls.__setattr__, "__code__"):
+        raise UnsupportedCall(f"assignment to `{name}` of an object that differs between calls", context.span())
+    else:
+        context.inputs.write_attribute(obj.real, name, value)
 
 
 def delete_attribute(context: Context, obj: Any, name: str) -> None:

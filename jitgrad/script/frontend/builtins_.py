@@ -27,6 +27,7 @@ from jitgrad.script.frontend.generators import Generator
 from jitgrad.script.frontend.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.printing import print_
 from jitgrad.script.frontend.values import (
+    Borrowed,
     Function,
     Instance,
     Method,
@@ -38,6 +39,7 @@ from jitgrad.script.frontend.values import (
     SymTuple,
     Text,
     Union,
+    class_of,
     is_dynamic,
     type_word,
 )
@@ -153,6 +155,8 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
             return real
     if isinstance(value, (Instance, calls.ExceptionValue)):
         return value.cls
+    if isinstance(value, Borrowed):
+        return class_of(value)
     if isinstance(value, Union):
         raise NotStatic(f"the type of {type_word(value)} is known only at run time", context.span())
     return type(value)

@@ -30,6 +30,7 @@ from jitgrad.script.frontend.attributes import getattribute
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
+    Borrowed,
     Function,
     Instance,
     Number,
@@ -413,7 +414,7 @@ def truth(context: Context, value: Any) -> Any:
         method = objects.method_of(value, name)
         if method is not None:
             return truth(context, calls.call(context, method, (value,), {}))
-    return True if isinstance(value, Instance) else bool(value)
+    return True if isinstance(value, (Instance, Borrowed)) else bool(value)
 
 
 def _tensor_truth(context: Context, value: SymTensor) -> Any:

@@ -20,10 +20,11 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
-from jitgrad.script.elements import NOTHING, Kind
+from jitgrad.script.elements import BY_CLASS, NOTHING, Kind
 from jitgrad.script.frontend import given, lowering
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.values import (
+    Borrowed,
     Number,
     Storage,
     SymDict,
@@ -96,6 +97,7 @@ class Inputs:
         self.constants: list[tuple[int, Any, Any]] = []
         self.given: list[Value] = []
         self.extents: dict[Symbol, sig.Extent] = {}
+        self._taken: dict[sig.Source, Kind] = {}
         self._listed: list[Any] = []  # tensors in lists of any length: their memory is not written
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -115,8 +117,42 @@ class Inputs:
             return self._dict(value, source, lambda v, s, k: self.argument(v, s, f"{name}_{k}"))
         if value is None or isinstance(value, (*_PLAIN, dtypes.dtype)):
             return value
+        if source in self._lists:
+            return self._borrowed(value, source)
+        return self._itself(value, source)
+
+    def _itself(self, value: Any, source: sig.Source) -> Any:
+        """An object that is known by its identity."""
+        if BY_CLASS in self._lists.values():
+            found = self._once(value, source)
+            if found is not None:
+                return found
         self.objects.setdefault(id(value), (value, source))
         return value
+
+    def _borrowed(self, value: Any, source: sig.Source) -> Any:
+        """An object that is known by its class; two of them stay two, or one."""
+        made = self._once(value, source)
+        self._taken[source] = BY_CLASS
+        if made is None:
+            made = self._containers[id(value)] = Borrowed(value, source)
+            self.objects[id(value)] = (value, source)
+        return made
+
+    def _once(self, value: Any, source: sig.Source) -> Any:
+        """What stands for an object that was met before, guarded to be it; None for another one, guarded to be none of
+        those of its class that are known by their class, or none of all where it is itself."""
+        cls = type(value)
+        borrowed = source in self._lists
+        for other, place in [found for found in self.objects.values() if type(found[0]) is cls]:
+            known = self._containers.get(id(other))
+            if place is None or place == source or not (borrowed or isinstance(known, Borrowed)):
+                continue
+            if other is value:
+                self.guard(source, "same", place)
+                return other if known is None else known
+            self.guard(source, "other", place)
+        return None
 
     def read(self, value: Any, source: sig.Source, key: Any = None) -> Any:
         """The object found at `source` while compiling, as the script sees it."""
@@ -144,6 +180,9 @@ class Inputs:
 
     def _read(self, value: Any, source: sig.Source, key: Any) -> Any:
         kind = type(value)
+        if source in self._lists and self._lists[source] == BY_CLASS:
+            self.guard(source, "type", kind)
+            return self._borrowed(value, source)
         if isinstance(value, AnyTensor):
             return self.tensor(value, source, _name(source), guarded=False)
         if kind is float or (kind in _KINDS and key in self.context.decisions):
@@ -174,8 +213,7 @@ class Inputs:
             self.read(value.__func__, sig.Attr(source, "__func__"))
         elif not (isinstance(value, types.ModuleType) and trusted(value.__name__)):
             self.guard(source, "is", value)
-        self.objects.setdefault(id(value), (value, source))
-        return value
+        return self._itself(value, source)
 
     def _sequence(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any]) -> Any:
         if source in self._lists:
@@ -224,7 +262,7 @@ class Inputs:
 
     def lists_taken(self) -> dict[sig.Source, Kind]:
         """The lists and tuples that are taken with any length."""
-        return {g.source: g.value for g in self.guards.values() if g.kind == "items"}
+        return {**self._taken, **{g.source: g.value for g in self.guards.values() if g.kind == "items"}}
 
     def items(self, container: SymList) -> tuple[Any, ...]:
         """The items of a list that the script did not make, at entry. A list that is only appended to is not read."""

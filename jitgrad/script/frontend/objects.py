@@ -19,6 +19,7 @@ from jitgrad.script.frontend import calls, contents, merge
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
+    Borrowed,
     Function,
     Instance,
     Method,
@@ -203,8 +204,8 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     from jitgrad.script.frontend.expressions import truth
 
     for value, other, name in ((a, b, op), (b, a, _REFLECTED[op])):
-        if isinstance(value, Instance) and generated(value.cls, f"__{name}__"):
-            if class_of(other) is not value.cls:
+        if not isinstance(value, type) and generated(class_of(value), f"__{'eq' if name == 'ne' else name}__"):
+            if class_of(other) is not class_of(value):
                 continue
             return _compare_fields(context, op, a, b)
         method = method_of(value, f"__{name}__")
@@ -217,7 +218,7 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
             result = calls.call(context, method, (value, other), {})
             if result is not NotImplemented:
                 return result
-    if op in ("eq", "ne") and (isinstance(a, Instance) or isinstance(b, Instance)):
+    if op in ("eq", "ne") and any(isinstance(x, (Instance, Borrowed)) for x in (a, b)):
         return (a is b) == (op == "eq")
     return NotImplemented
 
@@ -226,10 +227,12 @@ def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
     """The comparison that `dataclass` generates: that of the tuples of fields."""
     import ast
 
+    from jitgrad.script.frontend import attributes
     from jitgrad.script.frontend import expressions as ex
 
-    names = [f.name for f in dataclasses.fields(a.cls) if f.compare]
-    sides = [tuple(items_of(context, x)[n] for n in names) for x in (a, b)]
+    names = [f.name for f in dataclasses.fields(class_of(a)) if f.compare]
+    sides = [tuple(items_of(context, x)[n] if isinstance(x, Instance) else attributes.getattribute(context, x, n)
+                   for n in names) for x in (a, b)]
     node = next(cls for cls, name in ex.COMPARE.items() if name == op)
     assert issubclass(node, ast.cmpop)
     return ex.compare(context, node(), *sides)

@@ -13,6 +13,7 @@ from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
+    Borrowed,
     Function,
     Instance,
     Method,
@@ -82,7 +83,7 @@ class Results:
             return self._union(value)
         if isinstance(value, tuple):
             return sig.Container(type(value), None, tuple(self.tree(v) for v in value))
-        if isinstance(value, (SymList, SymDict, TensorMap)) and value.source is not None:
+        if isinstance(value, (SymList, SymDict, TensorMap, Borrowed)) and value.source is not None:
             return sig.Given(value.source)
         if isinstance(value, SymList):
             held = lists.run_items(self.context, value)

@@ -13,7 +13,7 @@ from jitgrad.script.frontend import calls, merge
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.exceptions import with_finish
-from jitgrad.script.frontend.values import Instance, Number, Union, type_word
+from jitgrad.script.frontend.values import Number, Union, class_of, type_word
 
 #: what a branch may have chosen between
 _SCOPES = (calls.GradScope, autocast, contextlib.nullcontext)
@@ -88,7 +88,7 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
         frame, node = context.frame, context.node
         value.run(context, enter)
         return
-    cls: Any = value.cls if isinstance(value, Instance) else type(value)
+    cls: Any = class_of(value)
     if not all(hasattr(getattr(cls, name, None), "__code__") for name in ("__enter__", "__exit__")):
         raise UnsupportedSyntax(f"`with` on {type_word(value)}", context.span(item.context_expr),
                                 hint="scripts know `no_grad()`, `enable_grad()`, `set_grad_enabled(...)` and "

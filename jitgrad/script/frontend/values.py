@@ -512,12 +512,23 @@ class Instance:
         self.source: Any = None
 
 
+class Borrowed:
+    """An object of the caller of which the class is assumed, and what is read of it: `real` is the first call's."""
+
+    __slots__ = ("real", "source")
+
+    def __init__(self, real: Any, source: Any):
+        self.real, self.source = real, source
+
+
 #: containers whose content is in the state
 HELD = (SymList, SymDict, Instance)
 
 
 def class_of(value: Any) -> type:
     """The class of an object, made by the script or not."""
+    if isinstance(value, Borrowed):
+        return type(value.real)
     return value.cls if isinstance(value, Instance) else type(value)
 
 
@@ -561,7 +572,7 @@ class Range:
 
 def is_dynamic(value: Any) -> bool:
     """Whether `value` is or contains a run-time value."""
-    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Instance, Range, Text)):
+    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Instance, Borrowed, Range, Text)):
         return True
     if isinstance(value, (tuple, list)):
         return any(is_dynamic(v) for v in value)
