@@ -6,7 +6,7 @@ payload's variable, a sequence as an address.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -98,8 +98,8 @@ class Transfer:
     `binds`: symbols that take the sizes of what is assigned.
     """
 
-    def __init__(self, state: Lowering, binds: Sequence[Symbol]):
-        self.state, self.binds = state, set(binds)
+    def __init__(self, state: Lowering, binds: Iterable[Symbol]):
+        self.state, self.binds = state, dict.fromkeys(sorted(binds, key=lambda s: s.number))
         self.values: list[tuple[Value, Value]] = []
         self.points: list[tuple[Buffer, Buffer, Size]] = []
         self.sizes: dict[Symbol, Size] = {}
@@ -139,7 +139,7 @@ class Transfer:
     def emit(self) -> None:
         if self.points:
             self.state.emit(Point(tuple(self.points)))
-        for symbol in self.binds - self.sizes.keys():
-            self.sizes[symbol] = 0  # no value has it here
+        for symbol in self.binds:
+            self.sizes.setdefault(symbol, 0)  # no value has it here
         if self.values or self.sizes:
             self.state.emit(Assign(tuple(self.values), tuple(self.sizes.items())))
