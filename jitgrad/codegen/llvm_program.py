@@ -95,7 +95,8 @@ class ProgramPrinter:
         self.numbers = llvm_numbers.Numbers(self)
         self.sequences = Sequences(self)
         self.arena = False
-        self.told: list[dict[int, str]] = [{}]  # by list of steps around: site of what is stored -> its label
+        #: by list of steps around: site of what is stored -> its label; status and that site -> that of leaving so
+        self.told: list[dict[int | tuple[int, int], str]] = [{}]
         self.status = ""  # the variable that has what a program returns that stores before
         self.clock = ""  # the variable that has when signals were last looked at
         #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
@@ -148,10 +149,13 @@ class ProgramPrinter:
             self.exits.add(status)
             self.line(f"br i1 {good.name}, label %{fine}, label %exit{status}")
         else:
-            bad = self.label("leave")
+            known = self.known_label((status, leaving.site))
+            bad = known or self.label("leave")
             self.line(f"br i1 {good.name}, label %{fine}, label %{bad}")
-            self.start(bad)
-            self.leave(status, leaving)
+            if not known:
+                self.told[-1][status, leaving.site] = bad
+                self.start(bad)
+                self.leave(status, leaving)
         self.start(fine)
 
     def leave(self, status: int, leaving: Leaving | None) -> None:
@@ -166,7 +170,7 @@ class ProgramPrinter:
         self.line(f"store i64 {status}, ptr {self.status}")
         self.store_word(LEFT, self.const(leaving.site + 1))
         for part in leaving.chain():
-            label = next((told[part.site] for told in reversed(self.told) if part.site in told), "")
+            label = self.known_label(part.site)
             if label:
                 self.line(f"br label %{label}")
                 return
@@ -181,6 +185,10 @@ class ProgramPrinter:
             self.values = values
         status_ = self.code.emit(f"load i64, ptr {self.status}", "i64", 1)
         self.line(f"ret i64 {status_.name}")
+
+    def known_label(self, key: int | tuple[int, int]) -> str:
+        """The label of code that tells, or leaves, and that is shared; "" where there is none to be seen from here."""
+        return next((told[key] for told in reversed(self.told) if key in told), "")
 
     def size(self, size: Size, code: Code | None = None) -> V:
         """A size as i64."""
