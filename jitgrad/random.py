@@ -92,6 +92,15 @@ class Generator:
         self.seed, self.offset = seed & MASK64, 0
         self._lock = threading.Lock()
 
+    @property
+    def key(self) -> int:
+        """The seed as a signed number of 64 bits, which is what compiled code holds."""
+        return self.seed - (self.seed >> 63 << 64)
+
+    @key.setter
+    def key(self, value: int) -> None:
+        self.seed = value & MASK64
+
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed`, any int, from its beginning."""
         with self._lock:

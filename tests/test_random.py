@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import jitgrad
 from jitgrad import dtypes, random
 from jitgrad.random import Generator, bits, philox, uniform, words
 
@@ -80,3 +81,15 @@ def test_generator() -> None:
     assert Generator().manual_seed(-1).seed == (1 << 64) - 1
     assert g.random_seed() == g.initial_seed()
     assert Generator().seed == random.DEFAULT_SEED
+
+
+@pytest.mark.parametrize("seed", [2 ** 63 + 5, -1])
+def test_a_script_draws_for_seeds_of_64_bits(seed):
+    def draw(n):
+        return jitgrad.rand(n)
+
+    found = []
+    for f in (draw, jitgrad.script(draw)):
+        jitgrad.manual_seed(seed)
+        found.append((f(3).tolist(), jitgrad.rand(2).tolist(), jitgrad.initial_seed()))
+    assert found[0] == found[1]

@@ -74,6 +74,11 @@ class RngState:
 
     part: str
 
+    @property
+    def attribute(self) -> str:
+        """Where the generator has it as a signed number."""
+        return "key" if self.part == "seed" else self.part
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -50,10 +50,10 @@ def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
                 return resolve(base, params)[resolve(key, params)]
             case sig.Constant(value, _):
                 return value
-            case sig.RngState(part):
+            case sig.RngState():
                 from jitgrad.random import default_generator
 
-                return getattr(default_generator, part)
+                return getattr(default_generator, source.attribute)
             case sig.Column(base, path):
                 return elements.column(resolve(base, params), path)
             case sig.Length(base):
@@ -144,10 +144,10 @@ class EntryWriter:
                 return f"{self.read(base)}[{self.read(key)}]"
             case sig.Constant(value, _):
                 return self.constant(value)
-            case sig.RngState(part):
+            case sig.RngState():
                 from jitgrad.random import default_generator
 
-                return f"{self.constant(default_generator)}.{part}"
+                return f"{self.constant(default_generator)}.{source.attribute}"
             case sig.Column(base, path):
                 return f"[i{''.join(f'[{k}]' for k in path)} for i in {self.read(base)}]"
             case sig.Length(base):

@@ -273,10 +273,10 @@ class Specialisation:
                 function.__closure__[index].cell_contents = value
             case sig.Global(function, name):
                 function.__globals__[name] = value
-            case sig.RngState(part):
+            case sig.RngState():
                 from jitgrad.random import default_generator
 
-                setattr(default_generator, part, value)
+                setattr(default_generator, source.attribute, value)
             case _:
                 raise AssertionError(source)
 

@@ -100,10 +100,10 @@ def _target(writer: EntryWriter, place: sig.Source, known: Mapping[sig.Source, s
             return f"{writer.constant(function.__closure__[index])}.cell_contents"
         case sig.Global(function, name):
             return f"{writer.constant(function.__globals__)}[{name!r}]"
-        case sig.RngState(part):
+        case sig.RngState():
             from jitgrad.random import default_generator
 
-            return f"{writer.constant(default_generator)}.{part}"
+            return f"{writer.constant(default_generator)}.{place.attribute}"
     raise AssertionError(place)
 
 

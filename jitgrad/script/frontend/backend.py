@@ -177,7 +177,9 @@ class SymbolicBackend:
         if context.called_back and RANDOM not in context.decisions:
             raise Restart(RANDOM, "ignored functions may draw random numbers between those of the script")
         inputs = context.inputs
-        seed = inputs.random_state("seed")
+        seed = context.state.values.get(("rng", "seed"))
+        if seed is None:
+            seed = inputs.random_state("seed")
         offset = context.state.values.get(("rng",))
         if offset is None:
             offset = inputs.random_state("offset")
@@ -187,7 +189,7 @@ class SymbolicBackend:
         blocks = dims.floordiv(words + 3, 4)
         count = numbers.value_of(context, size_number(blocks))
         after = numbers.wrap(context, context.one("num.add", offset.value, count))
-        inputs.write_random_offset(after)
+        inputs.write_random_state("offset", after)
         return heap.new_tensor(context, value)
 
     # --- checks ----------------------------------------------------------------------------------------------------

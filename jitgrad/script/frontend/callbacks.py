@@ -115,7 +115,7 @@ class _Emission:
             context.builder.history.update(v.id for v in found if isinstance(v.type, TensorType)
                                            and v.type.dtype.is_floating_point)
         if random:
-            context.inputs.write_random_offset(numbers.wrap(context, found[len(self.types)]))
+            context.inputs.write_random_state("offset", numbers.wrap(context, found[len(self.types)]))
         context.called_back = True
         leaves = iter(found)
         return self.rebuilt(result, leaves)

@@ -527,12 +527,12 @@ class Inputs:
             self.stores[slot] = path
         context.state.values[slot] = value
 
-    def write_random_offset(self, value: Number) -> None:
-        """The generator advanced."""
-        slot = ("rng",)
+    def write_random_state(self, part: str, value: Number) -> None:
+        """The generator advanced, or got a seed."""
+        slot = ("rng",) if part == "offset" else ("rng", part)
         if slot not in self._slots:
-            self.random_state("offset")
-            self._slots[slot] = self.sources.index(sig.RngState("offset"))
+            self.random_state(part)
+            self._slots[slot] = self.sources.index(sig.RngState(part))
         self.written[slot] = self.dirty[slot] = None
         self.context.state.values[slot] = value
 

@@ -6,16 +6,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from jitgrad import interop, random
 from jitgrad.amp import autocast_mode
 from jitgrad.eager import engine, grad_mode
 from jitgrad.eager.function import Function as CustomFunction
 from jitgrad.errors import UnsupportedCall
 from jitgrad.jit import is_scripting
 from jitgrad.ops import autocast
-from jitgrad.script.frontend import calls, customs, gradients, modules
+from jitgrad.script.frontend import calls, customs, gradients, modules, numbers
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.handlers import HANDLERS, Args, Handler, handles
-from jitgrad.script.frontend.values import SymTensor, Union
+from jitgrad.script.frontend.values import Number, SymTensor, Union
 from jitgrad.script.marks import refuse
 from jitgrad.utils.checkpoint import checkpoint
 
@@ -86,6 +87,18 @@ def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 _open: list[int] = []
+
+
+@handles(interop.manual_seed)
+def _manual_seed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    """`manual_seed(seed)`: the generator's state is the script's own until it leaves."""
+    (given,) = (*args, *kwargs.values())
+    seed = calls.call(context, int, (given,), {})
+    if not isinstance(seed, Number):
+        seed = numbers.wrap(context, context.constant(random.Generator(seed).key))
+    context.inputs.write_random_state("seed", seed)
+    context.inputs.write_random_state("offset", numbers.wrap(context, context.constant(0)))
+    return random.default_generator
 
 
 @handles(refuse)

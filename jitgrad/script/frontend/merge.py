@@ -121,8 +121,8 @@ def fetch(context: Context, state: State, key: Any) -> Any:
     initial = getattr(key, "initial", None)
     if initial is not None:  # an item of a dict (mappings.py)
         return initial(context)
-    if key == ("rng",):
-        return context.inputs.random_state("offset")
+    if key[0] == "rng":
+        return context.inputs.random_state("seed" if len(key) > 1 else "offset")
     if key[0] in ("attr", "global", "cell"):
         return context.inputs.initial_attribute(key)
     if key[0] == "grad":

@@ -13,7 +13,7 @@ from jitgrad import func
 from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, gradients, heap, iterations, lists, merge
+from jitgrad.script.frontend import calls, contents, funclib, gradients, heap, iterations, lists, merge
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.handlers import HANDLERS, Args, handles
 from jitgrad.script.frontend.values import Method, SymDict, SymList, SymTensor, type_word
@@ -171,12 +171,29 @@ def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _refused(name: str) -> Any:
     def refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         raise UnsupportedCall(f"`{name}` inside a script", context.span(),
-                              hint="scripts know `func.grad`, `func.grad_and_value` and `func.vjp`; call the others "
-                                   "outside, with the script as their function")
+                              hint="scripts know `func.grad`, `grad_and_value`, `vjp`, `jvp`, `jacrev`, `jacfwd` and "
+                                   "`hessian`; call the others outside, with the script as their function")
     return refuse
 
 
-for _name in ("jvp", "jacrev", "jacfwd", "hessian", "linearize"):
+def _written(name: str, transform: Any, *options: str) -> Any:
+    """A transform of `funclib`, for one argument and functions that give one tensor."""
+    def call(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        numbers = kwargs.get("argnums", args[1] if options and len(args) > 1 else 0)
+        given = set(kwargs) - set(options)
+        if given or not isinstance(numbers, int) or len(args) > (2 if options else 3):
+            what = f"`{min(given)}`" if given else "these arguments"
+            raise UnsupportedCall(f"`func.{name}` with {what} inside a script", context.span(),
+                                  hint="differentiate with respect to one argument, a tensor, and give no options")
+        return calls.call(context, transform, args, kwargs)
+    return call
+
+
+HANDLERS[func.jvp] = _written("jvp", funclib.jvp)
+HANDLERS[func.jacrev] = _written("jacrev", funclib.jacobian, "argnums")
+HANDLERS[func.jacfwd] = _written("jacfwd", funclib.jacobian, "argnums")
+HANDLERS[func.hessian] = _written("hessian", funclib.hessian, "argnums")
+for _name in ("linearize", "vmap"):
     if hasattr(func, _name):
         HANDLERS[getattr(func, _name)] = _refused(f"func.{_name}")
 for _name in ("vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"):

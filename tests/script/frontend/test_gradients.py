@@ -109,6 +109,47 @@ def inner_steps_of_functions(w, x, n: int):
     return fit(fast, x + 1)
 
 
+def rows(w, x):
+    return torch.tanh(x @ w)
+
+
+@program((t(3, 2), t(4, 3)), (t(3, 2), t(5, 3)))
+def forward_mode(w, x):
+    y, along = torch.func.jvp(lambda w: rows(w, x), (w,), (w * 2,))
+    return y, along
+
+
+@program((t(3, 2), t(4, 3)), (t(3, 2), t(2, 3)))
+def jacobians(w, x):
+    return torch.func.jacrev(rows)(w, x), torch.func.jacfwd(rows, 1)(w, x), torch.func.jacrev(rows, argnums=-1)(w, x)
+
+
+@program((t(3, 2), t(4, 3)), (t(3, 2), t(2, 3)))
+def second_derivatives(w, x):
+    return torch.func.hessian(fit)(w, x)
+
+
+@program((t(3), 4), (t(3), 0))
+def newton(x, n: int):
+    def f(x):
+        return torch.cosh(x - 1).sum() + (x ** 4).sum()
+
+    for _ in range(n):
+        x = x - torch.linalg.solve(torch.func.hessian(f)(x), torch.func.grad(f)(x))
+    return x
+
+
+@program((2, 5), (0, 3), (3, -7))
+def seeds(n: int, seed: int):
+    torch.manual_seed(11)
+    a = torch.rand(2)
+    for k in range(n):
+        if k != 1:
+            torch.manual_seed(seed + k)
+        a = a + torch.rand(2)
+    return a, torch.randint(0, 10, (4,))
+
+
 @program((torch.tensor(0.1, requires_grad=True), t(3, 2), t(4, 3), 3), grad=False)
 def rate_learned(rate, w, x, n: int):
     for _ in range(n):
