@@ -162,6 +162,11 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return type(value)
 
 
+@handles(slice)
+def _slice(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.guarded(context, lambda: slice(*args))
+
+
 @handles(issubclass)
 def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return calls.guarded(context, lambda: issubclass(*args))

@@ -17,7 +17,7 @@ from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend import heap, iterations, lists, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
-from jitgrad.script.frontend.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, type_word
+from jitgrad.script.frontend.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text, type_word
 from jitgrad.script.ir import Block, Value
 
 PASSES = 8
@@ -55,6 +55,7 @@ class Head:
         self.widen = tp.Widener(context, Symbol().number)
         self.kept = context.kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
+        self.unsettled: Any = None  # the location whose template changed last
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
         self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
@@ -197,8 +198,21 @@ class Head:
             joined = self._join(key, t, merge.fetch(context, self.entry, key), value, end)
             if joined != t:
                 self.templates[key] = joined
+                self.unsettled = key
                 changed = True
         return changed
+
+    def unsettled_error(self) -> ScriptError:
+        """The refusal of a loop whose variables get other types with every evaluation."""
+        key = self.unsettled
+        found = self.templates.get(key)
+        what = "the types of this loop's variables do not settle"
+        if isinstance(key, tuple) and isinstance(key[-1], str) and found is not None:
+            made = "another object" if isinstance(found, (tp.Static, tp.Either)) else str(found)
+            what = f"the type of `{key[-1]}` does not settle in this loop: it is {made} after every iteration"
+        return ScriptError(what, self.context.span(),
+                           hint="give it its final type before the loop; of a function, carry the numbers and tensors "
+                                "that it uses, and make it after the loop")
 
     def _written_heads(self, head: State, end: State) -> bool:
         """Names that the body writes in place and never rebinds: they stay what they were before the loop."""
@@ -289,6 +303,11 @@ class Head:
             return TypeMismatch(f"a dict changes its keys in this loop: {why}", self.context.span(),
                                 hint="put every key in before the loop, or use a tensor")
         name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
+        if isinstance(value, Text):
+            return TypeMismatch(f"{name} is a string that grows in this loop, by parts that only the run knows",
+                                self.context.span(),
+                                hint="print each part in the loop, or collect the numbers in a list and join them "
+                                     "outside the script")
         notes = []
         for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
             if place is not None:
@@ -434,8 +453,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
                 raise
             if changed:
                 if count >= PASSES - 2:
-                    raise ScriptError("the types of this loop's variables do not settle", context.span(),
-                                      hint="give its variables their final types before the loop")
+                    raise head.unsettled_error()
                 continue
             results = head.lower(end)
             if trips is None:

@@ -51,11 +51,7 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     if held is not None and starred is None:
         items = _unpacked_list(context, held, wanted)
     elif isinstance(value, SymTensor) and isinstance(contents.length(context, value), Number) and starred is None:
-        n = contents.length(context, value)
-        from jitgrad.script.frontend.backend import emit_check
-
-        emit_check(context, numbers.compare(context, "eq", n, wanted), ValueError,
-                   (f"not enough or too many values to unpack (expected {wanted})",))
+        _check_count(context, contents.length(context, value), wanted)
         items = [subscripts.getitem(context, value, k) for k in range(wanted)]
     else:
         items = contents.items_of(context, value)
@@ -82,14 +78,18 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
 
 
 def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
+    _check_count(context, lists.length(context, held), wanted)
+    return list(lists.unpacked(context, held, wanted))
+
+
+def _check_count(context: Context, n: Number, wanted: int) -> None:
+    """Python's complaint about a number of values that only the run knows."""
     from jitgrad.script.frontend.backend import emit_check
 
-    n = lists.length(context, held)
     emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
                ("not enough values to unpack (expected ", str(wanted), ", got ", n, ")"))
     emit_check(context, numbers.compare(context, "le", n, wanted), ValueError,
                (f"too many values to unpack (expected {wanted})",))
-    return list(lists.unpacked(context, held, wanted))
 
 
 def assign_all(context: Context, s: ast.Assign) -> None:

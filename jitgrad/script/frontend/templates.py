@@ -40,6 +40,7 @@ from jitgrad.script.frontend.values import (
     Tail,
     Text,
     Union,
+    is_dynamic,
     tensor_word,
     type_word,
 )
@@ -185,6 +186,9 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
         return Num(type(value), value if type(value) is int and value >= 0 else None)
     if isinstance(value, tuple):
         return Items(type(value), tuple(template_of(context, v, general) for v in value))
+    if isinstance(value, slice) and is_dynamic(value):
+        raise NotStatic("a slice with run-time ends, which a branch or a loop changes", context.span(),
+                        hint="keep its ends in variables, and slice where it is used")
     if isinstance(value, SymTuple) and value.source is None:
         raise NotStatic("a tuple of a length that only the run knows, which a branch or a loop changes",
                         context.span(), hint="make a list of it, `list(...)`")

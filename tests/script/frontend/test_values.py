@@ -394,4 +394,24 @@ def shared_views(x):
     return base, base[1:], base.reshape(2, 2)
 
 
+@program((t(6, 4), 1, 3), (t(8, 5), 2, 5), (t(6, 4), -3, -1))
+def slices_made(x, a: int, b: int):
+    rows, ends = slice(a, b), slice(None, None, 2)
+    xs = [x[0], x[1] * 2, x[2]]
+    return x[rows], x[rows, ends], x[..., slice(1, None)], xs[slice(1, 3)], rows.start, isinstance(rows, slice)
+
+
+@program((t(2, 3),), (t(3, 3),), (t(4, 3),), grad=False)
+def unpacked_rows(x):
+    a, b, c = x
+    return a + b * c
+
+
+@program((2,), (3,), (4,))
+def unpacked_list(n: int):
+    xs = [k * 2 for k in range(n)]
+    a, b, c = xs
+    return a + b * c
+
+
 test_programs = suite(PROGRAMS)
