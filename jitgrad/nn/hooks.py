@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jitgrad
+from jitgrad.eager.function import Function
 from jitgrad.eager.node import RemovableHandle
 from jitgrad.eager.tensor import Tensor
 from jitgrad.script.marks import refuse
@@ -37,10 +38,11 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
 def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     args, kwargs = _pre_hooks(module, args, kwargs)
     gradients = None
-    if module._backward_hooks or module._backward_pre_hooks:
-        refuse("backward hooks of a module cannot run inside a script",
-               "remove them, register a hook on a parameter or on a tensor that the script returns, or call the module "
-               "outside the script")
+    if module._backward_hooks:
+        refuse("full backward hooks of a module cannot run inside a script",
+               "remove them, register a full backward pre-hook, a hook on a parameter or on a tensor that the script "
+               "returns, or call the module outside the script")
+    if (module._backward_hooks or module._backward_pre_hooks) and not jitgrad.jit.is_scripting():
         gradients = _GradientHooks(module)
         args = gradients.enter(args)
     result = module.forward(*args, **kwargs)
@@ -48,6 +50,12 @@ def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         replaced = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
         if replaced is not None:
             result = replaced
+    if module._backward_pre_hooks and jitgrad.jit.is_scripting():
+        if not isinstance(result, Tensor):
+            refuse("a full backward pre-hook of a module that returns no tensor, inside a script",
+                   "call the module outside the script")
+        for before in reversed(list(module._backward_pre_hooks.values())):  # the last one meets the gradient first
+            result = PreHook.apply(result, module, before)
     return result if gradients is None else gradients.leave(result)
 
 
@@ -84,6 +92,24 @@ def _always(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
                 hook(module, args, kwargs, None)
             else:
                 hook(module, args, None)
+
+
+class PreHook(Function):
+    """A module's result in a script; its gradient goes through a pre-hook."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, module: Module, hook: Any) -> Tensor:
+        """y."""
+        ctx.module, ctx.hook = module, hook
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        """What the hook makes of the gradient."""
+        changed = ctx.hook(ctx.module, (gradient,))
+        if changed is None:
+            return gradient, None, None
+        return (changed[0] if isinstance(changed, tuple) else changed), None, None
 
 
 # --- gradients -----------------------------------------------------------------------------------------------------

@@ -54,11 +54,23 @@ def after_all(model):
     return [p.register_post_accumulate_grad_hook(descend) for p in model.parameters()]
 
 
+def halve(module, gradients):
+    return (gradients[0] / 2,)
+
+
+def clip(module, gradients):
+    return gradients[0].clamp(-1.5, 1.5)
+
+
+def backward_pre_hooks(model):
+    return [model.register_full_backward_pre_hook(h) for h in (halve, clip, lambda module, gradients: None)]
+
+
 def forward_hook(model):
     return [model.register_forward_hook(triple_result)]
 
 
-@pytest.mark.parametrize("register", [of_weight, two_of_weight, after_all, forward_hook])
+@pytest.mark.parametrize("register", [of_weight, two_of_weight, after_all, forward_hook, backward_pre_hooks])
 def test_hooks_registered_after_compilation(register, capsys):
     found = []
     for run in (step, script(step)):
