@@ -11,7 +11,7 @@ import heapq
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.codegen.program import Buffer, CallStep, IfStep, LoopStep, NumberStep, Program
+from jitgrad.codegen.program import Buffer, CallStep, IfStep, Leaving, LoopStep, NumberStep, Program
 from jitgrad.dims import Size
 
 
@@ -91,13 +91,16 @@ class _Walker:
         self.later: list[tuple[Buffer, int]] = []
 
     def steps(self, steps: list[Any], loops: tuple[int, ...]) -> None:
+        left: dict[Leaving, tuple[int, int]] = {}  # what is stored after exceptions: where first, where last
         for step in steps:
             self.position += 1
             if isinstance(step, IfStep):
                 self.steps(step.then, loops)
                 self.steps(step.otherwise, loops)
-            elif isinstance(step, (CallStep, NumberStep)):
-                self.raising(step, loops)
+            elif isinstance(step, CallStep):
+                self.steps(step.before, loops)
+            if isinstance(step, (CallStep, NumberStep)) and step.leaving is not None:
+                left[step.leaving] = left.get(step.leaving, (self.position, 0))[0], self.position
             elif isinstance(step, LoopStep):
                 number = self.position
                 touched = len(self.later)
@@ -108,15 +111,25 @@ class _Walker:
                         self.ranges[buffer].last = max(self.ranges[buffer].last, self.position)
             for buffer in buffers_of(step):
                 self.touch(buffer, self.position, loops)
+        parts: dict[Leaving, tuple[int, int]] = {}
+        for leaving, (first, last) in left.items():
+            for part in leaving.chain():
+                before = parts.get(part, (first, last))
+                parts[part] = min(first, before[0]), max(last, before[1])
+        for part, places in parts.items():
+            self.left(part, places, loops)
 
-    def raising(self, step: CallStep | NumberStep, loops: tuple[int, ...]) -> None:
-        """What a step reads where it leaves the program."""
-        if isinstance(step, CallStep):
-            self.steps(step.before, loops)
-        for part in step.leaving.chain() if step.leaving is not None else ():
-            self.steps(part.before, loops)
-            for buffer in buffers_of(part):
-                self.touch(buffer, self.position, loops)
+    def left(self, part: Leaving, places: tuple[int, int], loops: tuple[int, ...]) -> None:
+        """What places that leave the program read, from the first to the last one of them."""
+        found = buffers_of(part)
+        pending = list(part.before)
+        for step in pending:
+            found += buffers_of(step)
+            if isinstance(step, IfStep):
+                pending += [*step.then, *step.otherwise]
+        for position in places:
+            for buffer in found:
+                self.touch(buffer, position, loops)
 
     def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...],
               seen: frozenset[Buffer] = frozenset()) -> None:

@@ -179,7 +179,7 @@ class ProgramPrinter:
             self.start(label)
             values, self.values = self.values, dict(self.values)  # what is computed here is so only here
             self.steps(part.before)
-            at = self.layout.leaving + sum(p.words for p in part.chain()) - part.words
+            at = self.layout.leaving + part.word
             self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
             self.pass_values(part.values, at)
             self.values = values
@@ -461,7 +461,7 @@ def _leaving_words(steps: Sequence[Any]) -> int:
     most = 0
     for step in steps:
         if isinstance(step, (CallStep, NumberStep)):
-            most = max(most, sum(p.words for p in step.leaving.chain()) if step.leaving is not None else 0)
+            most = max(most, step.leaving.end if step.leaving is not None else 0)
         elif isinstance(step, IfStep):
             most = max(most, _leaving_words(step.then), _leaving_words(step.otherwise))
         elif isinstance(step, LoopStep):

@@ -295,11 +295,13 @@ class Leaving:
     values: tuple[Value | Ref, ...]
     before: list[Any]
     more: Leaving | None
+    word: int = field(init=False)  # where its values begin, among those of all
+    end: int = field(init=False)
 
-    @property
-    def words(self) -> int:
-        """Words of the block for the values: a number takes up to 4, a window an address, sizes and strides."""
-        return sum(1 + 2 * len(v.dims) if isinstance(v, Ref) else 4 for v in self.values)
+    def __post_init__(self) -> None:
+        self.word = self.more.end if self.more is not None else 0
+        # a number takes up to 4 words, a window an address, sizes and strides
+        self.end = self.word + sum(1 + 2 * len(v.dims) if isinstance(v, Ref) else 4 for v in self.values)
 
     def chain(self) -> Iterator[Leaving]:
         """This and all that it comes in addition to."""

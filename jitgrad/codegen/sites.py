@@ -112,11 +112,15 @@ def pending(sites: Sequence[Site], number: int, block: Any) -> Any:
     """What is to be stored after an exception, from the site that says so."""
     from jitgrad.script.leaving import Pending
 
-    site = sites[number]
-    found = [np.array(v) if isinstance(v, np.ndarray) else v for v in values(site, block, site.attrs["word"])]
-    more = site.attrs["more"]
-    return Pending(site.attrs["recipe"], site.attrs["carried"], found,
-                   pending(sites, more, block) if more >= 0 else None)
+    chain: list[Site] = []
+    while number >= 0:
+        chain.append(sites[number])
+        number = chain[-1].attrs["more"]
+    result: Pending | None = None
+    for site in reversed(chain):
+        found = [np.array(v) if isinstance(v, np.ndarray) else v for v in values(site, block, site.attrs["word"])]
+        result = Pending(site.attrs["recipe"], site.attrs["carried"], found, result)
+    return result
 
 
 def annotated(error: BaseException, site: Site) -> BaseException:

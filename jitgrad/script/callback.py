@@ -65,8 +65,8 @@ class Run:
     Attributes:
         objects: the graph's inputs as objects.
         find: the object at a source.
-        store: puts a value where a source says.
-        snapshot: what the script has read, now; comparable.
+        store: stores what a call-back says, made of its inputs as objects.
+        snapshot: what the script has read and a call-back stored, now; comparable.
         changed: the name of the first thing in which two snapshots differ, or "".
         tapes: per recorded call the results with history, by number, and the tensors it was given.
     """
@@ -74,7 +74,7 @@ class Run:
     __slots__ = ("changed", "find", "objects", "snapshot", "store", "tapes")
 
     def __init__(self, objects: Sequence[Any], find: Callable[[sig.Source], Any], store: Callable[[Any, Any], None],
-                 snapshot: Callable[[], Any], changed: Callable[[Any, Any], str]):
+                 snapshot: Callable[[Any], Any], changed: Callable[[Any, Any], str]):
         self.objects, self.find = objects, find
         self.store, self.snapshot, self.changed = store, snapshot, changed
         self.tapes: list[Tape] = []
@@ -113,7 +113,7 @@ class Callback:
     Attributes:
         function: what is called.
         arguments: how (args, kwargs) are made: a result tree over the node's inputs.
-        stores: what the script assigned before: (source, tree).
+        stores: what the script assigned or changed before, and did not store: (place, tree over the node's inputs).
         result: None, a type of NUMBERS, a TensorResult or a TupleResult.
         recorded: inputs of the node through which a gradient may flow.
         grad: whether operations are recorded there.
@@ -123,7 +123,7 @@ class Callback:
 
     function: Any
     arguments: sig.Result
-    stores: tuple[tuple[sig.Source, sig.Result], ...]
+    stores: tuple[tuple[sig.Place, sig.Result], ...]
     result: Any
     recorded: tuple[int, ...]
     grad: bool
@@ -150,13 +150,13 @@ class Callback:
         """
         run: Run = current()
         given = [self._given(i, v) for i, v in enumerate(values)]
-        for source, tree in self.stores:
-            run.store(source, make(tree, run, given))
+        if self.stores:
+            run.store(self, given)
         args, kwargs = make(self.arguments, run, given)
-        before = run.snapshot()
+        before = run.snapshot(self)
         with set_grad_enabled(self.grad), autocast.using(self.low):
             result = self.function(*args, **kwargs)
-        changed = run.changed(before, run.snapshot())
+        changed = run.changed(before, run.snapshot(self))
         if changed:
             raise RuntimeError(f"the ignored function `{self.__name__}` changed {changed}, which the script has read "
                                "already; pass such values as arguments and return the new ones, or assign them in the "
@@ -171,6 +171,8 @@ class Callback:
         return outputs
 
     def _given(self, i: int, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._given(-1, v) for v in value]
         if not isinstance(value, np.ndarray):
             return value
         tensor = wrap(np.array(value, order="C"))

@@ -6,7 +6,7 @@ exception, and the `Specialisation` takes it from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,14 @@ class Pending:
     values: Sequence[Any]
     more: Pending | None
 
-    def chain(self) -> Iterator[Pending]:
+    def chain(self) -> list[Pending]:
         """This and what it adds to, the oldest first."""
-        if self.more is not None:
-            yield from self.more.chain()
-        yield self
+        found: list[Pending] = []
+        part: Pending | None = self
+        while part is not None:
+            found.append(part)
+            part = part.more
+        return found[::-1]
 
 
 def take(error: BaseException) -> Pending | None:

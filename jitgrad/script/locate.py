@@ -83,7 +83,7 @@ def locate(function: ScriptFunction, args: Any, kwargs: Any, plain: Callable[[],
               for o in objects]
     run = Recording(script.graph, arrays)
     with _quiet(noted), callback.running(callback.Run(
-            objects, lambda s: resolve(s, values), lambda s, v: None, lambda: None, lambda a, b: "")), \
+            objects, lambda s: resolve(s, values), lambda c, v: None, lambda c: None, lambda a, b: "")), \
             contextlib.suppress(Exception):  # what the program itself raises
         run.outputs()
     state.restore()

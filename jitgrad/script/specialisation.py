@@ -24,7 +24,9 @@ from jitgrad.script import callback, leaving
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.sources import (
+    MISSES,
     EntryWriter,
+    Unreadable,
     argument_guards,
     describe,
     input_symbols,
@@ -80,8 +82,8 @@ class Specialisation:
         self.function = function
         self.enter = self._write_enter(params, values)
         self.leave = leave_writer(params, values, script.inputs, script.result, script.stores)
-        #: what stores changes when the program raises, by the recipes that it follows
-        self.left: dict[tuple[int, ...], Leave] = {}
+        #: what stores changes when the program raises or calls back, by the recipes that it follows, or the call
+        self.left: dict[Any, Leave] = {}
         self.commit = commit_writer(params, values, script.commits) if script.commits else None
         self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
         if self.spent is not None:
@@ -170,7 +172,7 @@ class Specialisation:
                 snapshot = functools.partial(self._snapshot, params)
                 values = dict(zip(self.script.parameters, params, strict=True))
                 run = callback.Run(entered[0], lambda source: resolve(source, values),
-                                   functools.partial(self._store, params), snapshot, self._changed)
+                                   functools.partial(self._store, params, entered[0]), snapshot, _changed)
                 with callback.running(run):
                     return self._run(params, entered)
             return self._run(params, entered)
@@ -238,47 +240,76 @@ class Specialisation:
                 objects[index]._bump()
         return outputs
 
-    def _snapshot(self, params: Sequence[Any]) -> Any:
-        """What the script reads, now: the inputs, and the versions of tensors; None where an assumption fails."""
+    def _snapshot(self, params: Sequence[Any], call: callback.Callback) -> list[tuple[str, Any]]:
+        """What the script has read or assigned, now, by name: objects and versions, and which assumptions hold."""
+        script, values = self.script, dict(zip(self.script.parameters, params, strict=True))
         entered = self.enter(params)
-        if entered is None:
-            return None
-        return entered[0], [[x._version for x in o if isinstance(x, type_of_tensor())] if type(o) is list
-                            else getattr(o, "_version", None) for o in entered[0]]
+        objects = entered[0] if entered is not None else [_resolved(s, values) for s in script.inputs]
+        found: list[tuple[str, Any]] = []
+        for source, o in zip(script.inputs, objects, strict=True):
+            if not isinstance(source, sig.RngState):
+                found.append((f"`{describe(source)}`", _seen(o)))
+        for place, _ in call.stores:
+            if not isinstance(place, (sig.RngState, sig.Tail)):
+                base = place.base if isinstance(place, (sig.Content, sig.Item)) else place
+                found.append((f"`{describe(base)}`", _seen(_resolved(base, values))))
+        holds = [True] if entered is not None else [_holds(g, values) for g in script.guards]
+        return [*found, ("an object", holds if not all(holds) else [])]
 
-    def _changed(self, before: Any, after: Any) -> str:
-        """The first input in which two snapshots differ, in words; "" where they agree."""
-        if before is None or after is None:
-            return "" if before is after else "an object"
-        for source, a, b, m, n in zip(self.script.inputs, before[0], after[0], before[1], after[1], strict=True):
-            if type(a) is list and type(b) is list:
-                same = len(a) == len(b) and all(map(_same, a, b))
-            else:
-                same = _same(a, b)
-            if (not same or m != n) and not isinstance(source, sig.RngState):
-                return f"`{describe(source)}`"
-        return ""
+    def _store(self, params: Sequence[Any], objects: Sequence[Any], call: callback.Callback,
+               given: Sequence[Any]) -> None:
+        """Store what the script has changed before it calls back."""
+        leave = self.left.get(call)
+        if leave is None:
+            values = dict(zip(self.script.parameters, params, strict=True))
+            leave = self.left[call] = leave_writer(self.script.parameters, values, self.script.inputs,
+                                                   sig.Static(None), call.stores)
+        leave(params, objects, given)
 
-    def _store(self, params: Sequence[Any], source: sig.Source, value: Any) -> None:
-        """Assign to the attribute, item or variable at `source`."""
-        values = dict(zip(self.script.parameters, params, strict=True))
-        match source:
-            case sig.Attr(base, name):
-                setattr(resolve(base, values), name, value)
-            case sig.Item(base, key):
-                resolve(base, values)[key] = value
-            case sig.At(base, key):
-                resolve(base, values)[resolve(key, values)] = value
-            case sig.Cell(function, index):
-                function.__closure__[index].cell_contents = value
-            case sig.Global(function, name):
-                function.__globals__[name] = value
-            case sig.RngState():
-                from jitgrad.random import default_generator
 
-                setattr(default_generator, source.attribute, value)
-            case _:
-                raise AssertionError(source)
+_MISSING = object()
+
+
+def _resolved(source: sig.Source, values: dict[str, Any]) -> Any:
+    try:
+        return resolve(source, values)
+    except Unreadable:
+        return _MISSING
+
+
+def _seen(found: Any) -> Any:
+    """An object and what a change of it would change: a tensor's version, the items of a list or dict."""
+    if isinstance(found, list):
+        return [found, *[_seen(x) for x in found]]
+    if isinstance(found, dict):
+        return [found, *found, *found.values()]
+    return [found, getattr(found, "_version", None)]
+
+
+def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:
+    """Whether an assumption holds now."""
+    from jitgrad.script.mismatch import broken
+
+    found = _resolved(guard.source, values)
+    if found is _MISSING or guard.kind == "absent":
+        return found is _MISSING and guard.kind == "absent"
+    if guard.kind in ("same", "other"):
+        return (found is _resolved(guard.value, values)) is (guard.kind == "same")
+    try:
+        return not broken(guard, found)
+    except MISSES:
+        return False
+
+
+def _changed(before: Sequence[tuple[str, Any]], after: Sequence[tuple[str, Any]]) -> str:
+    """The first thing in which two snapshots differ, in words; "" where they agree."""
+    return next((name for (name, a), (_, b) in zip(before, after, strict=True) if not _alike(a, b)), "")
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if type(a) is list and type(b) is list and a is not b:
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return _same(a, b)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -259,3 +259,100 @@ def test_what_is_left_behind(text, request):
             g = jitgrad.script(f)
             for k in (0, 1, 2, 3, 1, 0):
                 assert outcome(g, world, k) == outcome(f, world, k), (k, interpret)
+
+
+# --- what else runs programs -----------------------------------------------------------------------------------------
+
+
+class Recorder(nn.Module):
+    """Keeps what it made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(jitgrad.tensor([1.0, -2.0]))
+        self.h = jitgrad.zeros(2)
+        self.last: Any = None
+
+    def forward(self, x: Tensor, k: int) -> Tensor:
+        self.h = x * 2
+        self.last = x * self.w
+        j = 10 // k
+        self.h = self.h + 1
+        if k > 5:
+            raise ValueError(j)
+        return self.last
+
+
+def left_by(module: Any, k: int) -> Any:
+    """What a call that raises leaves in a `Recorder`."""
+    module.h = jitgrad.zeros(2)
+    with pytest.raises((ZeroDivisionError, ValueError)):
+        module(jitgrad.tensor([3.0, 4.0]), k)
+    return module.h.tolist(), module.last.tolist(), module.last.requires_grad
+
+
+@pytest.mark.parametrize("interpret", [True, False])
+def test_history_ends_with_the_exception(interpret):
+    module = Recorder()
+    with config.override(interpret=interpret):
+        fast = jitgrad.script(module)
+        assert left_by(fast, 0) == left_by(module, 0) == ([6.0, 8.0], [3.0, -8.0], True)
+    assert not fast.last.detach().requires_grad
+    left_by(fast, 0)
+    with pytest.raises(RuntimeError, match="its history ended with the exception"):
+        fast.last.sum().backward()
+    with jitgrad.no_grad(), config.override(interpret=interpret):
+        assert left_by(fast, 0) == ([6.0, 8.0], [3.0, -8.0], False)
+
+
+def test_a_program_from_the_disk_stores_too(tmp_path):
+    with config.override(cache=str(tmp_path)):
+        for hits in (0, 1):
+            module = Recorder()
+            fast = jitgrad.script(module)
+            assert [left_by(fast, k) for k in (0, 6)] == [left_by(module, k) for k in (0, 6)]
+            assert fast.cache_info().disk_hits == hits
+
+
+def test_a_saved_program_stores_too(tmp_path):
+    module = Recorder()
+    fast = jitgrad.script(module)
+    expected = [left_by(fast, k) for k in (0, 6)]
+    fast(jitgrad.ones(2), 1)
+    jitgrad.jit.save(fast, tmp_path / "recorder.jit")
+    again = jitgrad.jit.load(tmp_path / "recorder.jit")
+    assert [left_by(again, k) for k in (0, 6)] == expected
+    again.w.requires_grad_(False)
+    assert left_by(again, 0)[2] is False
+
+
+def test_checked_calls_agree():
+    module = Recorder()
+    fast = jitgrad.script(module)
+    with config.override(check=True):
+        assert left_by(fast, 0) == left_by(Recorder(), 0)
+
+
+def test_many_changes_are_said_piece_by_piece():
+    """Items with a raise behind each: every one stores all that came before."""
+    def run(f, k):
+        table: dict[str, Any] = {}
+        with pytest.raises(KeyError):
+            f(table, jitgrad.ones(2), k)
+        return {name: v.tolist() for name, v in table.items()}
+
+    g = jitgrad.script(unrolled)
+    for k in (0, 41, 59):
+        assert run(g, k) == run(unrolled, k)
+
+
+def unrolled(table, x, k: int):
+    """Fills a dict."""
+    for i, name in enumerate(NAMES):
+        table[name] = x + i
+        if i == k:
+            raise KeyError(i)
+    return x
+
+
+NAMES = tuple(f"k{i}" for i in range(60))

@@ -15,7 +15,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
-from jitgrad.script.frontend import calls, contents, heap, merge, numbers
+from jitgrad.script.frontend import calls, contents, heap, merge, numbers, pending
 from jitgrad.script.frontend.context import RANDOM, Context
 from jitgrad.script.frontend.printing import template_of
 from jitgrad.script.frontend.results import Results
@@ -61,8 +61,23 @@ class _Arguments(Results):
     def __init__(self, context: Context, recorded: bool):
         super().__init__(context)
         self.recorded = recorded
+        self.storing = False
+
+    def stores(self) -> tuple[tuple[sig.Place, sig.Result], ...]:
+        """What the script has assigned or changed so far, and not stored."""
+        context, inputs = self.context, self.context.inputs
+        numbers = [(inputs.sources[inputs.target(key)], merge.fetch(context, context.state, key))
+                   for key in inputs.written if not isinstance(key, Storage)]
+        self.storing = True
+        found = [*((path, self.tree(value)) for path, value in numbers),
+                 *((change.place, change.recipe(self)) for change in pending.changes(context))]
+        self.storing = False
+        pending.stored(context)
+        return tuple(found)
 
     def tree(self, value: Any) -> Any:
+        if self.storing:
+            return super().tree(value)
         if isinstance(value, Text):
             template, values = template_of(self.context, [value])
             return Formatted(template, tuple(self.output(v) for v in values))
@@ -94,15 +109,11 @@ class _Emission:
 
     def emit(self, mark: Mark) -> Any:
         context = self.context
-        if context.inputs.changed or context.inputs.rewritten:  # stored when the script ends: it would see the old ones
-            raise UnsupportedCall("a call of an ignored function after a change of a list or dict that the script did "
-                                  "not make", context.span(), hint="change it in the ignored function, or call that "
-                                  "before the change")
         result = self.declared(mark)
         recorded = context.grad and any(isinstance(t, TensorType) and t.dtype.is_floating_point for t in self.types)
         arguments = _Arguments(context, recorded)
         tree = arguments.tree((self.args, dict_of(context, self.kwargs)))
-        stores = tuple((path, arguments.tree(value)) for path, value in _assigned(context))
+        stores = arguments.stores()
         first = len(arguments.outputs)
         inputs = [*arguments.outputs, *self.sizes]
         result = _renumbered(result, first)
@@ -242,14 +253,6 @@ def dict_of(context: Context, kwargs: dict[str, Any]) -> SymDict:
     made = SymDict()
     context.state.values[made] = kwargs
     return made
-
-
-def _assigned(context: Context) -> list[tuple[sig.Source, Any]]:
-    """Attributes, items and variables that the script has assigned so far: where, and what."""
-    inputs, state = context.inputs, context.state
-    found = [(inputs.sources[inputs.target(key)], merge.fetch(context, state, key)) for key in inputs.written
-             if not isinstance(key, Storage)]
-    return found + [(path, merge.fetch(context, state, slot)) for slot, path in inputs.stores.items()]
 
 
 __all__ = ["marked"]

@@ -125,6 +125,8 @@ def fetch(context: Context, state: State, key: Any) -> Any:
         return context.inputs.random_state("seed" if len(key) > 1 else "offset")
     if key[0] in ("attr", "global", "cell"):
         return context.inputs.initial_attribute(key)
+    if key[0] == "stored":  # how much of what was appended to a list (pending.py)
+        return 0
     if key[0] == "grad":
         return context.inputs.initial_grad(key[1])
     if key[1] in ("return", "break", "continue"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jitgrad.errors import UnsupportedCall
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import gradients, mappings, merge
 from jitgrad.script.frontend.context import Context
@@ -41,10 +42,29 @@ def changes(context: Context) -> list[Change]:
     found += [Change(path, item) for path, item in mappings.stores(context)]
     for container in inputs.rewritten:
         content = merge.fetch(context, state, container)
+        if isinstance(content, Tail):
+            content = _rest(context, container, content)
         if _is_content_new(context, container, content):
             kind = sig.Tail if isinstance(content, Tail) else sig.Content
             found.append(Change(kind(container.source), container, content))
     return found
+
+
+def stored(context: Context) -> None:
+    """Everything is stored now: what was appended is not appended again."""
+    for container in context.inputs.rewritten:
+        content = merge.fetch(context, context.state, container)
+        if isinstance(content, Tail):
+            context.state.values["stored", container] = len(content)
+
+
+def _rest(context: Context, container: Any, content: Tail) -> Tail:
+    """What was appended to a list and not stored."""
+    before = merge.fetch(context, context.state, ("stored", container))
+    if not isinstance(before, int):
+        raise UnsupportedCall("a list that the script did not make, and to which only some runs have appended when an "
+                              "ignored function is called", context.span(), hint="call that on all ways, or on none")
+    return Tail(content[before:])
 
 
 def _is_content_new(context: Context, container: Any, content: Any) -> bool:
@@ -60,10 +80,11 @@ def _is_content_new(context: Context, container: Any, content: Any) -> bool:
 class _Record:
     """What the innermost `pending` node of a block, and those that it adds to, say: per place the value that it had.
 
-    `stale`: a block inside has said something else since.
+    `marks`: what decides all that. `stale`: a block inside has said something else since.
     """
 
     said: dict[sig.Place, list[Any]]
+    marks: list[Any]
     stale: bool = False
 
 
@@ -75,13 +96,17 @@ def announce(context: Context) -> None:
     inputs = context.inputs
     if not (inputs.stores or inputs.changed or inputs.rewritten):
         return
+    marks = _marks(context)
+    record: _Record | None = context.recall(_KEY)
+    if record is not None and not record.stale and _same(record.marks, marks):
+        return
     found = {c.place: c for c in changes(context)}
     now = {place: _stamp(context, c) for place, c in found.items()}
-    record: _Record | None = context.recall(_KEY)
     before = record.said if record is not None and not record.stale else {}
     new = [p for p, stamp in now.items() if not _same(before.get(p), stamp)]
     more = bool(before) and before.keys() <= now.keys() and not any(p in before for p in new)
     if not new and before.keys() == now.keys() and (record is None or not record.stale):
+        context.remember(_KEY, _Record(now, marks))
         return
     if more:  # what shares an object with something new is said again with it
         held = {id(x) for p in new for x in now[p] if isinstance(x, (SymTensor, *HELD))}
@@ -91,10 +116,10 @@ def announce(context: Context) -> None:
     for scope in context.scopes:
         around = scope.get(_KEY)
         if around is None:
-            scope[_KEY] = _Record({}, stale=True)
+            scope[_KEY] = _Record({}, [], stale=True)
         else:
             around.stale = True
-    context.remember(_KEY, _Record(now))
+    context.remember(_KEY, _Record(now, marks))
 
 
 def _emit(context: Context, found: list[Change], more: bool) -> None:
@@ -124,13 +149,34 @@ class _Pending(Results):
         return self._seen
 
 
+def _marks(context: Context) -> list[Any]:
+    """Everything that `changes` looks at, as objects to compare by identity: quickly, there may be a thousand."""
+    inputs, values = context.inputs, context.state.values
+    found: list[Any] = []
+    found += [values.get(("stored", container)) for container in inputs.rewritten]
+    for key in (*inputs.stores, *inputs.changed, *inputs.rewritten):
+        value = values.get(key)
+        found.append(value)
+        if isinstance(value, SymTensor) and not value.storage.requires_grad:
+            found.append(values.get(value.storage))
+        elif value is not None:
+            _walk(context, value, found)
+    return found
+
+
 def _stamp(context: Context, change: Change) -> list[Any]:
     """What decides what a change stores, as objects to compare by identity."""
-    values = context.state.values
     found: list[Any] = []
-    pending: list[Any] = [change.value if change.content is None else change.content]
     if change.content is not None:
         found.append(type(change.content))
+    _walk(context, change.value if change.content is None else change.content, found)
+    return found
+
+
+def _walk(context: Context, value: Any, found: list[Any]) -> None:
+    """Append a value and all that it holds now."""
+    values = context.state.values
+    pending: list[Any] = [value]
     seen: set[int] = set()
     while pending:
         value = pending.pop()
@@ -151,7 +197,6 @@ def _stamp(context: Context, change: Change) -> list[Any]:
         elif isinstance(value, HELD) and getattr(value, "source", None) is None and id(value) not in seen:
             seen.add(id(value))
             pending.append(values.get(value))
-    return found
 
 
 def _same(before: list[Any] | None, now: list[Any]) -> bool:
