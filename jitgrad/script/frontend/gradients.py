@@ -44,7 +44,8 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
         leaves = [_leaf(context, t) for t in _tensors(context, inputs)]
     wrt = [root_of(context, s) for s in leaves]
     given = context.inputs.given if inputs is None else []
-    found = differentiate(context, outputs, seeds, [*(v for v in wrt if v is not None), *given], create, retain)
+    found = differentiate(context, outputs, seeds, [*(v for v in wrt if v is not None), *given], create, retain,
+                          inputs is None)
     if any(c is not None for c in found[len(wrt):]):
         raise UnsupportedCall("this gradient reaches tensors in a list of run-time length: which, only the run knows",
                               context.span(), hint="use `autograd.grad`, or call `backward()` outside the script")
@@ -209,8 +210,11 @@ def root_of(context: Context, storage: Storage) -> Value | None:
 
 
 def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Value], wrt: Sequence[Value],
-                   create: bool, retain: bool) -> list[tuple[Value, Value | bool] | None]:
-    """For each of `wrt` its gradient and whether it was reached (True, or a bool of the graph), None if it is not."""
+                  create: bool, retain: bool, all_leaves: bool = False) -> list[tuple[Value, Value | bool] | None]:
+    """For each of `wrt` its gradient and whether it was reached (True, or a bool of the graph), None if it is not.
+
+    `all_leaves`: every leaf is asked for, also one that is not known here.
+    """
     path = context.path
     if context.sizes.changed:
         for block in path:
@@ -222,7 +226,10 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
                and (v in known or s.input >= 0)] + [v for v in context.levels if v in known] + carried if create else []
     count = len(path[-1].nodes)
     found = inner.gradients(path, outputs, seeds, [wrt[i] for i in places], sources)
-    for i in places if any(p in found.open for p in carried) else ():
+    reaching = any(p in found.open for p in carried)
+    if reaching and all_leaves:
+        raise iterations.earlier(context.span())
+    for i in places if reaching else ():
         iterations.check(context, outputs, wrt[i], found.behind)
     context.asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)
     context.gradient_state = True

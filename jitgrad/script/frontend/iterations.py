@@ -48,7 +48,7 @@ def check(context: Context, outputs: Sequence[Value], target: Value, behind: Beh
             if p is target or p not in reached or not context.has_history(p):
                 continue
             if block is not own:
-                raise _earlier(span)
+                raise earlier(span)
             context.asked_apart[(target, p)] = span
     if own is not None:
         first = context.bodies_open[own].get(target)
@@ -77,17 +77,18 @@ def settle(context: Context, block: Block, results: Sequence[Value], initial: Se
         new_p, new_q = results[place[p]], results[place[q]]
         stays = new_p is p and new_q is q
         if not stays and (new_p in block.params or new_p in inner.upstream((new_q,), body, p)):
-            raise _earlier(span)
+            raise earlier(span)
         first_p, first_q = initial[place[p]], initial[place[q]]
         if first_p in inner.upstream((first_q,), around, p):
-            raise _earlier(span)
+            raise earlier(span)
         check(context, (first_q,), first_p, around, span)
 
 
-def _earlier(span: Span | None) -> NonDifferentiable:
+def earlier(span: Span | None) -> NonDifferentiable:
+    """The refusal."""
     return NonDifferentiable("this gradient reaches into earlier iterations of the loop around it", span,
                              hint="write `.detach()` where the value is taken over from the iteration before, or take "
                                   "the gradient after the loop")
 
 
-__all__ = ["carried", "check", "settle"]
+__all__ = ["carried", "check", "earlier", "settle"]
