@@ -216,7 +216,8 @@ class Fusion:
     def room(self, low: Group, high: Group) -> Room | None:
         """What has to move so that the two may be one; None where a way from `low` to `high` leads through a third.
 
-        A search up from `high` and one down from `low` take turns, the one that has cost less first, until either ends:
+        A search up from `high` and one down from `low` take turns, the one that has cost less first, until they meet or
+        either ends:
         what the update of a parameter needs may be most of a program that comes after its gradient, but of that
         nothing except the update needs the gradient.
         """
@@ -238,6 +239,8 @@ class Fusion:
                             if unit is not high:
                                 return None
                         elif needed not in before and ranks[needed] > begin and needed is not high:
+                            if needed in behind:
+                                return None
                             before.add(needed)
                             up.append(needed)
             else:
@@ -251,6 +254,8 @@ class Fusion:
                             if unit is not low:
                                 return None
                         elif user not in behind and ranks[user] < end and user is not low:
+                            if user in before:
+                                return None
                             behind.add(user)
                             down.append(user)
         return (before, None) if not up else (None, behind)
