@@ -442,10 +442,12 @@ class ScriptFunction:
         It runs: parameters are the graph's inputs (`graph_inputs(*args)` gives them for a call), what it returns are
         the graph's outputs. Comments above it say where a parameter's value comes from.
         """
+        from jitgrad.script.passes.dce import without_outputs
         from jitgrad.script.pycode import to_python
 
         latest = self._latest()
-        return to_python(latest.function.graph, [describe(s) for s in latest.script.inputs])
+        graph = without_outputs(latest.function.graph, latest.script.results)
+        return to_python(graph, [describe(s) for s in latest.script.inputs])
 
     @property
     def grad_code(self) -> str:
@@ -455,12 +457,14 @@ class ScriptFunction:
         Raises:
             RuntimeError: the last specialisation has no gradient (nothing requires one).
         """
+        from jitgrad.script.passes.dce import without_outputs
         from jitgrad.script.pycode import gradient_to_python
 
         latest = self._latest()
         forward, backward = latest.function.gradient_graphs()
-        return gradient_to_python(forward, backward, len(latest.function.graph.outputs),
-                                  [describe(s) for s in latest.script.inputs])
+        results, all_ = latest.script.results, len(latest.function.graph.outputs)
+        forward = without_outputs(forward, results, all_)
+        return gradient_to_python(forward, backward, results, [describe(s) for s in latest.script.inputs])
 
     @property
     def grad_graph(self) -> Graph:

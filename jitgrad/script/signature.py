@@ -302,6 +302,7 @@ class ScriptGraph:
         differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
         freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
         recorded: graph output that requires a gradient in some runs only -> the output that says whether it does.
+        results: how many graph outputs are results or stored; those behind them only say what requires a gradient.
         alone: graph outputs that require a gradient though no input does: leaves inside the script do.
         stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
         recipes: what a `pending` node with that number stores if the program leaves with an exception: (attribute, item
@@ -330,6 +331,7 @@ class ScriptGraph:
     differentiable: tuple[int, ...] | None = None
     freed: tuple[int, ...] = ()
     recorded: dict[int, int] = field(default_factory=dict)
+    results: int = 0
     alone: tuple[int, ...] = ()
     parameters: tuple[str, ...] = ()
     functions: list[Any] = field(default_factory=list)

@@ -62,7 +62,7 @@ def test_gradcheck_of_rows(name):
     gradcheck(lambda *xs: apply(op, xs, attrs), tensors([np.array(a) for a in arrays]))
 
 
-@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.kind is not VIEW])
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.kind is not VIEW and n != "overwrite"])
 def test_results_have_memory_of_their_own(name):
     """An in-place write to a result must not change the operand."""
     op = OPS[name]

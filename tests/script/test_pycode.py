@@ -157,7 +157,7 @@ def check(function, params):
     arrays = [o._data.copy() if isinstance(o, jitgrad.Tensor) else o for o in objects]
     stored = {}
     outputs = compiled.forward(arrays, stored.__setitem__ if specialisation.script.commits else None)
-    results = [wrap(o) if isinstance(o, np.ndarray) else o for o in outputs[:compiled.n_outputs]]
+    results = [wrap(o) if isinstance(o, np.ndarray) else o for o in outputs[:specialisation.script.results]]
     assigned = [{}] if specialisation.script.commits else []
     close(as_list(run(function.code, function.__name__, *again, *assigned)) if results else [], results)
     for i in compiled.writes:

@@ -3,8 +3,8 @@
     %y = if(%c) {%w} {%x}             %y, %r = if(%c) {%w, True} {%x, False}         %w requires a gradient, %x does not
 
 What an op makes of several values requires one if any of them does. Where branches or iterations bring values together
-that differ in this, a bool goes the same way: one more result of the branch, one more variable of the loop. Values for
-which the graph's form decides cost nothing.
+that differ in this, a bool goes the same way: one more result of the branch, one more variable of the loop (or whether
+it ran at all). Values for which the graph's form decides cost nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from jitgrad.ops.types import BOOL
+from jitgrad.ops.types import BOOL, INT
 from jitgrad.script.autodiff.flow import Flow, Loop, reachable
 from jitgrad.script.autodiff.inner import free_values
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
@@ -146,8 +146,9 @@ class _History:
 
     def _through_branch(self, v: Value) -> None:
         node = self.flow.producer[v]
-        for block, result in zip(node.blocks, self.parts[v], strict=True):
-            block.results = (*block.results, self._result(block, result))
+        found = [self._result(block, result) for block, result in zip(node.blocks, self.parts[v], strict=True)]
+        for block, result in zip(node.blocks, found, strict=True):  # after all that these have added
+            block.results = (*block.results, result)
         made = self.known[v] = Value(BOOL)
         self._replace(v, lambda n: replace(n, outputs=(*n.outputs, made)))
 
@@ -155,6 +156,10 @@ class _History:
         node, k = self.loops[v]
         loop, body = Loop(node), node.blocks[0]
         param, out = loop.carry_params[k], loop.carry_outputs[k]
+        later = loop.carry_results[k]
+        if v is out and loop.carries[k] not in self.may and later in self.must:
+            self.known[out] = self._ran(loop, out)
+            return
         self.known[param], self.known[out] = Value(BOOL), Value(BOOL)
         initial = self.answer(loop.carries[k])
         if not isinstance(initial, Value):
@@ -174,6 +179,15 @@ class _History:
                            outputs=_with(n.outputs, trips + carries, self.known[out]))
 
         self._replace(out, widened)
+
+    def _ran(self, loop: Loop, out: Value) -> Value:
+        """Whether a loop ran at all: what it makes then requires a gradient, what it begins with does not."""
+        zero = Node("num.const", (), {"value": 0}, (Value(INT),))
+        some = Node("num.gt", (loop.trips, zero.output), {}, (Value(BOOL),))
+        block = self.places[out]
+        at = next(k for k, n in enumerate(block.nodes) if out in n.outputs) + 1
+        block.nodes[at:at] = [zero, some]
+        return some.output
 
     def _replace(self, v: Value, change: Callable[[Node], Node]) -> None:
         """Replace the node that makes v, here and where it is known."""

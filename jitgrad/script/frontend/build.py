@@ -146,7 +146,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             commits=context.inputs.commits(), written=written,
             differentiable=differentiable,
             freed=tuple([i for i, v in enumerate(own) if carried[i] and v in freed]),
-            recorded=told, alone=() if needed else tuple([
+            recorded=told, results=len(own), alone=() if needed else tuple([
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=context.inputs.recipes, unread=context.inputs.unread(),
             lists=context.inputs.lists_taken(), functions=[function, *context.functions],

@@ -36,6 +36,16 @@ def dce(graph: Graph) -> Graph:
     return Graph(_sweep(graph.block, liveness), graph.name)
 
 
+def without_outputs(graph: Graph, start: int, stop: int | None = None) -> Graph:
+    """`graph` without its outputs from `start` to `stop`, and without what only they need."""
+    gone = slice(start, len(graph.outputs) if stop is None else stop)
+    kept = [v for i, v in enumerate(graph.outputs) if not gone.start <= i < gone.stop]
+    if len(kept) == len(graph.outputs):
+        return graph
+    block = graph.block
+    return dce(Graph(Block(block.params, block.nodes, tuple(kept), block.binds), graph.name))
+
+
 class _Liveness:
     """Marks live values and nodes, from the graph's results and the effects backwards."""
 

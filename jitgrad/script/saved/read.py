@@ -79,6 +79,7 @@ class ProgramReader:
             freed=tuple(integer(i, 0, n_outputs) for i in items(stored["freed"])),
             recorded={integer(i, 0, n_outputs): integer(flag, 0, n_outputs)
                       for i, flag in (items(c, 2) for c in items(stored.get("recorded", [])))},
+            results=integer(stored.get("results", n_outputs), 0, n_outputs + 1),
             alone=tuple(integer(i, 0, n_outputs) for i in items(stored.get("alone", []))),
             stores=self._stores(stored["stores"], graph), recipes=self._recipes(stored.get("recipes", []), graph),
             parameters=self.names, log=[string(line) for line in items(stored["log"])],

@@ -75,6 +75,7 @@ class ProgramWriter:
             "written": [list(pair) for pair in script.written.items()],
             "differentiable": None if script.differentiable is None else list(script.differentiable),
             "freed": list(script.freed),
+            "results": script.results,
             "recorded": [list(pair) for pair in script.recorded.items()],
             "alone": list(script.alone),
             "stores": self._stores(script.stores),
