@@ -248,7 +248,7 @@ HANDLERS[int], HANDLERS[float] = _conversion(int), _conversion(float)
 
 @handles(bool)
 def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.expressions import truth
+    from jitgrad.script.frontend.comparisons import truth
 
     return truth(context, args[0]) if args else False
 
@@ -273,7 +273,7 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(pow)
 def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.expressions import binary
+    from jitgrad.script.frontend.operators import binary
 
     if len(args) == 3:
         if not any(isinstance(a, Number) for a in args):
@@ -284,7 +284,7 @@ def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(divmod)
 def _divmod(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.expressions import binary
+    from jitgrad.script.frontend.operators import binary
 
     return (binary(context, "floordiv", *args), binary(context, "mod", *args))
 
@@ -315,7 +315,7 @@ def _extreme(largest: bool) -> Handler:
 
 def _better_by(context: Context, best: Any, measure: Any, item: Any, other: Any, largest: bool) -> tuple[Any, Any]:
     """The better of two items by their keys."""
-    from jitgrad.script.frontend.expressions import compare, truth
+    from jitgrad.script.frontend.comparisons import compare, truth
 
     test = truth(context, compare(context, ast.Gt() if largest else ast.Lt(), other, measure))
     if not isinstance(test, Number):
@@ -329,7 +329,7 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
     if isinstance(a, kinds) and isinstance(b, kinds):
         return numbers.minimum(context, a, b, largest)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
-        from jitgrad.script.frontend.expressions import truth
+        from jitgrad.script.frontend.comparisons import truth
 
         test = truth(context, calls.guarded(context, lambda: calls.DUNDER["gt" if largest else "lt"](b, a)))
         if not isinstance(test, Number):
@@ -343,7 +343,7 @@ HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
 
 @handles(sum)
 def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.expressions import binary
+    from jitgrad.script.frontend.operators import binary
 
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
     whole = lists.of_run_time_length(context, args[0])
@@ -357,7 +357,7 @@ def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 def _quantifier(all_: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.expressions import truth
+        from jitgrad.script.frontend.comparisons import truth
 
         if isinstance(args[0], (Generator, it.Iterable)):  # no item is asked for after the one that decides
             return calls.call(context, listlib.every if all_ else listlib.some, args, {})
@@ -420,7 +420,7 @@ HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
 
 @handles(filter)
 def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.expressions import truth
+    from jitgrad.script.frontend.comparisons import truth
 
     kept: list[Any] = []
     source = args[1]

@@ -23,7 +23,7 @@ def _isclose(context: Context, a: Any, b: Any, rel_tol: Any = 1e-9, abs_tol: Any
 
 
 def _prod(context: Context, items: list[Any], start: Any = 1) -> Any:
-    from jitgrad.script.frontend.expressions import binary
+    from jitgrad.script.frontend.operators import binary
 
     result = start
     for x in items:

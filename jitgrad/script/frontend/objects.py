@@ -201,7 +201,7 @@ _REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": 
 def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     """A comparison that a class defines; NotImplemented where none does."""
     from jitgrad.script.frontend import numbers
-    from jitgrad.script.frontend.expressions import truth
+    from jitgrad.script.frontend.comparisons import truth
 
     for value, other, name in ((a, b, op), (b, a, _REFLECTED[op])):
         if not isinstance(value, type) and generated(class_of(value), f"__{'eq' if name == 'ne' else name}__"):
@@ -227,12 +227,11 @@ def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
     """The comparison that `dataclass` generates: that of the tuples of fields."""
     import ast
 
-    from jitgrad.script.frontend import attributes
-    from jitgrad.script.frontend import expressions as ex
+    from jitgrad.script.frontend import attributes, comparisons
 
     names = [f.name for f in dataclasses.fields(class_of(a)) if f.compare]
     sides = [tuple(items_of(context, x)[n] if isinstance(x, Instance) else attributes.getattribute(context, x, n)
                    for n in names) for x in (a, b)]
-    node = next(cls for cls, name in ex.COMPARE.items() if name == op)
+    node = next(cls for cls, name in comparisons.COMPARE.items() if name == op)
     assert issubclass(node, ast.cmpop)
-    return ex.compare(context, node(), *sides)
+    return comparisons.compare(context, node(), *sides)

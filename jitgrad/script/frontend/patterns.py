@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend import calls, contents, merge, numbers
 from jitgrad.script.frontend import expressions as ex
+from jitgrad.script.frontend.comparisons import compare, truth
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Number, SymDict, SymList, SymTensor, class_of
 
@@ -55,9 +56,9 @@ def match(context: Context, s: ast.Match) -> None:
 def _matches(context: Context, pattern: ast.pattern, subject: Any, bindings: Bindings) -> Any:
     """Whether `subject` fits: a bool or a run-time bool; what it binds is added to `bindings`."""
     if isinstance(pattern, ast.MatchValue):
-        return ex.truth(context, ex.compare(context, ast.Eq(), subject, ex.evaluate(context, pattern.value)))
+        return truth(context, compare(context, ast.Eq(), subject, ex.evaluate(context, pattern.value)))
     if isinstance(pattern, ast.MatchSingleton):
-        return ex.compare(context, ast.Is(), subject, pattern.value)
+        return compare(context, ast.Is(), subject, pattern.value)
     if isinstance(pattern, ast.MatchAs):
         test = True if pattern.pattern is None else _matches(context, pattern.pattern, subject, bindings)
         if pattern.name is not None:

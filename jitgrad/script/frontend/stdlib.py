@@ -46,7 +46,7 @@ for _name in dir(math):
 
 def _operator(op: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.expressions import binary
+        from jitgrad.script.frontend.operators import binary
 
         return binary(context, op, args[0], args[1])
     return handler
@@ -59,7 +59,7 @@ _COMPARISONS = {"eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt"
 
 def _unary_operator(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.expressions import unary
+        from jitgrad.script.frontend.operators import unary
 
         return unary(context, _UNARY[name](), args[0])
     return handler
@@ -67,7 +67,7 @@ def _unary_operator(name: str) -> Handler:
 
 def _comparison(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.expressions import compare
+        from jitgrad.script.frontend.comparisons import compare
 
         return compare(context, _COMPARISONS[name](), args[0], args[1])
     return handler

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend import calls, contents, frames, lists, merge, numbers, subscripts
+from jitgrad.script.frontend import calls, contents, frames, lists, merge, numbers, operators, subscripts
 from jitgrad.script.frontend import expressions as ex
 from jitgrad.script.frontend.attributes import delete_attribute, getattribute, setattribute
 from jitgrad.script.frontend.context import Context
@@ -108,7 +108,7 @@ _INPLACE = {"add": "__iadd__", "sub": "__isub__", "mul": "__imul__", "truediv": 
 
 
 def augmented(context: Context, s: ast.AugAssign) -> None:
-    op = ex.BINARY[type(s.op)]
+    op = operators.BINARY[type(s.op)]
     target = s.target
     if isinstance(target, ast.Name):
         old = frames.load(context, context.frame, target.id)
@@ -130,7 +130,7 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     value = ex.evaluate(context, s.value)
     context.node = s
-    old = merge.force(context, old, f"unsupported operand type(s) for {ex.SYMBOLS[op]}=: '{{}}' and "
+    old = merge.force(context, old, f"unsupported operand type(s) for {operators.SYMBOLS[op]}=: '{{}}' and "
                                     f"'{calls.type_name(value)}'")
     if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
         given = calls.argument(context, value)
@@ -140,7 +140,7 @@ def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
 
         containers.extend(context, old, value)
         return old
-    return ex.binary(context, op, old, value)
+    return operators.binary(context, op, old, value)
 
 
 def delete(context: Context, s: ast.Delete) -> None:
