@@ -84,8 +84,10 @@ def test_arguments_that_are_not_known_are_refused():
         try:
             if n > 3:
                 raise KeyError(n)
+            if n < 0:
+                raise KeyError("negative")
         except KeyError as e:
-            return x * e.args[0]
+            return x * len(e.args)
         return x
 
     @script

@@ -151,7 +151,7 @@ class Head:
             roots = {storage.root, self.context.inputs.values[storage.input] if storage.input >= 0 else None}
             return [{v for v in (self.entry.values.get(storage), *roots) if v is not None}]
         held = self.entry.values.get(value) if isinstance(value, HELD) else value
-        if isinstance(t, tp.Items) and isinstance(held, tuple):
+        if isinstance(t, tp.Items) and isinstance(held, tuple) and len(held) == len(t.items):
             return [x for i, v in zip(t.items, held, strict=True) for x in self._parts(i, v)]
         if isinstance(t, tp.Record) and isinstance(held, dict):
             return [x for n, i in zip(t.names, t.items, strict=True) for x in self._parts(i, held.get(n))]
