@@ -27,8 +27,8 @@ ALLOWED = {
 }
 
 TOP = ("api", "check", "diskcache", "executor", "explain", "gradfunction", "locate", "mismatch", "persist",
-       "pushforward", "pycode", "pyexpr", "pyhelpers", "results", "saved", "sources", "specialisation", "state",
-       "stores", "tracebacks")
+       "pushforward", "pycode", "pyeffects", "pyexpr", "pyhelpers", "pynames", "results", "saved", "sources",
+       "specialisation", "state", "stores", "tracebacks")
 
 
 def storey(module: str) -> str:

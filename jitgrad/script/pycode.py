@@ -19,31 +19,28 @@ function cannot run: the text names it.
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import linecache
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.dims import Dim, Symbol
 from jitgrad.errors import Span
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import VIEW
-from jitgrad.ops.types import OptionalType, TensorType
+from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.irops import STRUCTURAL, Effect, effect
+from jitgrad.script.pyeffects import EFFECTS
 from jitgrad.script.pyexpr import ATOM, Expression, expression, literal, tensor_of, wrap
+from jitgrad.script.pynames import Names, identifier, payload
 
 #: how many inputs of a structural node are read where it begins (a scan: the carries, too)
 _READ_FIRST = {"if": 1, "while": 1, "scan": 1}
 _WIDTH = 70  # folded expressions longer than this get a line of their own
 _COMMENT = 100  # the longest source line that a comment repeats whole
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_RESERVED = frozenset([*keyword.kwlist, *dir(builtins), "jitgrad", "math", "ops", "number", "commit", "stored",
-                        "saved"])
 
 Line = tuple[str, int]
 
@@ -81,7 +78,7 @@ def module(printers: Sequence[Printer]) -> str:
     return "\n".join(lines) + "\n\n\n" + body
 
 
-class Printer:
+class Printer(Names):
     """Prints one function.
 
     Args:
@@ -94,19 +91,17 @@ class Printer:
 
     def __init__(self, graph: Graph, sources: Sequence[str] = (), *, n_outputs: int | None = None,
                  n_saved: int | None = None, name: str = ""):
+        super().__init__()
         self.graph, self.sources, self.n_outputs, self.n_saved = graph, sources, n_outputs, n_saved
-        self.title = _identifier(name or graph.name)
+        self.title = identifier(name or graph.name)
         self.lines: list[str] = []
         self.imports: set[str] = set()
-        self.names: dict[Value, str] = {}
-        self.taken: Counter[str] = Counter()
         self.pending: dict[Value, tuple[Expression, tuple[Line, ...]]] = {}  # values used once, not yet written
         self.constants: dict[Value, Expression] = {}
         self.weak: set[Value] = set()  # 0-dim tensors that are written as numbers
         self.uses: Counter[Value] = Counter()  # reads, and more where sizes name the value
         self.told: list[Line] = []  # the user's lines of what is about to be written
         self.last: frozenset[Line] = frozenset()  # those of the statement before
-        self.sizes: dict[Any, str] = {}
         self._count_uses()
 
     def _count_uses(self) -> None:
@@ -124,7 +119,7 @@ class Printer:
         """Values whose sizes others may name are variables."""
         for symbol in symbols:
             for v in values:
-                type_ = _payload(v.type)
+                type_ = payload(v.type)
                 if isinstance(type_, TensorType) and any(isinstance(d, Dim) and d.symbol == symbol for d in type_.dims):
                     self.uses[v] += 2
 
@@ -144,7 +139,7 @@ class Printer:
             self.write(1, f"{old} = {self.names[v]}.clone()")
             self.names[v] = old
         for v in block.params:
-            self._bind_sizes(v)
+            self.bind_sizes(v)
         self.block(block, 1)
         self.write(1, f"return {self._results()}".rstrip())
         return "\n".join(self.lines) + "\n"
@@ -184,59 +179,6 @@ class Printer:
                 if not safe or target in everywhere:
                     found[target] = None
         return list(found)
-
-    # --- names and sizes -------------------------------------------------------------------------------------------
-
-    def name(self, value: Value) -> str:
-        if value not in self.names:
-            self.names[value] = self.fresh(_identifier(value.name), plain=bool(value.name))
-        return self.names[value]
-
-    def fresh(self, base: str, plain: bool = True) -> str:
-        """`base`, numbered if it is taken; temporaries always have a number."""
-        while True:
-            self.taken[base] += 1
-            name = base if self.taken[base] == 1 and plain and base not in _RESERVED else f"{base}{self.taken[base]}"
-            if name == base or name not in self.taken:
-                self.taken[name] += name != base
-                return name
-
-    def _bind_sizes(self, value: Value) -> None:
-        """Let the symbols that stand alone in a value's type be written as its sizes."""
-        type_ = _payload(value.type)
-        if isinstance(type_, TensorType):
-            for axis, d in enumerate(type_.dims):
-                if isinstance(d, Dim) and d.symbol is not None and d.symbol not in self.sizes:
-                    self.sizes[d.symbol] = f"{self.name(value)}.shape[{axis}]"
-
-    def size(self, size: Size) -> Expression:
-        if isinstance(size, int):
-            return str(size), ATOM
-        if size.symbol is not None:
-            return self._atom(size.symbol), ATOM
-        terms = []
-        for monomial, coefficient in size.terms:
-            factors = [] if coefficient in (1, -1) and monomial else [str(abs(coefficient))]
-            terms.append((" + " if coefficient > 0 else " - ", " * ".join([*factors, *map(self._atom, monomial)])))
-        terms.sort(key=lambda term: term[0])  # what is added first
-        text = "".join(sign + term for sign, term in terms)
-        return (text[3:] if text[1] == "+" else "-" + text[3:]), 9
-
-    def _atom(self, atom: Symbol | Call) -> str:
-        if isinstance(atom, Symbol):
-            return self.sizes.get(atom, atom.name)
-        args = [self.size(a) for a in atom.args]
-        operator = {"floordiv": "//", "mod": "%"}.get(atom.fn)
-        if operator is not None:
-            return f"({wrap(args[0], 10)} {operator} {wrap(args[1], 11)})"
-        if atom.fn == "not_one":
-            return f"int({wrap(args[0], 5)} != 1)"
-        if atom.fn == "bcast":
-            *first, text = [text for text, _ in args]
-            for other in reversed(first):
-                text = f"({text} if {other} == 1 else {other})"
-            return text
-        return f"{atom.fn}({', '.join(text for text, _ in args)})"
 
     # --- operands --------------------------------------------------------------------------------------------------
 
@@ -289,7 +231,7 @@ class Printer:
                 told, self.told = self.told, list(lines)
                 self.write(depth, f"{self.name(value)} = {text}")
                 self.told = told
-                self._bind_sizes(value)
+                self.bind_sizes(value)
 
     def text(self, value: Value) -> str:
         return self.take(value)[0]
@@ -320,8 +262,8 @@ class Printer:
                 continue
             if node.op in ("region.begin", "region.end", "pending"):
                 continue
-            if node.op in ("check", "print", "commit"):
-                text = getattr(self, "_" + node.op)(node)
+            if node.op in EFFECTS:
+                text = EFFECTS[node.op](self, node)
                 self.flush(depth)
                 self.write(depth, text, node)
                 continue
@@ -340,7 +282,7 @@ class Printer:
             self.told += lines
             self.write(depth, ", ".join(self.name(o) for o in node.outputs) + f" = {text}")
             for value in node.outputs:
-                self._bind_sizes(value)
+                self.bind_sizes(value)
         self.flush(depth, block.results)
 
     def _constant(self, node: Node) -> Expression | None:
@@ -361,78 +303,6 @@ class Printer:
             self.weak.add(node.outputs[0])
             return self.take(node.inputs[0])
         return None
-
-    # --- effects ---------------------------------------------------------------------------------------------------
-
-    def _check(self, node: Node) -> str:
-        condition = self.take(node.inputs[0])
-        error = self._error(node.attrs["error"])
-        template = node.attrs["template"]
-        if template is None:
-            message = ""
-        elif template[:1] == (None,):
-            message = ", ".join(self._argument(a, node.inputs[1:]) for a in template[1:])
-        else:
-            message = self._template(template, node.inputs[1:])
-        if condition[0] == "False":
-            return f"raise {error}({message})"
-        return f"if not {wrap(condition, 5)}: raise {error}({message})"
-
-    def _print(self, node: Node) -> str:
-        template = list(node.attrs["template"])
-        if template and isinstance(template[-1], str) and template[-1].endswith("\n"):
-            template[-1] = template[-1][:-1]
-            return f"print({self._template(template, node.inputs)})"
-        return f"print({self._template(template, node.inputs)}, end='')"
-
-    def _argument(self, stated: Any, values: Sequence[Value]) -> str:
-        """An argument of an exception; see `interpret.exception`."""
-        if stated is None or isinstance(stated, int):
-            return "None" if stated is None else self.text(values[stated])
-        kind, *parts = stated
-        if kind == "text":
-            return self._template(parts, values)
-        items = [self._argument(a, values) for a in parts]
-        return f"[{', '.join(items)}]" if kind == "list" else f"({''.join(i + ', ' for i in items)})"
-
-    def _template(self, template: Sequence[Any], values: Sequence[Value]) -> str:
-        """A template as an f-string; texts of which a number chooses are added to it."""
-        pieces, parts, plain = [], [""], True
-
-        def end() -> None:
-            text = "".join(parts)
-            if text:
-                pieces.append(repr(text.replace("{{", "{").replace("}}", "}")) if plain else "f" + repr(text))
-
-        for part in template:
-            if isinstance(part, str):
-                parts.append(part.replace("{", "{{").replace("}", "}}"))
-                continue
-            index, conversion, spec = part
-            if isinstance(conversion, tuple):
-                end()
-                pieces.append(f"{conversion!r}[{self.text(values[index])}]")
-                parts, plain = [], True
-                continue
-            plain = False
-            parts.append("{" + self.text(values[index]) + (f"!{conversion}" if conversion else "")
-                         + (f":{spec}" if spec else "") + "}")
-        end()
-        return " + ".join(pieces) or repr("")
-
-    def _error(self, error: type[Exception]) -> str:
-        """The exception's name, imported if need be."""
-        name = error.__name__
-        if getattr(builtins, name, None) is not error:
-            self.imports.add(f"from {error.__module__} import {error.__qualname__.partition('.')[0]}")
-            return error.__qualname__
-        return name
-
-    def _commit(self, node: Node) -> str:
-        target, value = self.graph.inputs[node.attrs["target"]], node.inputs[0]
-        if isinstance(target.type, TensorType):
-            return f"commit({self.parameters[target]}, {self.strong(value)[0]})"
-        return f"stored[{self.parameters[target]!r}] = {self.text(value)}"
 
     # --- structure -------------------------------------------------------------------------------------------------
 
@@ -495,7 +365,7 @@ class Printer:
         start = len(self.lines)
         for x, seq in zip(xs, node.inputs[1 + n:], strict=True):
             self.write(depth + 1, f"{self.name(x)} = {self.name(seq)}[{self.name(counter)}]")
-            self._bind_sizes(x)
+            self.bind_sizes(x)
         self.block(body, depth + 1)
         self._append(node.outputs[n:], body.results[n:], depth + 1)
         pairs = self._live(carries)
@@ -510,11 +380,11 @@ class Printer:
         inputs = set(self.graph.inputs) if node in self.graph.block.nodes else ()
         for param, start, _, _ in carries:
             if start in inputs and self.reads[start] == 1 and start.type == param.type \
-                    and _identifier(start.name) == _identifier(param.name):
+                    and identifier(start.name) == identifier(param.name):
                 self.names[param] = self.name(start)  # nobody else reads the argument: the loop may use its name
         self.assign(depth, [(p, s) for p, s, _, o in carries if self.uses[p] or self.uses[o]])
         for param, _, _, _ in carries:
-            self._bind_sizes(param)
+            self.bind_sizes(param)
         for seq in sequences:
             if self.uses[seq]:
                 self.write(depth, f"{self.name(seq)} = []")
@@ -536,7 +406,7 @@ class Printer:
     def _after(self, carries: Sequence[tuple[Value, Value, Value, Value]]) -> None:
         for param, _, _, output in carries:
             self.names[output] = self.name(param)
-            self._bind_sizes(output)
+            self.bind_sizes(output)
 
     def assign(self, depth: int, pairs: Sequence[tuple[Value, Value]]) -> None:
         """Assign all at once: no value is read after a name was given away."""
@@ -553,15 +423,3 @@ def _place(span: Span | None) -> Line | None:
     while span is not None and span.file.startswith(_PACKAGE + os.sep):
         span = span.caller
     return (span.file, span.line) if span is not None else None
-
-
-def _identifier(name: str) -> str:
-    plain = re.sub(r"(\.\d+)+$", "", name)  # the text form numbers equal names
-    base = "".join(c if c.isalnum() or c == "_" else "_" for c in plain) or "t"
-    return "t" + base if base[0].isdigit() else base
-
-
-def _payload(type_: Any) -> Any:
-    while isinstance(type_, OptionalType):
-        type_ = type_.elem
-    return type_
