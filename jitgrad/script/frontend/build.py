@@ -31,7 +31,8 @@ from jitgrad.script.frontend.annotations import check as check_annotations
 from jitgrad.script.frontend.backend import SymbolicBackend
 from jitgrad.script.frontend.context import Context, Restart, activated
 from jitgrad.script.frontend.frames import Frame
-from jitgrad.script.frontend.inputs import SHARED, Inputs
+from jitgrad.script.frontend.inputs import Inputs
+from jitgrad.script.frontend.memory import SHARED
 from jitgrad.script.frontend.results import Results
 from jitgrad.script.frontend.sizes import Sizes
 from jitgrad.script.frontend.source import source_of

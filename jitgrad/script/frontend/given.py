@@ -30,7 +30,7 @@ def items(context: Context, value: Sequence[Any], source: sig.Source, kind: Kind
         place, found = sig.Column(source, path), column(value, path)
         if isinstance(part, Tensors):
             type_, template = _tensors(context, found, place, part)
-            inputs.note_listed(found)
+            inputs.memory.list(found)
         else:
             type_, template = _NUMBERS[part], tp.Num(part)
         leaf = inputs.add(ListType(type_), place, "items")

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import difflib
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dims import Size, Symbol, dim
@@ -23,6 +21,7 @@ from jitgrad.script import signature as sig
 from jitgrad.script.elements import BY_CLASS, NOTHING, Kind
 from jitgrad.script.frontend import given, lowering
 from jitgrad.script.frontend.context import Context, Restart
+from jitgrad.script.frontend.memory import SHARED, Memory
 from jitgrad.script.frontend.values import (
     Borrowed,
     Number,
@@ -39,8 +38,6 @@ from jitgrad.script.ir import Value
 _PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
 _TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
             "warnings")
-#: the decision that a tensor found on several paths is one input
-SHARED = ("shared",)
 _KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
 
 
@@ -61,6 +58,7 @@ class Inputs:
         int_symbols: symbols that stand for int inputs in guards, and the inputs.
         rewritten: lists and dicts that the script did not make, and whose content is stored as a whole.
         given: lists of tensors that ask for gradients, as graph inputs.
+        memory: which tensor inputs are one tensor, or share memory.
         extents: symbols for a size that all tensors of a list have, and where it is read.
         stores: slot -> source, for attributes that are rebound to something that is no number.
         changed: dicts that the script did not make and into which it writes.
@@ -78,9 +76,7 @@ class Inputs:
         self.changed: dict[SymDict, None] = {}
         self.objects: dict[int, tuple[Any, sig.Source | None]] = {}  # id -> object (kept alive) and where it is
         self.tensors: dict[int, Any] = {}  # graph input -> the tensor of the first call
-        self._places: dict[int, int] = {}  # id of a tensor -> the first graph input that it is
-        self._one_each = False
-        self._neighbours: dict[int, list[int]] = {}  # owner of memory -> the graph inputs in it
+        self.memory = Memory(context, self.tensors)
         self._found: dict[sig.Source, Any] = {}
         self._containers: dict[int, Any] = {}
         self._slots: dict[Any, int] = {}
@@ -98,7 +94,6 @@ class Inputs:
         self.given: list[Value] = []
         self.extents: dict[Symbol, sig.Extent] = {}
         self._taken: dict[sig.Source, Kind] = {}
-        self._listed: list[Any] = []  # tensors in lists of any length: their memory is not written
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -247,19 +242,6 @@ class Inputs:
         """The length of a list of any length, an int that is known at entry."""
         return self._number(len(value), sig.Length(source), f"{_name(source)}_len").value
 
-    def note_listed(self, tensors: Sequence[Any]) -> None:
-        """These are in a list of any length: nothing writes to their memory."""
-        self._listed += tensors
-        for storage in self.written:
-            if isinstance(storage, Storage):
-                self._refuse_listed(storage)
-
-    def _refuse_listed(self, storage: Storage) -> None:
-        array = _array(self.tensors[storage.input])
-        if any(np.shares_memory(array, _array(x)) for x in self._listed):
-            raise UnsupportedCall("this in-place write goes to memory that an item of a list of run-time length shares",
-                                  self.context.span(), hint="pass a `.clone()` of one of them")
-
     def lists_taken(self) -> dict[sig.Source, Kind]:
         """The lists and tuples that are taken with any length."""
         return {**self._taken, **{g.source: g.value for g in self.guards.values() if g.kind == "items"}}
@@ -356,8 +338,7 @@ class Inputs:
             index = len(self.values)
             value = self.add(type_, source, name)
             self.tensors[index] = tensor
-            if self._places.setdefault(id(tensor), index) != index and self._one_each:
-                self.one_each()
+            self.memory.add(index)
             needs = bool(tensor.requires_grad)
             if not guarded:
                 key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs)
@@ -368,17 +349,12 @@ class Inputs:
             found = self._found[source] = SymTensor(storage, (), type_)
             if needs:
                 context.leaves[storage] = None
-            neighbours = self._neighbours.setdefault(_owner(tensor), [])
-            for other in neighbours:
-                if self._found[self.sources[other]].storage in self.written:
-                    self._refuse_shared(other, index)
-            neighbours.append(index)
         result: SymTensor = found
         return result
 
     def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
         """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""
-        index = self._places.get(id(tensor))
+        index = self.memory.place(tensor)
         if index is None:
             return None
         twin: SymTensor = self._found[self.sources[index]]
@@ -387,10 +363,8 @@ class Inputs:
         return twin
 
     def one_each(self) -> None:
-        """From now on a tensor that is found on two paths is one: it has one `.grad`."""
-        self._one_each = True
-        if SHARED not in self.context.decisions and len(self._places) < len(self.tensors):
-            raise Restart(SHARED, "the same tensor is found on two paths, and gradients are taken")
+        """From now on a tensor that is found on two paths is one."""
+        self.memory.one_each()
 
     def _number(self, value: Any, source: sig.Source, name: str) -> Number:
         found = self._found.get(source)
@@ -464,30 +438,15 @@ class Inputs:
 
     def contiguous(self, storage: Storage) -> bool:
         """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""
-        found = bool(_array(self.tensors[storage.input]).flags.c_contiguous)
+        found = self.memory.contiguous(storage.input)
         self.guard(self.sources[storage.input], "contiguous", found)
         return found
 
     def note_written(self, storage: Storage) -> None:
         """A tensor input is written: no other input may be the same memory."""
-        index = storage.input
         self.dirty[storage] = None
-        if storage in self.written:
-            return
-        for other in self._neighbours[_owner(self.tensors[index])]:
-            if other != index:
-                self._refuse_shared(index, other)
-        self._refuse_listed(storage)
+        self.memory.write(storage.input)
         self.written[storage] = None
-
-    def _refuse_shared(self, written: int, other: int) -> None:
-        """Two inputs, one of them written: the same object is one input (Restart), shared memory is refused."""
-        tensor, another = self.tensors[written], self.tensors[other]
-        if tensor is another:
-            raise Restart(SHARED, "the same tensor is found on two paths, and it is written")
-        if np.shares_memory(_array(tensor), _array(another)):
-            raise UnsupportedCall("this in-place write goes to memory that two tensors share", self.context.span(),
-                                  hint="pass a `.clone()` of one of them")
 
     def write_attribute(self, obj: Any, name: str, value: Any) -> None:
         """`obj.name = value`."""
@@ -564,18 +523,6 @@ def _called(obj: Any) -> str:
 def _similar(obj: Any, name: str) -> str:
     close = difflib.get_close_matches(name, [n for n in dir(obj) if not n.startswith("_")], 1)
     return f"did you mean `{close[0]}`?" if close else ""
-
-
-def _array(tensor: Any) -> Any:
-    return tensor._data
-
-
-def _owner(tensor: Any) -> int:
-    """What owns a tensor's memory: tensors of different owners share none."""
-    array = tensor._data
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return id(array if array.base is None else array.base)
 
 
 def _name(source: sig.Source) -> str:
