@@ -38,10 +38,9 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
 def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     args, kwargs = _pre_hooks(module, args, kwargs)
     gradients = None
-    if module._backward_hooks:
-        refuse("full backward hooks of a module cannot run inside a script",
-               "remove them, register a full backward pre-hook, a hook on a parameter or on a tensor that the script "
-               "returns, or call the module outside the script")
+    stretch = None
+    if module._backward_hooks and jitgrad.jit.is_scripting():
+        args, stretch = enter(args)
     if (module._backward_hooks or module._backward_pre_hooks) and not jitgrad.jit.is_scripting():
         gradients = _GradientHooks(module)
         args = gradients.enter(args)
@@ -50,6 +49,8 @@ def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         replaced = hook(module, args, kwargs, result) if with_kwargs else hook(module, args, result)
         if replaced is not None:
             result = replaced
+    if stretch is not None:
+        result = leave(stretch, module, tuple(module._backward_hooks.values()), result)
     if module._backward_pre_hooks and jitgrad.jit.is_scripting():
         if not isinstance(result, Tensor):
             refuse("a full backward pre-hook of a module that returns no tensor, inside a script",
@@ -97,6 +98,8 @@ def _always(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> No
 class PreHook(Function):
     """A module's result in a script; its gradient goes through a pre-hook."""
 
+    what = "a full backward pre-hook"
+
     @staticmethod
     def forward(ctx: Any, y: Tensor, module: Module, hook: Any) -> Tensor:
         """y."""
@@ -110,6 +113,45 @@ class PreHook(Function):
         if changed is None:
             return gradient, None, None
         return (changed[0] if isinstance(changed, tuple) else changed), None, None
+
+
+class FullHooks(Function):
+    """A module's call in a script: gradients at both of its ends, those of its inputs go through the hooks."""
+
+    what = "a full backward hook"
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """What the hooks make of the gradients of the inputs at `ctx.positions`; the last is the result's."""
+        taken = (gradients[-1],)
+        full: Any = [None] * len(ctx.args)
+        for i, a in enumerate(ctx.args):
+            if i in ctx.positions:
+                full[i] = gradients[ctx.positions.index(i)]
+            elif ctx.positions and isinstance(a, Tensor):
+                full[i] = jitgrad.zeros_like(a)
+        for hook in ctx.hooks:
+            replaced = hook(ctx.module, tuple(full), taken)
+            if replaced is not None:
+                replaced = replaced if isinstance(replaced, tuple) else (replaced,)
+                if not ctx.positions and any([r is not None for r in replaced]):
+                    refuse("a full backward hook that returns a gradient where no input requires one",
+                           "return None there")
+                if len(replaced) != len(full):
+                    refuse("a full backward hook that returns another number of gradients than the module has inputs",
+                           "return one gradient, or None, per input")
+                full = list(replaced)
+        return tuple([full[i] for i in ctx.positions])
+
+
+def enter(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+    """In a script: a module's arguments, from here on its own, and the stretch that begins."""
+    raise NotImplementedError("part of a script")
+
+
+def leave(stretch: Any, module: Module, hooks: tuple[Any, ...], result: Any) -> Any:
+    """In a script: the result of a module with full backward hooks."""
+    raise NotImplementedError("part of a script")
 
 
 # --- gradients -----------------------------------------------------------------------------------------------------
@@ -133,7 +175,7 @@ class _GradientHooks:
         if not self.hooks or not any(args[i].requires_grad for i in self.positions) or not jitgrad.is_grad_enabled():
             self.positions = []
             return args
-        seen = _identity()(self.input_gradients, *(args[i] for i in self.positions))
+        seen = _identity(True)(self.input_gradients, *(args[i] for i in self.positions))
         result = list(args)
         for i, t in zip(self.positions, seen, strict=True):
             result[i] = t
@@ -145,7 +187,7 @@ class _GradientHooks:
         positions = [i for i, t in enumerate(outputs) if isinstance(t, Tensor)]
         if not any(outputs[i].requires_grad for i in positions):
             return result
-        seen = _identity()(self.output_gradients, *(outputs[i] for i in positions))
+        seen = _identity(False)(self.output_gradients, *(outputs[i] for i in positions))
         replaced = list(outputs)
         for i, t in zip(positions, seen, strict=True):
             replaced[i] = t
@@ -161,13 +203,16 @@ class _GradientHooks:
         self.grad_output = grads
         if not self.positions:  # no input needs a gradient: there is nothing to wait for
             for hook in self.hooks:
-                if hook(module, (None,) * self.n_inputs, grads) is not None:
+                replaced = hook(module, (None,) * self.n_inputs, grads)
+                if replaced is not None and not (isinstance(replaced, tuple) and all(r is None for r in replaced)):
                     raise RuntimeError("Backward hook for Modules where no input requires gradient should always "
                                        "return None or None for all gradients.")
         return grads
 
     def input_gradients(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The backward pass leaves."""
+        """The backward pass leaves. One that did not come through the result (of second order) meets no hooks."""
+        if self.grad_output is None:
+            return grads
         full: list[Any] = [None] * self.n_inputs
         for i, g in zip(self.positions, grads, strict=True):
             full[i] = g
@@ -179,16 +224,22 @@ class _GradientHooks:
                     raise RuntimeError(f"Backward hook returned an invalid number of grad_input, got {len(replaced)}, "
                                        f"but expected {len(full)}")
                 full = list(replaced)
+        self.grad_output = None
         return tuple(full[i] for i in self.positions)
 
 
-def _identity() -> Callable[..., tuple[Any, ...]]:
-    """A function of the tape that passes tensors on and shows their gradients to its first argument."""
+def _identity(materialize: bool) -> Callable[..., tuple[Any, ...]]:
+    """A function of the tape that passes tensors on and shows their gradients to its first argument, zeros or None where
+    there are none.
+    """
     class Identity(jitgrad.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
         @staticmethod
         def forward(ctx: Any, watch: Callable[..., Any], *tensors: Any) -> tuple[Any, ...]:
+            seen = tuple(t.view_as(t) for t in tensors)
             ctx.watch = watch
-            return tuple(t.view_as(t) for t in tensors)
+            ctx.set_materialize_grads(materialize)
+            ctx.mark_non_differentiable(*(y for y, t in zip(seen, tensors, strict=True) if not t.requires_grad))
+            return seen
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:

@@ -289,6 +289,38 @@ def test_full_backward_hooks():
     assert seen == [((None,), [[1.0]])]
 
 
+def test_full_backward_hooks_where_gradients_are_missing():
+    class Parts(nn.Module):
+        def forward(self, a, b):
+            asked.append((a.requires_grad, b.requires_grad))
+            return a * b, a + 1, b * 2
+
+    net, asked, seen = Parts(), [], []
+
+    def show(module, inputs, outputs):
+        seen.append([None if g is None else g.tolist() for g in (*inputs, *outputs)])
+
+    net.register_full_backward_hook(show)
+    a = jitgrad.tensor([2.0], requires_grad=True)
+    results = net(a, jitgrad.tensor([3.0]))
+    assert [y.requires_grad for y in results] == [True, True, False]
+    results[0].sum().backward()
+    assert asked == [(True, False)]
+    assert seen == [[[3.0], [0.0], [1.0], None, None]]
+    linear = nn.Linear(1, 1)
+    linear.register_full_backward_hook(lambda module, inputs, outputs: (None,))
+    linear(jitgrad.ones(1, 1)).sum().backward()
+
+
+def test_full_backward_hooks_are_for_gradients_that_come_through_the_result():
+    net = nn.Linear(1, 1, bias=False)
+    net.register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 2,))
+    x = jitgrad.tensor([[3.0]], requires_grad=True)
+    (g,) = jitgrad.autograd.grad(net(x * 1).sum(), net.weight, create_graph=True)
+    g.sum().backward()  # leads to x past the result
+    assert x.grad.tolist() == [[1.0]]
+
+
 # --- text and containers -------------------------------------------------------------------------------------------
 
 

@@ -238,6 +238,12 @@ def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
         type_ = frame.type(node.outputs[i].type)
         values.append(zero(context, type_, lambda: node.outputs[0]).value if c is None
                       else restate(context, masked(context, c), type_))
+    if call.around is not None:
+        reverse.ends[frame, call.stretch] = node, values
+    elif (frame, call.stretch) in reverse.ends:
+        last, more = reverse.ends.pop((frame, call.stretch))
+        node, values = _stretch(node, last), values + more
+        call = node.attrs["call"]
     results = [frame.fetch(v) for v in node.outputs]
     others = [frame.fetch(v) for v in node.inputs[call.results:]]
     copy = Copy(frame)
@@ -255,6 +261,15 @@ def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
             copy.values[r] = context.builder.emit("custom", [copy.value(r), *values], types=[copy.value(r).type],
                                                   call=last, sizes=())[0]
         reverse.accumulate(frame, cotangents, x, Cotangent(copy.value(r), reached, reached is True))
+
+
+def _stretch(first: Node, last: Node) -> Node:
+    """The two ends of a stretch as one node, with the derivative that reads the gradients at both."""
+    before, after = first.attrs["call"], last.attrs["call"]
+    captured = last.inputs[after.results + after.arguments:]
+    outputs = (*first.outputs, *last.outputs)
+    attrs = {"call": after.around, "sizes": last.attrs["sizes"]}
+    return Node("custom", (*outputs, *first.inputs[before.results:], *captured), attrs, outputs, (), first.span)
 
 
 # --- the adjoint ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from jitgrad.script.frontend.inputs import Inputs
     from jitgrad.script.frontend.values import Storage
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _NUMBERS = (IntType, FloatType, BoolType, NumberType)
 
 
@@ -188,6 +190,13 @@ class Context:
         if node is None or self.frame is None:
             return None
         return self.frame.span(node)
+
+    def users_span(self) -> Span | None:
+        """The place where user's code called what is being evaluated."""
+        span = self.span()
+        while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
+            span = span.caller
+        return span
 
     # --- graph -----------------------------------------------------------------------------------------------------
 

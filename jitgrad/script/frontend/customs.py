@@ -98,20 +98,27 @@ def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     context.builder.history.update(shadows[k].id for k in moving)
     replaced = {id(outputs[i]): fresh[k] for k, i in enumerate(tensors)}
     ctx.saved = tuple([replaced.get(id(t), t) for t in ctx.saved])
-    derivative, captured, sizes = _derivative(context, cls, ctx, given, before, shadows, moving, arguments)
+    call, captured, sizes = derivative(context, cls, ctx, given, before, shadows, moving, arguments)
     context.grad = recorded
     found = context.builder.emit("custom", [*before, *arguments, *captured], types=[v.type for v in before],
-                                 call=derivative, sizes=sizes)
+                                 call=call, sizes=sizes)
     context.builder.history.update(found[k].id for k in moving)
     for i, v in zip(tensors, found, strict=True):
         outputs[i] = heap.new_tensor(context, v)
     return tuple(outputs) if several else outputs[0]
 
 
-def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any], before: list[Value],
-                shadows: list[Value], moving: tuple[int, ...], arguments: list[Value]
-                ) -> tuple[CustomDerivative, tuple[Value, ...], tuple[Dim, ...]]:
+def derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any], before: list[Value],
+               shadows: list[Value], moving: tuple[int, ...], arguments: list[Value]
+               ) -> tuple[CustomDerivative, tuple[Value, ...], tuple[Dim, ...]]:
+    """`cls.backward`, evaluated for a call: its code, what that reads besides results and arguments, its sizes.
+
+    Args:
+        given: the arguments of `apply`, `arguments` the tensors among them.
+        before: the tensor results, `shadows` what stands for them in `ctx`, `moving` those with a gradient.
+    """
     backward = cls.backward
+    what = getattr(cls, "what", f"`{cls.__name__}.backward`")
     once = bool(getattr(backward, "once", False))
     if once:
         backward = backward.__wrapped__
@@ -134,8 +141,8 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
         while len(results) > len(given) and results[-1] is None:
             results.pop()
         if len(results) != len(given):
-            raise UnsupportedCall(f"`{cls.__name__}.backward` returns {len(results)} gradients for {len(given)} "
-                                  "arguments", context.span(), hint="return one gradient, or None, per argument")
+            raise UnsupportedCall(f"{what} returns {len(results)} gradients for {len(given)} "
+                                  "arguments", context.users_span(), hint="return one gradient, or None, per argument")
         values: list[Value] = []
         reaches: list[int] = []
         at = -1
@@ -144,23 +151,23 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
             if g is None or not isinstance(argument, SymTensor):
                 continue
             if not isinstance(g, SymTensor):
-                raise UnsupportedCall(f"`{cls.__name__}.backward` returns a gradient that may be None",
-                                      context.span(), hint="return zeros for that case")
+                raise UnsupportedCall(f"{what} returns a gradient that may be None",
+                                      context.users_span(), hint="return zeros for that case")
             reaches.append(at)
             values.append(heap.read(context, g))
     state, context.state = context.state, entry
     if any(n.op.startswith("random.") for n in walk(block)):
-        raise UnsupportedCall(f"`{cls.__name__}.backward` draws random numbers", context.span(),
+        raise UnsupportedCall(f"{what} draws random numbers", context.users_span(),
                               hint="draw them in `forward`, and save them")
     if written != _written(context) or any(key in known and _changed(known[key], value, cotangents[0])
                                            for key, value in state.values.items()):
-        raise UnsupportedCall(f"`{cls.__name__}.backward` changes something outside it", context.span(),
+        raise UnsupportedCall(f"{what} changes something outside it", context.users_span(),
                               hint="let it compute gradients only")
     nodes = [n for old in block.nodes for n in pure(old)]
     if any(effect(n.op, n.attrs) and n.op not in ("check", "pending") and not n.attrs.get("checked")
            for n in walk(block)):
-        raise UnsupportedCall(f"`{cls.__name__}.backward` prints or calls Python",
-                              context.span(), hint="let it compute gradients only")
+        raise UnsupportedCall(f"{what} prints or calls Python",
+                              context.users_span(), hint="let it compute gradients only")
     own = {*cotangents, *shadows, *arguments}
     captured = tuple([v for v in free_values(nodes, values) if v not in own])
     plain = [*cotangents, *shadows, *arguments, *captured]
@@ -175,9 +182,9 @@ def _derivative(context: Context, cls: Any, ctx: SymFunctionCtx, given: list[Any
     closed = _Closed(used)
     params = tuple([closed.define(v) for v in plain])
     body = Block(params, [closed.node(n) for n in nodes], tuple([closed.value(v) for v in values]))
-    derivative = CustomDerivative(cls.__name__, body, tuple([closed.fresh[s] for s in used]), len(before),
-                                  len(arguments), moving, tuple(reaches), once)
-    return derivative, captured, tuple([dim(s) for s in used])
+    found = CustomDerivative(cls.__name__, body, tuple([closed.fresh[s] for s in used]), len(before), len(arguments),
+                             moving, tuple(reaches), once)
+    return found, captured, tuple([dim(s) for s in used])
 
 
 def _written(context: Context) -> tuple[int, ...]:

@@ -26,6 +26,8 @@ class HookHandle:
 class TensorHook(Function):
     """The tensor itself; its gradient goes through the hook."""
 
+    what = "a hook of a computed tensor"
+
     @staticmethod
     def forward(ctx: Any, x: Any, hook: Any) -> Any:
         """x."""

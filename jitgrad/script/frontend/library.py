@@ -3,7 +3,6 @@ modules, autocast."""
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from jitgrad import interop, random
@@ -103,13 +102,8 @@ def _manual_seed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(refuse)
 def _refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    span = context.span()
-    while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
-        span = span.caller  # the user's own line
-    raise UnsupportedCall(args[0], span, hint=args[1])
+    raise UnsupportedCall(args[0], context.users_span(), hint=args[1])
 
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 HANDLERS[engine.backward] = lambda context, args, kwargs: gradients.backward_of(context, *args, **kwargs)
 HANDLERS[engine.grad] = lambda context, args, kwargs: gradients.grad(context, *args, **kwargs)

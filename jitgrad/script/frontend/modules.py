@@ -98,13 +98,15 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def handlers() -> dict[Any, Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]]:
-    """The functions of `nn.Module` that are answered here -> how."""
-    from jitgrad.nn import Module
+    """The functions of `nn.Module` that are answered here, and those around a module's call -> how."""
+    from jitgrad.nn import Module, hooks
+    from jitgrad.script.frontend import stretches
 
     def handler(method: Callable[..., Any]) -> Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]:
         return lambda context, args, kwargs: method(context, *args, **kwargs)
 
-    return {getattr(Module, name): handler(method) for name, method in METHODS.items()}
+    found = {getattr(Module, name): handler(method) for name, method in METHODS.items()}
+    return {**found, hooks.enter: stretches.enter, hooks.leave: stretches.leave}
 
 
 __all__ = ["METHODS", "handlers"]
