@@ -134,7 +134,7 @@ class FullHooks(Function):
             replaced = hook(ctx.module, tuple(full), taken)
             if replaced is not None:
                 replaced = replaced if isinstance(replaced, tuple) else (replaced,)
-                if not ctx.positions and any([r is not None for r in replaced]):
+                if not ctx.positions and any(r is not None for r in replaced):
                     refuse("a full backward hook that returns a gradient where no input requires one",
                            "return None there")
                 if len(replaced) != len(full):
@@ -229,8 +229,8 @@ class _GradientHooks:
 
 
 def _identity(materialize: bool) -> Callable[..., tuple[Any, ...]]:
-    """A function of the tape that passes tensors on and shows their gradients to its first argument, zeros or None where
-    there are none.
+    """A function of the tape that passes tensors on and shows their gradients to its first argument; zeros or None
+    where there are none.
     """
     class Identity(jitgrad.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
         @staticmethod

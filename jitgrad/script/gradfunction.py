@@ -185,6 +185,11 @@ class GraphFunction:
         return {i for i, v in enumerate(self.graph.inputs) if v in used}
 
     @functools.cached_property
+    def by_hand(self) -> bool:
+        """Whether some of its derivative was written by hand: an `autograd.Function`."""
+        return any(n.op == "custom" for n in walk(self.graph.block))
+
+    @functools.cached_property
     def derivative(self) -> Derivative:
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
         from jitgrad.script.autodiff import differentiate
@@ -263,7 +268,7 @@ class GraphFunction:
 
     def to_bytes(self) -> bytes | None:
         """Everything that another process needs to run this; None where the program cannot be stored."""
-        if any(n.op == "custom" for n in walk(self.graph.block)):
+        if self.by_hand:
             return None  # its text has no form for the derivative
         if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
             return None
@@ -421,10 +426,11 @@ class GraphFunction:
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"argument {i} of `{self.name}` is at version {objects[i]._version}; expected version {version} "
                     "instead. Hint: create_graph=True computes a scripted function's gradient from its arguments.")
-        # What was not reached now is not reached by derivatives of this gradient either.
+        # What was not reached now is not reached by derivatives of this gradient either, but for one written by hand.
         dead = set(unreached)
         flat = gradient(given, [_data(o) for o in given], None, dead)
-        dead.update(i for i, reached in zip(self.wrt, flat[1::2], strict=True) if not reached)
+        if not self.by_hand:
+            dead.update(i for i, reached in zip(self.wrt, flat[1::2], strict=True) if not reached)
         values = [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
         values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
         return self._per_item(objects, values) if self.list_inputs else values

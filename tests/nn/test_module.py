@@ -316,8 +316,8 @@ def test_full_backward_hooks_are_for_gradients_that_come_through_the_result():
     net = nn.Linear(1, 1, bias=False)
     net.register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 2,))
     x = jitgrad.tensor([[3.0]], requires_grad=True)
-    (g,) = jitgrad.autograd.grad(net(x * 1).sum(), net.weight, create_graph=True)
-    g.sum().backward()  # leads to x past the result
+    gradients = jitgrad.autograd.grad(net(x * 1).sum(), (net.weight, x), create_graph=True)
+    gradients[0].sum().backward()  # leads to x past the result
     assert x.grad.tolist() == [[1.0]]
 
 

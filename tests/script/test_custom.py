@@ -251,3 +251,29 @@ class InABranch(Function):
 def test_refusals(cls, message):
     with pytest.raises(ScriptError, match=message):
         jitgrad.script(lambda x: cls.apply(x).sum())(jitgrad.ones(2, requires_grad=True))
+
+
+class Half(Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+    @staticmethod
+    def backward(ctx, g):
+        _, b = ctx.saved_tensors
+        return g * b * b, None
+
+
+def test_what_a_backward_reads_is_reached_by_the_second_order():
+    def function(w, a, b):
+        return Half.apply(a, b).sum() * w
+
+    found = []
+    for run in (function, jitgrad.script(function)):
+        leaves = [jitgrad.full((2,), v, requires_grad=True) for v in (2.0, 1.0, 3.0)]
+        grads = jitgrad.autograd.grad(run(*leaves).sum(), leaves, create_graph=True, allow_unused=True)
+        assert grads[2] is None
+        sum((g ** 2).sum() for g in grads if g is not None).backward()
+        found.append([x.grad.tolist() for x in leaves])
+    assert found[0] == found[1]

@@ -241,8 +241,8 @@ def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -
     if call.around is not None:
         reverse.ends[frame, call.stretch] = node, values
     elif (frame, call.stretch) in reverse.ends:
-        last, more = reverse.ends.pop((frame, call.stretch))
-        node, values = _stretch(node, last), values + more
+        end, more = reverse.ends.pop((frame, call.stretch))
+        node, values = _stretch(node, end), values + more
         call = node.attrs["call"]
     results = [frame.fetch(v) for v in node.outputs]
     others = [frame.fetch(v) for v in node.inputs[call.results:]]

@@ -44,8 +44,8 @@ def enter(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     (given,) = args
     context.gradient_state = True
     if any(is_dynamic(a) and not isinstance(a, SymTensor) and hasattr(a, "statics") for a in given):
-        raise UnsupportedCall("a module with full backward hooks called with a value that may be None", context.users_span(),
-                              hint="check for None before the call")
+        raise UnsupportedCall("a module with full backward hooks called with a value that may be None",
+                              context.users_span(), hint="check for None before the call")
     positions = tuple([i for i, a in enumerate(given) if isinstance(a, SymTensor) and context.grad and a.requires_grad])
     stretch = Stretch(given, positions)
     if not positions:
