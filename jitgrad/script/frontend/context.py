@@ -24,6 +24,7 @@ from jitgrad.script.ir import Block, Builder, Node, Value
 from jitgrad.script.irops import infer
 
 if TYPE_CHECKING:
+    from jitgrad.script.frontend.ahead import Losses
     from jitgrad.script.frontend.frames import Frame
     from jitgrad.script.frontend.inputs import Inputs
     from jitgrad.script.frontend.values import Storage
@@ -143,6 +144,7 @@ class Context:
         self.bodies_open: dict[Block, dict[Value, set[Value]]] = {}
         self.asked: dict[Value, Span | None] = {}  # parameters with respect to which a gradient was taken, and where
         #: of those the first, and a second on which the loss depends: it must not be made from the first
+        self.variables: dict[Value, tuple[Losses, str]] = {}  # parameter of a body -> the variable that it is
         self.asked_apart: dict[tuple[Value, Value], Span | None] = {}
         self.leaves: dict[Storage, None] = {}  # tensors that may get a `.grad`
         self.optional_grads: dict[Storage, Any] = {}  # `.grad` of an input that could be None and is not: its slot

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.eager.node import SECOND_BACKWARD
-from jitgrad.errors import UnsupportedCall
+from jitgrad.errors import Span, UnsupportedCall
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, heap, hooks, iterations, lowering, merge, numbers, recorded
+from jitgrad.script.frontend import ahead, calls, contents, heap, hooks, iterations, lowering, merge, numbers, recorded
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import Storage, SymTensor, Union, type_word
@@ -210,12 +210,17 @@ def root_of(context: Context, storage: Storage) -> Value | None:
 
 
 def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Value], wrt: Sequence[Value],
-                  create: bool, retain: bool, all_leaves: bool = False) -> list[tuple[Value, Value | bool] | None]:
+                  create: bool, retain: bool, all_leaves: bool = False, span: Span | None = None
+                  ) -> list[tuple[Value, Value | bool] | None]:
     """For each of `wrt` its gradient and whether it was reached (True, or a bool of the graph), None if it is not.
 
-    `all_leaves`: every leaf is asked for, also one that is not known here.
+    `all_leaves`: every leaf is asked for, also one that is not known here. `span`: the place in the user's code.
     """
     path = context.path
+    if not create:
+        found_ahead = ahead.of_variable(context, outputs, seeds, wrt, retain, all_leaves)
+        if found_ahead is not None:
+            return found_ahead
     if context.sizes.changed:
         for block in path:
             context.sizes.rewrite(block)
@@ -228,7 +233,7 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
     found = inner.gradients(path, outputs, seeds, [wrt[i] for i in places], sources)
     reaching = any(p in found.open for p in carried)
     if reaching and all_leaves:
-        raise iterations.earlier(context.span())
+        raise iterations.earlier(span or context.span())
     for i in places if reaching else ():
         iterations.check(context, outputs, wrt[i], found.behind)
     context.asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)

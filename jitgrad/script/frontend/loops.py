@@ -14,7 +14,7 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, call, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
-from jitgrad.script.frontend import heap, iterations, lists, lowering, merge, numbers
+from jitgrad.script.frontend import ahead, heap, iterations, lists, lowering, merge, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
 from jitgrad.script.frontend.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text, type_word
@@ -58,6 +58,7 @@ class Head:
         self.unsettled: Any = None  # the location whose template changed last
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
+        self.variables: dict[Value, str] = {}  # parameter -> the name of the variable that it is
         self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
 
     def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
@@ -131,6 +132,8 @@ class Head:
             values = [Value(x, name if i == 0 else "") for i, x in enumerate(lowering.types(t))]
             merge.mark_history(context, values, lowering.histories(t))
             params += values
+            if isinstance(t, tp.Tensor) and name and key[0] == context.frame.id:
+                self.variables[values[0]] = name
             # what a list holds at the entry is in a list of run-time length from now on
             lists.settle(context, t, merge.fetch(context, self.entry, key))
             if key in self.exits:
@@ -413,6 +416,9 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         trips: number of iterations (a Number or int) of a `scan`; None for a `while`.
         first: for a `while`, whether to enter.
     """
+    losses = ahead.begin(context, key, assigned)
+    names, assigned, rebound = names | losses.names, assigned | losses.names, rebound | losses.names
+    body = losses.body(context, body)
     entry = context.state
     head = Head(context, entry, key)
     head.start(names, assigned, rebound)
@@ -430,6 +436,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             params = head.enter(state)
             block.params = params  # gradients are taken with respect to them
             context.bodies_open[block] = head.first
+            context.variables.update((p, (losses, name)) for p, name in head.variables.items())
             begin = State(state.values.copy())
             counter = None
             lead: tuple[Value, ...] = ()
@@ -469,6 +476,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     carries = head.lower(entry)
     iterations.settle(context, block, results[len(results) - len(params):], carries)
     _emit(context, head, block, carries, trips, first)
+    losses.forget(context)
 
 
 def _newly_listed(context: Context, entry: State, before: int) -> bool:

@@ -63,6 +63,19 @@ def leaf_carried_by_a_loop(w, x, n: int):
     return w.detach()
 
 
+@program((t(3), 0.5), (t(3), 1e-3), (t(3), 100.0))
+def loss_of_the_iteration_before(w, tolerance: float):
+    w = w.detach().clone().requires_grad_()
+    loss = (w - 2).pow(2).sum()
+    while loss.item() > tolerance:
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.2 * w.grad
+        w.grad = None
+        loss = (w - 2).pow(2).sum()
+    return w.detach()
+
+
 @program((t(3, 2), t(2), t(4, 3), t(5, 3), 3), (t(3, 2), t(2), t(2, 3), t(5, 3), 0))
 def inner_steps(w, b, x, y, n: int):
     """MAML: the outer gradient goes through any number of inner steps."""
