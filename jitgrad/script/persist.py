@@ -13,7 +13,7 @@ import importlib
 import json
 import marshal
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitgrad import dtypes
@@ -217,8 +217,12 @@ class Writer:
             case sig.Given(source):
                 return ["given", self.source(source)]
             case sig.ViewOf(index, path, sizes, made):
-                steps = [[op, {k: self.attr(v) for k, v in attrs.items()}] for op, attrs in path]
-                return ["view", index, steps, [[self.symbol(s), i] for s, i in dict(sizes).items()], made]
+                return ["view", index, self._steps(path), self._sizes(sizes), made]
+            case sig.Referred(index, origin, references, path, sizes):
+                known = [[r.root, r.of, self._steps(r.path), [self.symbol(s) for s in r.symbols]] for r in references]
+                return ["referred", index, list(origin), known, self._steps(path), self._sizes(sizes)]
+            case sig.Text(parts):
+                return ["text", [p if isinstance(p, str) else [self.result(p[0]), *p[1:]] for p in parts]]
             case sig.Select(condition, if_true, if_false):
                 return ["select", condition, self.result(if_true), self.result(if_false)]
             case sig.Repeated(leaves, item, identity):
@@ -231,6 +235,11 @@ class Writer:
                 return ["container", named, stored_keys, [self.result(i) for i in items], identity]
         raise NotStorable(f"a result of kind `{type(result).__name__}`")
 
+    def _steps(self, path: Sequence[tuple[str, Mapping[str, Any]]]) -> Json:
+        return [[op, {k: self.attr(v) for k, v in attrs.items()}] for op, attrs in path]
+
+    def _sizes(self, sizes: Mapping[Any, int]) -> Json:
+        return [[self.symbol(s), i] for s, i in sizes.items()]
 
     def stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
         """Places and what they become."""
@@ -374,8 +383,15 @@ class Reader:
             case ["given", source]:
                 return sig.Given(self.source(source))
             case ["view", index, steps, sizes, made]:
-                path = tuple((op, {k: self.attr(v) for k, v in attrs.items()}) for op, attrs in steps)
-                return sig.ViewOf(index, path, {self.symbols[s]: i for s, i in sizes}, made)
+                return sig.ViewOf(index, self._path(steps), {self.symbols[s]: i for s, i in sizes}, made)
+            case ["referred", index, origin, references, steps, sizes]:
+                known = tuple(sig.Reference(root, of, self._path(taken), tuple(self.symbols[s] for s in symbols))
+                              for root, of, taken, symbols in references)
+                return sig.Referred(index, tuple(origin), known, self._path(steps),
+                                    {self.symbols[s]: i for s, i in sizes})
+            case ["text", parts]:
+                return sig.Text(tuple(p if isinstance(p, str) else (
+                    self.result(p[0]), tuple(p[1]) if isinstance(p[1], list) else p[1], p[2]) for p in parts))
             case ["select", condition, if_true, if_false]:
                 return sig.Select(condition, self.result(if_true), self.result(if_false))
             case ["repeated", leaves, item, identity]:
@@ -384,6 +400,9 @@ class Reader:
                 made = None if keys is None else tuple(self.value(k) for k in keys)
                 return sig.Container(import_by_name(*named), made, tuple(self.result(i) for i in items), identity)
         raise NotStorable(f"the result {stored!r}")
+
+    def _path(self, stored: Json) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return tuple((op, {k: self.attr(v) for k, v in attrs.items()}) for op, attrs in stored)
 
     def stores(self, stored: Json) -> list[tuple[sig.Place, sig.Result]]:
         return [(self.source(s), self.result(r)) for s, r in stored]

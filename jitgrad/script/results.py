@@ -63,6 +63,10 @@ class ResultWriter:
                 return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
             case sig.ViewOf(index, path, sizes, made):
                 return f"{self.constant(_viewer(path, dict(sizes)))}({'o' if made else 'i'}[{index}], o)"
+            case sig.Referred(index, origin, references, path, sizes):
+                ints = "".join(f"o[{k}], " for k in origin)
+                text = f"{self.constant(_referrer(references))}(i, o[{index}], ({ints}))"
+                return f"{self.constant(_viewer(path, dict(sizes)))}({text}, o)" if path else text
             case sig.Select(condition, if_true, if_false):
                 return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
             case sig.Leaf(index, grad):
@@ -153,6 +157,25 @@ def _made(cls: Any, attributes: dict[str, Any]) -> Any:
     for name, value in attributes.items():
         object.__setattr__(made, name, value)
     return made
+
+
+def _referrer(references: Sequence[sig.Reference]) -> Callable[[Sequence[Any], Any, Sequence[Any]], Any]:
+    """A function that finds the tensor that some ints say, among the objects of the graph's inputs."""
+    views = [_viewer(r.path, {s: k for k, s in enumerate(r.symbols)}) for r in references]
+
+    def find(objects: Sequence[Any], made: Any, ints: Sequence[Any]) -> Any:
+        if ints[0] is None or ints[0] < 0:
+            return made
+        reference = references[ints[0]]
+        known, sizes = ints[1:1 + reference.of], ints[1 + reference.of:]
+        if reference.root < 0:
+            tensor = find(objects, made, known)
+        else:
+            tensor = objects[reference.root]
+            tensor = tensor[known[0]] if reference.of else tensor
+        return views[ints[0]](tensor, sizes) if reference.path else tensor
+
+    return find
 
 
 def _viewer(path: tuple[tuple[str, Any], ...], sizes: dict[Any, int]) -> Callable[[Any, Sequence[Any]], Any]:

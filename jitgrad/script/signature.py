@@ -259,6 +259,35 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
+class Reference:
+    """A tensor that the caller has, by ints that only the run knows.
+
+    `root` is the graph input that was read from it. With `of` 1, that is a list, and the first int is a position in
+    it. With root -1, what the first `of` ints say is. The other ints are the values of `symbols`, in order, which are
+    in `path`: that of a view of it.
+    """
+
+    root: int
+    of: int
+    path: tuple[tuple[str, Mapping[str, Any]], ...]
+    symbols: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Referred:
+    """The tensor that the int outputs `origin` say: the first which of `references`, the others what that depends on.
+
+    Where the first is -1 (or None), it is graph output `index`. `path` and `sizes`: a view of it, as in `ViewOf`.
+    """
+
+    index: int
+    origin: tuple[int, ...]
+    references: tuple[Reference, ...]
+    path: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    sizes: Mapping[Any, int] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """One of several results, by the int that is graph output `tag`."""
 
@@ -279,7 +308,7 @@ class Text:
 
 
 Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Nothing | Text
-          | Repeated | Pairs)
+          | Repeated | Pairs | Referred)
 
 
 @dataclass(slots=True)

@@ -164,6 +164,9 @@ def moved(result: sig.Result, by: int, identity: int) -> sig.Result:
             return sig.Leaf(index + by, moved(grad, by, identity))
         case sig.ViewOf(index, path, sizes, made):
             return sig.ViewOf(index + by * made, path, {s: i + by for s, i in sizes.items()}, made)
+        case sig.Referred(index, origin, references, path, sizes):
+            return sig.Referred(index + by, tuple(k + by for k in origin), references, path,
+                                {s: i + by for s, i in sizes.items()})
         case sig.Container() | sig.Object():
             return replace(result, items=items(result.items), identity=shared(result.identity))
         case sig.Select(condition, if_true, if_false):

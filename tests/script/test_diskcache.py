@@ -168,3 +168,29 @@ def test_a_whole_step_is_stored(folder):
         runs.append([step(x).item() for _ in range(3)] + [p.sum().item() for p in model.parameters()])
         assert step.cache_info().disk_hits == hits * step.cache_info().compilations
     assert runs[0] == runs[1]
+
+
+def told(x, n: int):
+    return f"{n:>3} of {x.sum().item():.1f}, {n > 2}!"
+
+
+def collected(a, b, n: int):
+    xs = [a[0]]
+    for i in range(n):
+        xs.append(b if i == 1 else a[i] * 2)
+    return xs
+
+
+def test_strings_and_items_that_are_arguments(folder):
+    a, b = jitgrad.ones(4, 3), jitgrad.zeros(3)
+    for f in (told, collected):
+        first, second = jitgrad.script(f), jitgrad.script(f)
+        args = (a, 3) if f is told else (a, b, 3)
+        first(*args)
+        found = second(*args)
+        assert second.cache_info().disk_hits == 1
+        if f is told:
+            assert found == told(a, 3)
+        else:
+            assert found[2] is b
+            assert np.shares_memory(found[0].numpy(), a.numpy())

@@ -157,6 +157,8 @@ class Context:
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
         self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
         self.called_back = False  # an ignored function was called
+        self.references: list[Any] = []  # what items of lists may be (origins.py)
+        self.placeholders: list[Symbol] = []  # what sizes in their views are called
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)

@@ -2,7 +2,7 @@
 
 Each number or tensor of an item is one graph input, a list (`signature.Column`). A size that all tensors of a list have
 is a symbol, read from the first of them; other sizes are open, as in any list of run-time length. The items are the
-caller's memory: they are not written, and neither they nor lists of them are returned.
+caller's memory: they are not written; where they are returned, they are the very objects.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.ops.types import BOOL, FLOAT, INT, ListType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.elements import Kind, Tensors, column, paths
+from jitgrad.script.frontend import origins
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import RunItems
+from jitgrad.script.ir import Block, Value
 
 _NUMBERS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
-OUTER = "an item is the memory of an argument"
 
 
 def items(context: Context, value: Sequence[Any], source: sig.Source, kind: Kind) -> RunItems:
     """What a list of any length holds, as graph inputs."""
     inputs = context.inputs
-    leaves, parts = [], []
+    leaves: list[Value] = []
+    parts: list[tp.Template] = []
+    n = inputs.number_of_items(value, source)
     for path, part in paths(kind):
         place, found = sig.Column(source, path), column(value, path)
         if isinstance(part, Tensors):
@@ -38,10 +41,27 @@ def items(context: Context, value: Sequence[Any], source: sig.Source, kind: Kind
             context.builder.history.add(leaf.id)
             inputs.given.append(leaf)
         leaves.append(leaf)
+        if isinstance(part, Tensors):
+            leaves += _origins(context, leaf, n)
         parts.append(template)
-    context.remember_outermost(("length", leaves[0]), inputs.number_of_items(value, source))
-    outer = OUTER if any(isinstance(part, tp.Tensor) for part in parts) else ""
-    return RunItems(_element(kind, iter(parts)), tuple(leaves), outer)
+    context.remember_outermost(("length", leaves[0]), n)
+    return RunItems(_element(kind, iter(parts)), tuple(leaves))
+
+
+def _origins(context: Context, leaf: Value, n: Value) -> tuple[Value, ...]:
+    """What says of every item which object of the caller it is (`origins.py`), made at the head of the graph."""
+    head, type_ = Block(), ListType(INT)
+    k, *carried = Value(INT, "k"), Value(type_), Value(type_)
+    body = Block((k, *carried))
+    with context.block(head):
+        starts = [context.one("list.new", type=type_) for _ in carried]
+        with context.block(body):
+            number = context.constant(origins.column(context, leaf))
+            body.results = tuple([context.one("list.put", c, k, v) for c, v in zip(carried, (number, k), strict=True)])
+        found = context.builder.emit("scan", (n, *starts), blocks=(body,), types=(type_, type_), n_carries=2,
+                                     reverse=False)
+    context.path[0].nodes[:0] = head.nodes
+    return found
 
 
 def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensors) -> tuple[Type, tp.Template]:
@@ -58,7 +78,8 @@ def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensor
             context.open.add(symbol)
             size = dim(symbol)
         dims.append(size)
-    made = tp.Tensor(kind.dtype, tuple(dims), kind.requires_grad, tp.ARGUMENT, kind.ordered, kind.requires_grad)
+    made = tp.Tensor(kind.dtype, tuple(dims), kind.requires_grad, tp.ARGUMENT, kind.ordered, kind.requires_grad,
+                     origin=2)
     return TensorType(kind.dtype, tuple(dims)), made
 
 
@@ -83,4 +104,4 @@ def bind_sizes(context: Context) -> None:
             nodes.insert(0, nodes.pop())
 
 
-__all__ = ["OUTER", "bind_sizes", "items"]
+__all__ = ["bind_sizes", "items"]

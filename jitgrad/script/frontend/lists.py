@@ -105,14 +105,11 @@ def settle(context: Context, t: tp.Template, *values: Any) -> tp.Template:
     if isinstance(t, tp.ListOf):
         if tp.holds_nothing(t.elem):
             raise tp.Clash("a list of empty lists, of which nothing says what they will hold")
-        outer = t.outer
         for v in values:
             held = context.state.values.get(v) if isinstance(v, SymList) else v
             if isinstance(held, tuple):
-                outer = outer or mark(context, held)
-            elif isinstance(held, RunItems):
-                outer = outer or held.outer
-        return t if outer == t.outer else tp.ListOf(t.elem, outer)
+                mark(context, held)
+        return t
     if isinstance(t, tp.Items):
         parts = [_parts(context, v, len(t.items)) for v in values]
         items = tuple([settle(context, item, *found) for item, *found in zip(t.items, *parts, strict=True)])
@@ -141,22 +138,21 @@ def _named(context: Context, t: tp.Record, value: Any) -> dict[Any, Any]:
     return held
 
 
-def mark(context: Context, value: Any) -> str:
-    """Note the tensors of a value that is put into a list; why one may be the caller's memory, or ""."""
+def mark(context: Context, value: Any) -> None:
+    """Note the tensors of a value that is put into a list."""
     if isinstance(value, SymTensor):
         storage = value.storage
         if storage not in context.listed:
             context.listed[storage] = None
             storage.alias = storage.alias or tp.ELEMENT
-        outer = storage.input >= 0 or storage.alias.startswith(tp.ARGUMENT)
-        return "an item may be the memory of an argument" if outer else ""
-    if isinstance(value, tuple):
-        return next((why for why in [mark(context, v) for v in value] if why), "")
-    if isinstance(value, SymList):
+    elif isinstance(value, tuple):
+        for v in value:
+            mark(context, v)
+    elif isinstance(value, SymList):
         context.listed[value] = None
         held = content(context, value)
-        return held.outer if isinstance(held, RunItems) else mark(context, held)
-    return ""
+        if not isinstance(held, RunItems):
+            mark(context, held)
 
 
 def is_listed(context: Context, value: Any) -> bool:
@@ -179,8 +175,9 @@ def lower(context: Context, t: tp.ListOf, held: Any) -> list[Value]:
     """What a list holds as the graph lists of `t`, which holds it."""
     wanted = lowering.types(t)
     if isinstance(held, RunItems):
-        if all(_same_kind(v.type, w) for v, w in zip(held.leaves, wanted, strict=True)) and _statics(held.elem) == (
-                _statics(t.elem)):
+        if len(held.leaves) == len(wanted) and all(
+                _same_kind(v.type, w) for v, w in zip(held.leaves, wanted, strict=True)) and (
+                _statics(held.elem) == _statics(t.elem)):
             return list(held.leaves)
         return _converted(context, held, t)
     mark(context, held)
@@ -360,18 +357,15 @@ def _wider(context: Context, held: RunItems, item: Any) -> RunItems:
     except tp.Clash as clash:
         raise TypeMismatch(f"a list whose items are {held.elem} cannot take {type_word(item)}: {clash}", context.span(),
                            hint="let it hold tensors of one dtype and rank, or numbers, or tuples of these") from None
-    outer = mark(context, item) or held.outer
-    if elem == held.elem and outer == held.outer:
-        return held
-    t = tp.ListOf(elem, outer)
-    return RunItems(elem, tuple(lower(context, t, held)), outer)
+    mark(context, item)
+    return held if elem == held.elem else RunItems(elem, tuple(lower(context, tp.ListOf(elem), held)))
 
 
 def put(context: Context, held: RunItems, k: Value, item: Any) -> RunItems:
     """With element k set, or appended where k is the length."""
     held = _wider(context, held, item)
     leaves = _put(context, held.leaves, lowering.types(tp.ListOf(held.elem)), k, _values(context, held.elem, item))
-    return RunItems(held.elem, tuple(leaves), held.outer)
+    return RunItems(held.elem, tuple(leaves))
 
 
 def append(context: Context, held: RunItems, item: Any) -> RunItems:
@@ -418,7 +412,7 @@ def delete(context: Context, held: RunItems, index: Any) -> RunItems:
 
 def _take(context: Context, held: RunItems, n: Value) -> RunItems:
     leaves = [context.one("list.take", leaf, n) for leaf in held.leaves]
-    return RunItems(held.elem, tuple(leaves), held.outer)
+    return RunItems(held.elem, tuple(leaves))
 
 
 def pop(context: Context, held: RunItems, index: Any) -> tuple[Any, RunItems]:
@@ -518,7 +512,7 @@ def _clipped_down(context: Context, index: Any, n: Number) -> Value:
 
 def _gathered(context: Context, held: RunItems, count: Value, item: Callable[[Value], Any]) -> RunItems:
     """A list of `count` elements, each as `item` of its position says."""
-    t = tp.ListOf(held.elem, held.outer)
+    t = tp.ListOf(held.elem)
     wanted = lowering.types(t)
     starts = [context.one("list.new", type=w) for w in wanted]
     k, carried = Value(INT, "k"), [Value(w) for w in wanted]
@@ -529,7 +523,7 @@ def _gathered(context: Context, held: RunItems, count: Value, item: Callable[[Va
     outputs = context.builder.emit("scan", (count, *starts), blocks=(block,), types=wanted, n_carries=len(starts),
                                    reverse=False)
     merge.mark_history(context, outputs, lowering.histories(t))
-    return RunItems(held.elem, tuple(outputs), held.outer)
+    return RunItems(held.elem, tuple(outputs))
 
 
 def extend(context: Context, held: Any, other: Any) -> Any:
@@ -546,7 +540,7 @@ def extend(context: Context, held: Any, other: Any) -> Any:
         raise TypeMismatch(f"a list whose items are {held.elem} and one of {other.elem}: {clash}",
                            context.span()) from None
     assert isinstance(joined, tp.ListOf)
-    t = tp.ListOf(joined.elem, held.outer or other.outer)
+    t = tp.ListOf(joined.elem)
     wanted = lowering.types(t)
     starts = lower(context, t, held)
     n = _length(context, held)
@@ -559,7 +553,7 @@ def extend(context: Context, held: Any, other: Any) -> Any:
     outputs = context.builder.emit("scan", (_length(context, other), *starts), blocks=(block,), types=wanted,
                                    n_carries=len(starts), reverse=False)
     merge.mark_history(context, outputs, lowering.histories(t))
-    return RunItems(t.elem, tuple(outputs), t.outer)
+    return RunItems(t.elem, tuple(outputs))
 
 
 def as_run(context: Context, items: tuple[Any, ...], like: RunItems | None = None) -> RunItems:
@@ -578,7 +572,7 @@ def as_run(context: Context, items: tuple[Any, ...], like: RunItems | None = Non
             raise TypeMismatch(f"a list of run-time length cannot hold these items: {clash}", context.span()) from None
     t = settle(context, t, items)
     assert isinstance(t, tp.ListOf)
-    return RunItems(t.elem, tuple(lower(context, t, items)), t.outer)
+    return RunItems(t.elem, tuple(lower(context, t, items)))
 
 
 def reversed_items(context: Context, held: RunItems) -> RunItems:

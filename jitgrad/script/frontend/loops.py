@@ -9,6 +9,7 @@ a nest of n loops evaluates its innermost body n + 1 times, not 2^n.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Dim, Symbol, call, dim
@@ -92,7 +93,7 @@ class Head:
                          and r.symbol.name.startswith("~") else m
                          for m, r in zip(mine.dims, remembered.dims, strict=True))
             return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
-                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf)
+                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf, remembered.origin)
         if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
             return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
         if isinstance(remembered, tp.ListOf) or isinstance(mine, tp.ListOf):
@@ -108,8 +109,8 @@ class Head:
 
         def mark(t: tp.Template) -> tp.Template:
             if isinstance(t, tp.Tensor):
-                return tp.Tensor(t.dtype, tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
-                                                for d in t.dims), t.history, t.alias, t.ordered, t.leaf)
+                return replace(t, dims=tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
+                                             for d in t.dims))
             if isinstance(t, tp.Either) and t.inner is not None and not isinstance(t.inner, tp.Num):
                 return t if not fresh else tp.Static(None)
             return t
@@ -152,7 +153,8 @@ class Head:
         if isinstance(t, tp.Tensor) and isinstance(value, SymTensor):
             storage = value.storage
             roots = {storage.root, self.context.inputs.values[storage.input] if storage.input >= 0 else None}
-            return [{v for v in (self.entry.values.get(storage), *roots) if v is not None}]
+            own = {v for v in (self.entry.values.get(storage), *roots) if v is not None}
+            return [own, *(set() for _ in range(t.origin))]
         held = self.entry.values.get(value) if isinstance(value, HELD) else value
         if isinstance(t, tp.Items) and isinstance(held, tuple) and len(held) == len(t.items):
             return [x for i, v in zip(t.items, held, strict=True) for x in self._parts(i, v)]
@@ -269,9 +271,7 @@ class Head:
         if isinstance(joined, tp.Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
                 not joined.alias or before.storage.alias.startswith(tp.ARGUMENT)) and (
                 not heap.same_reference(before, value)) and _shared(context, self.entry, key, before):
-            joined = tp.Tensor(joined.dtype, joined.dims, joined.history,
-                               "before the first iteration it is a tensor that something else refers to",
-                               joined.ordered, joined.leaf)
+            joined = replace(joined, alias="before the first iteration it is a tensor that something else refers to")
         if isinstance(joined, (tp.Items, tp.Record)):
             return self._held(joined, before, value, end)
         return joined
@@ -284,7 +284,7 @@ class Head:
             return tp.Same(before)
         if isinstance(t, tp.Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
                 self.context, self.entry, None, before):
-            return tp.Tensor(t.dtype, t.dims, t.history, "a loop carries it in a container", t.ordered, t.leaf)
+            return replace(t, alias="a loop carries it in a container")
         if not isinstance(t, (tp.Items, tp.Record)):
             return t
         old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (

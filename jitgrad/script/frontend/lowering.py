@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type, map_dims
-from jitgrad.script.frontend import heap, numbers
+from jitgrad.script.frontend import heap, numbers, origins
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.templates import (
     Either,
@@ -46,7 +46,7 @@ _LEAF: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT, object: NUMBER}
 def types(t: Template) -> list[Type]:
     """The graph types of a template's leaves."""
     if isinstance(t, Tensor):
-        return [TensorType(t.dtype, t.dims)]
+        return [TensorType(t.dtype, t.dims), *[INT] * t.origin]
     if isinstance(t, Num):
         return [_LEAF[t.kind]]
     if isinstance(t, (Items, Record, Words)):
@@ -74,7 +74,7 @@ def tagged(t: Either) -> bool:
 def histories(t: Template) -> list[bool]:
     """Which leaves may carry a gradient."""
     if isinstance(t, Tensor):
-        return [t.history]
+        return [t.history, *[False] * t.origin]
     if isinstance(t, (Items, Record, Words)):
         return [x for item in t.items for x in histories(item)]
     if isinstance(t, ListOf):
@@ -91,8 +91,9 @@ def lower(context: Context, t: Template, value: Any) -> list[Value]:
         return []
     if isinstance(t, Tensor):
         if isinstance(value, SymTensor):
-            return [heap.read(context, value)]
-        return [context.one("fill", numbers.value_of(context, value), shape=(), dtype=t.dtype)]
+            return [heap.read(context, value), *(origins.values(context, value, t.origin) if t.origin > 0 else ())]
+        filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=t.dtype)
+        return [filled, *origins.none(context, t.origin)]
     if isinstance(t, Num):
         return [numbers.convert(context, numbers.value_of(context, value), _LEAF[t.kind])]
     if isinstance(t, ListOf):
@@ -164,7 +165,7 @@ def _alike(a: Template, b: Template) -> bool:
     if isinstance(a, (Same, Static)) and isinstance(b, (Same, Static)):
         return same_static(a.value, b.value)
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.dtype is b.dtype
+        return a.dtype is b.dtype and max(a.origin, 0) == max(b.origin, 0)
     if isinstance(a, Num) and isinstance(b, Num):
         return a.kind is b.kind
     if isinstance(a, ListOf) and isinstance(b, ListOf):
@@ -210,6 +211,8 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
     if isinstance(t, Tensor):
         tensor = heap.new_tensor(context, next(leaves), t.alias)
         tensor.storage.ordered, tensor.storage.was_leaf = t.ordered, t.leaf
+        tensor.storage.origin = tuple([next(leaves) for _ in range(t.origin)])
+        tensor.storage.unknown = t.origin == origins.UNKNOWN
         return tensor
     if isinstance(t, Num):
         number = numbers.wrap(context, next(leaves))
@@ -224,7 +227,7 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
         return t.type(*items) if hasattr(t.type, "_fields") else t.type(items)
     if isinstance(t, ListOf):
         made = SymList()
-        context.state.values[made] = RunItems(t.elem, tuple(next(leaves) for _ in types(t)), t.outer)
+        context.state.values[made] = RunItems(t.elem, tuple(next(leaves) for _ in types(t)))
         return made
     if isinstance(t, Words):
         shown = iter([rebuild(context, item, leaves) for item in t.items])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Symbol, symbols
@@ -316,7 +317,7 @@ def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested:
         return tp.Same(a)
     if isinstance(t, tp.Tensor) and nested and any(_older(x, first, second) for x in (a, b)):
         heap.note_chosen(*(x for x in (a, b) if _older(x, first, second)))
-        return tp.Tensor(t.dtype, t.dims, t.history, "a branch chose it among several", t.ordered, t.leaf)
+        return replace(t, alias="a branch chose it among several")
     if isinstance(t, tp.Items):
         one = first.values.get(a) if isinstance(a, SymList) else a
         other = second.values.get(b) if isinstance(b, SymList) else b

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import Span, UnsupportedCall
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import contents, gradients, growing, heap, lists, lowering, merge, objects
+from jitgrad.script.elements import NOTHING
+from jitgrad.script.frontend import contents, gradients, growing, heap, lists, lowering, merge, objects, origins
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
@@ -113,8 +115,9 @@ class Results:
 
     def _list(self, value: SymList, held: RunItems) -> sig.Result:
         """A list whose length only the run knows."""
-        if held.outer:
-            raise UnsupportedCall(f"a script cannot return this list: {held.outer}", self.context.span(),
+        if tp.caller_memory(held.elem):
+            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
+                                  "only the run knows of which", self.context.span(),
                                   hint="put `x.clone()` into the list")
         item = self._item(held.elem, iter(range(len(held.leaves))))
         return sig.Repeated(tuple(self.output(v) for v in held.leaves), item, self._identity(value))
@@ -127,8 +130,12 @@ class Results:
             columns = tuple([next(number) for _ in lowering.types(t)])
             return sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), self._identity(object()))
         optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not lowering.tagged(t)
-        if isinstance(t, (tp.Tensor, tp.Num)) or optional:
-            return sig.Output(next(number))
+        held = t.inner if optional and isinstance(t, tp.Either) else t
+        if isinstance(held, (tp.Tensor, tp.Num)) or optional:
+            made = next(number)
+            if not isinstance(held, tp.Tensor) or held.origin < 1:
+                return sig.Output(made)
+            return self._referred(made, [next(number) for _ in range(held.origin)])
         if isinstance(t, tp.Either) and lowering.tagged(t) and all(not is_dynamic(s) for s in t.statics):
             tag = next(number)
             inner = () if t.inner is None else (self._item(t.inner, number),)
@@ -156,7 +163,9 @@ class Results:
     def _tensor(self, value: SymTensor) -> sig.Result:
         context = self.context
         storage = value.storage
-        if storage.alias.startswith(tp.ARGUMENT) and not value.copied:
+        if storage.origin and not value.copied:
+            return self._of_list(value)
+        if storage.unknown and not value.copied:
             raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
                                   "which one only the run knows", context.span(), hint="write `.clone()`")
         if storage.input >= 0 and not value.copied:
@@ -171,6 +180,17 @@ class Results:
         if value.path and storage in self._parted:
             return self._view(value)
         return sig.Output(self.output(self._fresh(value)))
+
+    def _of_list(self, value: SymTensor) -> sig.Result:
+        """An item of a list, or a view of it, which may be a tensor of the caller."""
+        storage = value.storage
+        whole = self.output(self._fresh(SymTensor(storage, (), storage.type)))
+        path, sizes = self._path(value)
+        return self._referred(whole, [self.output(v) for v in storage.origin], path, sizes)
+
+    def _referred(self, made: int, origin: Sequence[int], path: tuple[tuple[str, Any], ...] = (),
+                  sizes: Mapping[Any, int] = NOTHING) -> sig.Referred:
+        return sig.Referred(made, tuple(origin), tuple(self.context.references), path, sizes)
 
     def _leaf(self, storage: Storage) -> sig.Result:
         """A leaf that the script made: without history in the graph, a leaf again outside."""
@@ -214,7 +234,8 @@ class Results:
             self._tensors[key] = found
         return found
 
-    def _view(self, value: SymTensor) -> sig.Result:
+    def _path(self, value: SymTensor) -> tuple[tuple[tuple[str, Any], ...], dict[Any, int]]:
+        """The path of a view, and where the sizes in it are found."""
         context = self.context
         used: set[Symbol] = set()
         path = []
@@ -224,11 +245,15 @@ class Results:
             path.append((op, known))
             for a in known.values():
                 used |= attr_symbols(a)
-        sizes = {s: self.output(context.one("dim.value", dim=dim(s))) for s in sorted(used, key=lambda s: s.number)}
+        return tuple(path), {s: self.output(context.one("dim.value", dim=dim(s)))
+                             for s in sorted(used, key=lambda s: s.number)}
+
+    def _view(self, value: SymTensor) -> sig.Result:
+        path, sizes = self._path(value)
         if value.storage in self._parted:
             whole = SymTensor(value.storage, (), value.storage.type)
-            return sig.ViewOf(self.output(self._fresh(whole)), tuple(path), sizes, made=True)
-        return sig.ViewOf(value.storage.input, tuple(path), sizes)
+            return sig.ViewOf(self.output(self._fresh(whole)), path, sizes, made=True)
+        return sig.ViewOf(value.storage.input, path, sizes)
 
     def _union(self, value: Union) -> sig.Result:
         if value.statics == (None,) and value.inner is not None and len(value.leaves) == 1 and value.tag is None:
@@ -240,6 +265,13 @@ class Results:
 
     def _payload(self, t: tp.Template, leaves: Iterator[sig.Result]) -> sig.Result:
         """The recipe for the run-time value of a union, from the outputs that are its leaves."""
+        if isinstance(t, tp.Tensor) and t.origin > 0:
+            whole, *origin = [leaf.index for leaf in itertools.islice(leaves, 1 + t.origin)
+                              if isinstance(leaf, sig.Output)]
+            return self._referred(whole, origin)
+        if isinstance(t, tp.Tensor) and t.origin == origins.UNKNOWN:
+            raise UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, and only the "
+                                  "run knows of which", self.context.span(), hint="write `.clone()`")
         if isinstance(t, (tp.Tensor, tp.Num)):
             return next(leaves)
         if isinstance(t, (tp.Same, tp.Static)):

@@ -17,14 +17,14 @@ value. How its parts pass through a block's results: `lowering.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from jitgrad.dims import Dim, Size, Symbol, dim, is_not_one, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.errors import NotStatic
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend import heap
+from jitgrad.script.frontend import heap, origins
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     UNBOUND,
@@ -75,7 +75,8 @@ class Tensor:
     """A tensor with memory of its own.
 
     `alias` says whose memory it may share, or is empty; `ordered`: see Storage. `leaf`: it may be a leaf, whose
-    `.grad` is known by other names only.
+    `.grad` is known by other names only. `origin`: how many ints go with it, or are unknown (`origins.py`); `place`:
+    how many would, as an item of a list.
     """
 
     dtype: dtype
@@ -84,6 +85,8 @@ class Tensor:
     alias: str = ""
     ordered: bool = True
     leaf: bool = False
+    origin: int = 0
+    place: int = 0
 
     def __str__(self) -> str:
         return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
@@ -113,13 +116,9 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list whose length only the run knows. Sizes of elements are open (they may differ), or known before it.
-
-    `outer`: why an element may be memory that the caller knows, or empty.
-    """
+    """A list whose length only the run knows. Sizes of elements are open (they may differ), or known before it."""
 
     elem: Template
-    outer: str = ""
 
     def __str__(self) -> str:
         return f"a list whose items are {self.elem}"
@@ -179,7 +178,9 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
         if value.storage not in context.listed and not alias.startswith(ARGUMENT):
             alias = ""
         leaf = not value.path and (value.storage.requires_grad or value.storage.was_leaf)
-        return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf)
+        place = origins.count(context, value)
+        origin = place if value.storage.origin or value.storage.unknown else 0
+        return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf, origin, place)
     if isinstance(value, Number):
         return Num(value.number_type, value.low)
     if type(value) in _PYTHON_KINDS and general:
@@ -213,7 +214,7 @@ def record(context: Context, holder: SymDict | Instance, content: dict[Any, Any]
 def content_template(context: Context, content: Any, general: bool = False) -> Items | ListOf:
     """The template of what a list holds."""
     if isinstance(content, RunItems):
-        return ListOf(content.elem, content.outer)
+        return ListOf(content.elem)
     kind = Tail if isinstance(content, Tail) else SymList  # a tail is never what a whole list is
     return Items(kind, tuple(template_of(context, v, general) for v in content))
 
@@ -303,7 +304,7 @@ def list_of(context: Context, t: Template, mark: int) -> ListOf:
     elem = element(first, elements)
     for item in rest:
         elem = join(context, elem, element(item, elements), elements)
-    return ListOf(elem, next((why for i in t.items if (why := caller_memory(i))), ""))
+    return ListOf(elem)
 
 
 def element(t: Template, elements: Elements) -> Template:
@@ -316,7 +317,8 @@ def element(t: Template, elements: Elements) -> Template:
         return Either((t.value,), None)
     if isinstance(t, Tensor):
         dims = tuple([elements.join(d, d) for d in t.dims])
-        return Tensor(t.dtype, dims, t.history, t.alias if t.alias.startswith(ARGUMENT) else ELEMENT, t.ordered, t.leaf)
+        alias = t.alias if t.alias.startswith(ARGUMENT) else ELEMENT
+        return replace(t, dims=dims, alias=alias, origin=_wider(t.origin, t.place), place=0)
     if isinstance(t, Num):
         return Num(t.kind)
     if isinstance(t, Items) and t.type is SymList:
@@ -327,21 +329,36 @@ def element(t: Template, elements: Elements) -> Template:
         raise Clash(f"a list of run-time length that holds {t}")
     if isinstance(t, Items):
         return Items(t.type, tuple([element(i, elements) for i in t.items]))
+    if isinstance(t.inner, Tensor) and t.inner.place and not t.inner.origin:
+        unknown = replace(t.inner, origin=origins.UNKNOWN)  # a branch put None beside it
+        return Either(t.statics, element(unknown, elements))
     return Either(t.statics, None if t.inner is None else element(t.inner, elements))
 
 
-def caller_memory(t: Template) -> str:
-    """Why what a template describes may be memory of an argument, or empty."""
+def caller_memory(t: Template) -> bool:
+    """Whether what a template describes may be memory of an argument, and nothing says of which."""
     if isinstance(t, Tensor):
-        return t.alias if t.alias.startswith(ARGUMENT) else ""
-    parts: tuple[Template, ...] = ()
-    if isinstance(t, Items):
-        parts = t.items
-    elif isinstance(t, Either) and t.inner is not None:
-        parts = (t.inner,)
-    elif isinstance(t, ListOf):
-        return t.outer
-    return next((why for p in parts if (why := caller_memory(p))), "")
+        return t.origin == origins.UNKNOWN
+    if isinstance(t, (Items, Record)):
+        return any(map(caller_memory, t.items))
+    if isinstance(t, Either):
+        return t.inner is not None and caller_memory(t.inner)
+    return isinstance(t, ListOf) and caller_memory(t.elem)
+
+
+def _wider(a: int, b: int) -> int:
+    """How many ints say what either of two tensors is."""
+    return origins.UNKNOWN if origins.UNKNOWN in (a, b) else max(a, b)
+
+
+def _active(t: Tensor, other: Tensor) -> int:
+    """The ints that go with a tensor beside another one: those of a tensor outside of lists only if that has some."""
+    return _wider(t.origin, t.place) if other.origin else t.origin
+
+
+def _memory(a: str, b: str) -> str:
+    """Whose memory one of two tensors may be."""
+    return next((x for x in (a, b) if x.startswith(ARGUMENT)), a or b)
 
 
 def join(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
@@ -358,7 +375,8 @@ def join(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
         if len(a.dims) != len(b.dims):
             raise Clash(f"a tensor of rank {len(a.dims)} and one of rank {len(b.dims)}")
         return Tensor(a.dtype, tuple(widen.join(x, y) for x, y in zip(a.dims, b.dims, strict=True)),
-                      a.history or b.history, a.alias or b.alias, a.ordered and b.ordered, a.leaf or b.leaf)
+                      a.history or b.history, _memory(a.alias, b.alias), a.ordered and b.ordered, a.leaf or b.leaf,
+                      _wider(_active(a, b), _active(b, a)))
     kinds = _number_kind(a), _number_kind(b)
     if kinds[0] is not None and kinds[1] is not None:
         low_a, low_b = _low(a), _low(b)
@@ -393,19 +411,19 @@ def _join_lists(context: Context, a: Template, b: Template, widen: Sizer) -> Tem
         a, b = b, a
     one = list_of(context, a, widen.mark)
     if isinstance(b, Items) and not b.items:
-        return ListOf(_opened(one.elem, Elements(context, widen.mark)), one.outer)
+        return ListOf(_opened(one.elem, Elements(context, widen.mark)))
     other = list_of(context, b, widen.mark)
-    return ListOf(join(context, one.elem, other.elem, Elements(context, widen.mark)), one.outer or other.outer)
+    return ListOf(join(context, one.elem, other.elem, Elements(context, widen.mark)))
 
 
 def _opened(t: Template, elements: Elements) -> Template:
     """An element's template where only `elements` are known."""
     if isinstance(t, Tensor):
-        return Tensor(t.dtype, tuple([elements.join(d, d) for d in t.dims]), t.history, t.alias, t.ordered, t.leaf)
+        return replace(t, dims=tuple([elements.join(d, d) for d in t.dims]))
     if isinstance(t, Items):
         return Items(t.type, tuple([_opened(i, elements) for i in t.items]))
     if isinstance(t, ListOf):
-        return ListOf(_opened(t.elem, elements), t.outer)
+        return ListOf(_opened(t.elem, elements))
     if isinstance(t, Either) and t.inner is not None:
         return Either(t.statics, _opened(t.inner, elements))
     return t
@@ -423,7 +441,7 @@ def holds_nothing(t: Template) -> bool:
 def renamed(t: Template, size: Callable[[Size], Size]) -> Template:
     """A template with `size` applied to the sizes of its tensors, lists' elements apart."""
     if isinstance(t, Tensor):
-        return Tensor(t.dtype, tuple([size(d) for d in t.dims]), t.history, t.alias, t.ordered, t.leaf)
+        return replace(t, dims=tuple([size(d) for d in t.dims]))
     if isinstance(t, Items):
         return Items(t.type, tuple([renamed(i, size) for i in t.items]))
     if isinstance(t, Words):

@@ -60,10 +60,12 @@ class Storage:
             then a reshape of it copies.
         block: the block in which the script made it, if it did.
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
+        origin: for an item of a list, which of the caller's tensors it is, if any (`origins.py`).
+        unknown: it may be one of them, and nothing says which.
     """
 
-    __slots__ = ("alias", "block", "input", "ordered", "requires_grad", "retains_grad", "root", "type",
-                 "was_leaf")
+    __slots__ = ("alias", "block", "input", "ordered", "origin", "requires_grad", "retains_grad", "root", "type",
+                 "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
@@ -72,6 +74,8 @@ class Storage:
         self.root: Value | None = None
         self.block: Block | None = None
         self.was_leaf = False
+        self.origin: tuple[Value, ...] = ()
+        self.unknown = False
 
 
 class SymTensor(TensorBase):
@@ -456,13 +460,12 @@ class RunItems:
     Attributes:
         elem: the template of an element; sizes in `Context.open` may differ per element.
         leaves: the graph lists.
-        outer: why an element may be memory that the caller knows, or "".
     """
 
-    __slots__ = ("elem", "leaves", "outer")
+    __slots__ = ("elem", "leaves")
 
-    def __init__(self, elem: Template, leaves: tuple[Value, ...], outer: str = ""):
-        self.elem, self.leaves, self.outer = elem, leaves, outer
+    def __init__(self, elem: Template, leaves: tuple[Value, ...]):
+        self.elem, self.leaves = elem, leaves
 
 
 class Tail(tuple[Any, ...]):

@@ -288,12 +288,17 @@ class ProgramReader:
                 need(n_outputs is None, "an item of a list that is found by a path")
                 return sig.Given(self.source(source))
             case ["view", index, steps, sizes, bool(of_output)]:
-                path = tuple((self._view(op), {identifier(k): self._attr(v) for k, v in attrs.items()})
-                             for op, attrs in (items(s, 2) for s in items(steps)))
                 of = graph.outputs[integer(index, 0, n)] if of_output else graph.inputs[self._input(index, graph)]
                 need(isinstance(of.type, TensorType), "a view of a number")
-                known = {self._symbol(s): integer(i, 0, n) for s, i in (items(p, 2) for p in items(sizes))}
-                return sig.ViewOf(index, path, known, of_output)
+                return sig.ViewOf(index, self._path(steps), self._sizes(sizes, n), of_output)
+            case ["referred", index, origin, references, steps, sizes]:
+                ints = tuple(integer(k, 0, n) for k in items(origin))
+                need(bool(ints), "what an item is")
+                known = tuple(self._reference(r, graph) for r in items(references))
+                return sig.Referred(integer(index, 0, n), ints, known, self._path(steps), self._sizes(sizes, n))
+            case ["text", parts]:
+                return sig.Text(tuple(p if isinstance(p, str) else self._shown(p, graph, n_outputs)
+                                      for p in items(parts)))
             case ["select", condition, if_true, if_false]:
                 return sig.Select(integer(condition, 0, n), self._result(if_true, graph),
                                   self._result(if_false, graph))
@@ -310,6 +315,33 @@ class ProgramReader:
                 need(len(found) == len(getattr(type_, "_fields", found)), "the fields of a named tuple")
                 return sig.Container(type_, made, found, integer(identity, -1))
         raise LoadError("damaged file: a result of an unknown kind")
+
+    def _path(self, stored: Json) -> tuple[tuple[str, dict[str, Any]], ...]:
+        """The steps of a view."""
+        return tuple((self._view(op), {identifier(k): self._attr(v) for k, v in attrs.items()})
+                     for op, attrs in (items(s, 2) for s in items(stored)))
+
+    def _sizes(self, stored: Json, n: int) -> dict[Symbol, int]:
+        """Where the sizes of a view are found, among n outputs."""
+        return {self._symbol(s): integer(i, 0, n) for s, i in (items(p, 2) for p in items(stored))}
+
+    def _reference(self, stored: Json, graph: Graph) -> sig.Reference:
+        """A tensor of the caller: an input, an item of one that is a list, or a view of what other ints say."""
+        root, of, steps, symbols = items(stored, 4)
+        known = tuple(self._symbol(s) for s in items(symbols))
+        if integer(root, -1, len(graph.inputs)) >= 0:
+            type_ = graph.inputs[root].type
+            listed = isinstance(type_, ListType)
+            need(integer(of, 0, 2) == listed and isinstance(type_.elem if isinstance(type_, ListType) else type_,
+                                                            TensorType), "a tensor among the inputs")
+        return sig.Reference(root, integer(of, 0, LONGEST), self._path(steps), known)
+
+    def _shown(self, stored: Json, graph: Graph, n_outputs: int | None) -> Any:
+        """A part of a string: a result, its conversion (or the texts that it chooses from), its format."""
+        value, conversion, spec = items(stored, 3)
+        chosen = tuple(string(text) for text in conversion) if type(conversion) is list else conversion
+        need(type(chosen) is tuple or chosen in ("", "s", "r", "a"), "a conversion")
+        return self._result(value, graph, n_outputs), chosen, string(spec)
 
     def _view(self, op: Json) -> str:
         need(op in _VIEWS, "a view")

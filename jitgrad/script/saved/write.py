@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jitgrad
@@ -198,8 +198,12 @@ class ProgramWriter:
             case sig.Given(source):
                 return ["given", self.snapshot.move(source)]
             case sig.ViewOf(index, path, sizes, made):
-                steps = [[op, {k: self._attr(v) for k, v in attrs.items()}] for op, attrs in path]
-                return ["view", index, steps, [[self._symbol(s), i] for s, i in dict(sizes).items()], made]
+                return ["view", index, self._steps(path), self._sizes(sizes), made]
+            case sig.Referred(index, origin, references, path, sizes):
+                known = [[r.root, r.of, self._steps(r.path), [self._symbol(s) for s in r.symbols]] for r in references]
+                return ["referred", index, list(origin), known, self._steps(path), self._sizes(sizes)]
+            case sig.Text(parts):
+                return ["text", [p if isinstance(p, str) else [self._result(p[0]), *p[1:]] for p in parts]]
             case sig.Select(condition, if_true, if_false):
                 return ["select", condition, self._result(if_true), self._result(if_false)]
             case sig.Repeated(leaves, item, identity):
@@ -208,6 +212,12 @@ class ProgramWriter:
                 stored_keys = None if keys is None else [plain(k) for k in keys]
                 return ["container", class_name(type_), stored_keys, [self._result(i) for i in items], identity]
         raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
+
+    def _steps(self, path: Sequence[tuple[str, Mapping[str, Any]]]) -> Json:
+        return [[op, {k: self._attr(v) for k, v in attrs.items()}] for op, attrs in path]
+
+    def _sizes(self, sizes: Mapping[Any, int]) -> Json:
+        return [[self._symbol(s), i] for s, i in sizes.items()]
 
 
 def fault_name(error: type[BaseException]) -> str:

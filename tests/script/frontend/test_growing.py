@@ -178,13 +178,5 @@ def test_memory_in_a_dict_is_not_written():
             d[i] = torch.ones(2)
         return d
 
-    def by_a_branch(x, c: bool):
-        d = {0: x * 1}
-        if c:
-            d[1] = x
-        return d
-
     with pytest.raises(ScriptError, match="may or may not change another tensor"):
         torch.script(by_the_loop)(3)
-    with pytest.raises(ScriptError, match="an item may be the memory of an argument"):
-        torch.script(by_a_branch)(t(2), True)

@@ -549,3 +549,28 @@ def test_programs_from_the_disk_cache_are_saved_alike(tmp_path):
         out = subprocess.run([sys.executable, "half.py"], cwd=tmp_path, env=environment, check=True,
                              capture_output=True, text=True).stdout
         assert out == f"{hits} [True, False]\n"
+
+
+@jitgrad.script
+def told(x, n: int):
+    return f"{n:>3} of {x.sum().item():.1f}, {n > 2}!"
+
+
+@jitgrad.script
+def collected(a, b, n: int):
+    xs = [a[0]]
+    for i in range(n):
+        xs.append(b if i == 1 else a[i] * 2)
+    return xs
+
+
+def test_strings_and_items_that_are_arguments():
+    a, b = jitgrad.ones(4, 3), jitgrad.zeros(3)
+    told(a, 3)
+    collected(a, b, 3)
+    assert round_trip(told)(a, 12) == told.eager(a, 12)
+    found = round_trip(collected)(a, b, 4)
+    assert len(found) == 5
+    assert found[2] is b
+    assert np.shares_memory(found[0].numpy(), a.numpy())
+    same(found[3], a[2] * 2)
