@@ -112,16 +112,20 @@ class _ConvNd(Module):
         return text
 
 
-class Conv1d(_ConvNd):
-    """Convolution of (N, C, L) or (C, L); see `_ConvNd`."""
-
-    rank = 1
+class _Conv(_ConvNd):
+    """Convolution; a subclass says of which rank."""
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
                  padding: str | Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
                  padding_mode: str = "zeros", device: Any = None, dtype: dtype | None = None):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups, bias,
                          padding_mode, device, dtype)
+
+
+class Conv1d(_Conv):
+    """Convolution of (N, C, L) or (C, L); see `_ConvNd`."""
+
+    rank = 1
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, L) -> (N, O, windows)."""
@@ -131,16 +135,10 @@ class Conv1d(_ConvNd):
         return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-class Conv2d(_ConvNd):
+class Conv2d(_Conv):
     """Convolution of (N, C, H, W) or (C, H, W); see `_ConvNd`."""
 
     rank = 2
-
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
-                 padding: str | Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
-                 padding_mode: str = "zeros", device: Any = None, dtype: dtype | None = None):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups, bias,
-                         padding_mode, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) -> (N, O, rows of windows, windows a row)."""
@@ -150,16 +148,10 @@ class Conv2d(_ConvNd):
         return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-class Conv3d(_ConvNd):
+class Conv3d(_Conv):
     """Convolution of (N, C, D, H, W) or (C, D, H, W); see `_ConvNd`."""
 
     rank = 3
-
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1,
-                 padding: str | Sizes = 0, dilation: Sizes = 1, groups: int = 1, bias: bool = True,
-                 padding_mode: str = "zeros", device: Any = None, dtype: dtype | None = None):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups, bias,
-                         padding_mode, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, D, H, W) -> (N, O, *windows)."""
@@ -172,8 +164,9 @@ class Conv3d(_ConvNd):
 class _ConvTransposeNd(_ConvNd):
     """The gradient of a convolution with respect to its input, as a layer."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
-                 output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any, dtype: dtype | None):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
+                 output_padding: Sizes = 0, groups: int = 1, bias: bool = True, dilation: Sizes = 1,
+                 padding_mode: str = "zeros", device: Any = None, dtype: dtype | None = None):
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, True, output_padding,
@@ -205,12 +198,6 @@ class ConvTranspose1d(_ConvTransposeNd):
 
     rank = 1
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
-                 output_padding: Sizes = 0, groups: int = 1, bias: bool = True, dilation: Sizes = 1,
-                 padding_mode: str = "zeros", device: Any = None, dtype: dtype | None = None):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups,
-                         bias, padding_mode, device, dtype)
-
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """(N, C, L) -> (N, O, longer)."""
         extra = self._output_padding(input, output_size)
@@ -223,12 +210,6 @@ class ConvTranspose2d(_ConvTransposeNd):
 
     rank = 2
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
-                 output_padding: Sizes = 0, groups: int = 1, bias: bool = True, dilation: Sizes = 1,
-                 padding_mode: str = "zeros", device: Any = None, dtype: dtype | None = None):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups,
-                         bias, padding_mode, device, dtype)
-
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """(N, C, H, W) -> (N, O, higher, wider)."""
         extra = self._output_padding(input, output_size)
@@ -240,12 +221,6 @@ class ConvTranspose3d(_ConvTransposeNd):
     """(N, C, D, H, W) or (C, D, H, W) made larger by the stride."""
 
     rank = 3
-
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Sizes, stride: Sizes = 1, padding: Sizes = 0,
-                 output_padding: Sizes = 0, groups: int = 1, bias: bool = True, dilation: Sizes = 1,
-                 padding_mode: str = "zeros", device: Any = None, dtype: dtype | None = None):
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups,
-                         bias, padding_mode, device, dtype)
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         """(N, C, D, H, W) -> (N, O, deeper, higher, wider)."""
