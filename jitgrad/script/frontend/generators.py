@@ -12,6 +12,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.context import Context, Restart
+from jitgrad.script.frontend.frames import Frame
 from jitgrad.script.frontend.values import Number
 
 #: takes an item; whether the consumer is done (False, True or a run-time bool)
@@ -65,10 +66,18 @@ def yield_(context: Context, value: Any) -> None:
     assert consumer is not None
     done = consumer(value)
     context.frame, context.node = frame, node
-    if done is not False:
-        values = context.state.values
-        values[(frame.id, "return")] = done
-        values[(frame.id, ("result",))] = None
+    _leave(context, frame, done)
+
+
+def _leave(context: Context, frame: Frame, done: Any) -> None:
+    """Where the consumer is done, the generator returns, out of all its loops."""
+    if done is False:
+        return
+    for loop in frame.loops:
+        if not loop.ends:
+            raise Restart(("leaves", loop.place), f"who takes the items may end the loop at {loop.place}")
+    context.state.values[(frame.id, "return")] = done
+    context.state.values[(frame.id, ("result",))] = None
 
 
 def yield_from(context: Context, value: Any) -> None:
@@ -83,9 +92,7 @@ def yield_from(context: Context, value: Any) -> None:
             assert frame.consumer is not None
             done = frame.consumer(item)
             context.frame, context.node = inner
-            if done is not False:
-                context.state.values[(frame.id, "return")] = done
-                context.state.values[(frame.id, ("result",))] = None
+            _leave(context, frame, done)
             return done
 
         value.run(context, forward)

@@ -1,0 +1,85 @@
+"""`with`: grad modes on every way out, managers written in Python, and scopes that only the run chooses."""
+
+from __future__ import annotations
+
+import contextlib
+
+import jitgrad as torch
+from tests.script.frontend.agree import registry, suite, t
+
+CASES, program = registry()
+
+
+class Noted:
+    """A manager that says what happens, and swallows one kind of exception."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __enter__(self):
+        print("enter", self.name)
+        return self.name
+
+    def __exit__(self, kind, value, traceback):
+        print("exit", self.name, kind is None)
+        return kind is KeyError
+
+
+@contextlib.contextmanager
+def bracketed(k):
+    print("open", k)
+    yield k + 1
+    print("close", k)
+
+
+@program((t(3), 2), (t(3), 5))
+def no_grad_ends_with_its_block(x, k):
+    with torch.no_grad():
+        a = x * 2
+        with torch.enable_grad():
+            b = x * 3
+    return a, b, x * k
+
+
+@program((t(3), True), (t(3), False))
+def a_mode_that_the_run_chooses(x, train):
+    with torch.set_grad_enabled(train):
+        y = x * 2
+    return y + 1
+
+
+@program((t(3), 1), (t(3), 7))
+def a_mode_ends_with_an_early_return(x, k):
+    for i in range(3):
+        with torch.no_grad():
+            if i == k:
+                return x * i
+    return x * 10
+
+
+@program((t(3), 1), (t(3), 7))
+def managers_leave_in_reverse(x, k):
+    with Noted("a") as a, Noted("b"), bracketed(k) as m:
+        print(a, m)
+        y = x * m
+    return y
+
+
+@program((t(3),))
+def a_manager_swallows_what_is_raised(x):
+    y = x
+    with Noted("a"):
+        y = y * 2
+        raise KeyError("gone")
+    return y
+
+
+@program((t(3), 2), (t(3), 0))
+def a_null_scope_or_a_mode(x, k):
+    scope = torch.no_grad() if k > 1 else contextlib.nullcontext()
+    with scope:
+        y = x * 3
+    return y
+
+
+test_programs = suite(CASES)
