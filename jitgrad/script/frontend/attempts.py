@@ -49,11 +49,11 @@ class Handler:
 
 
 class Attempt:
-    """A `try` being evaluated: its handlers, or what runs on the way out."""
+    """A `try` being evaluated: its handlers, or what runs on the way out, given the exception on its way."""
 
     __slots__ = ("depth", "finish", "frame", "handlers", "loops", "modes")
 
-    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[], None] | None):
+    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[merge.Raised], None] | None):
         self.depth, self.frame, self.modes = context.depth, context.frame, context.modes
         self.loops = len(context.frame.loops)
         self.handlers, self.finish = handlers, finish
@@ -132,18 +132,18 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
             if handler is not None:
                 raise may_fail(context, attempt, None, merge.Raised(error, template, values))
             context.tries = tries[:index]
-            _finish_here(context, attempt)
+            _finish_here(context, attempt, merge.Raised(error, template, values))
         return None
     finally:
         context.tries = tries
 
 
-def _finish_here(context: Context, attempt: Attempt) -> None:
+def _finish_here(context: Context, attempt: Attempt, error: merge.Raised) -> None:
     """What `finally` says, in front of a raise inside a branch, a loop or a call."""
     before = context.frame, context.node, context.modes
     context.frame, context.modes = attempt.frame, attempt.modes
     assert attempt.finish is not None
-    attempt.finish()
+    attempt.finish(error)
     context.frame, context.node, context.modes = before
 
 

@@ -163,11 +163,15 @@ def try_(context: Context, s: ast.Try) -> None:
     if exits(s.finalbody) & {"break", "continue", "return"}:
         raise UnsupportedSyntax("a `finally` that leaves by itself", context.span(s.finalbody[0]),
                                 hint="return after the `try`")
-    with_finish(context, lambda: _handled(context, s), lambda: run_block(context, s.finalbody))
+    with_finish(context, lambda: _handled(context, s), lambda _: run_block(context, s.finalbody))
 
 
-def with_finish(context: Context, run: Callable[[], None], finish: Callable[[], None]) -> None:
-    """`run`, then `finish`, whichever way control takes."""
+def with_finish(context: Context, run: Callable[[], None],
+                finish: Callable[[merge.Raised | Handler | None], None]) -> None:
+    """`run`, then `finish`, whichever way control takes.
+
+    `finish` is given the exception on its way, None, or the handler that one is on its way to in some runs.
+    """
     attempt = Attempt(context, [], finish)
     frame, node, modes = context.frame, context.node, context.modes
     outer = context.tries
@@ -179,12 +183,12 @@ def with_finish(context: Context, run: Callable[[], None], finish: Callable[[], 
         context.frame, context.node, context.modes = frame, node, modes
         if error.attempt is not attempt:
             raise
-        finish()
+        finish(error)
         raise merge.raise_now(context, error.error, error.template, error.values) from None
     finally:
         context.tries = outer
     kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
-    finish()
+    finish(next((h for a in context.tries for h in a.handlers if kept.get(h.flag, False) is not False), None))
     context.state.values.update(kept)
 
 

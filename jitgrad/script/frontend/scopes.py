@@ -11,8 +11,10 @@ from jitgrad.amp.autocast_mode import autocast
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
 from jitgrad.script.frontend import calls, merge
 from jitgrad.script.frontend import expressions as ex
+from jitgrad.script.frontend.attempts import Handler, thrown
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.exceptions import with_finish
+from jitgrad.script.frontend.source import source_of
 from jitgrad.script.frontend.values import Number, Union, class_of, type_word
 
 #: what a branch may have chosen between
@@ -95,12 +97,29 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
                                      "`autocast(...)`, and context managers written in Python")
     bind(calls.call(context, cls.__enter__, (value,), {}))
 
-    def leave() -> None:
-        if calls.call(context, cls.__exit__, (value, None, None, None), {}):
+    def leave(error: merge.Raised | Handler | None) -> None:
+        raised: tuple[Any, ...] = (None, None, None)
+        if error is not None and _reads_exception(cls.__exit__):
+            if isinstance(error, Handler):
+                raise UnsupportedCall("an `__exit__` that looks at an exception which only some runs raise",
+                                      context.span(item.context_expr),
+                                      hint="handle the exception with `try` and `except` inside the `with`")
+            raised = error.error, thrown(context, error), None
+        if calls.call(context, cls.__exit__, (value, *raised), {}):
             raise UnsupportedCall("an `__exit__` that returns a true value", context.span(item.context_expr),
                                   hint="handle the exception with `try` and `except`")
 
     with_finish(context, run, leave)
+
+
+def _reads_exception(exit_: Any) -> bool:
+    """Whether an `__exit__` reads what it is told of the exception."""
+    node: Any = source_of(exit_).node
+    arguments = node.args
+    told = {a.arg for a in [*arguments.posonlyargs, *arguments.args][1:]}
+    if arguments.vararg is not None:
+        told.add(arguments.vararg.arg)
+    return any(isinstance(n, ast.Name) and n.id in told for n in ast.walk(node))
 
 
 __all__ = ["with_"]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
+
+import pytest
 
 import jitgrad as torch
+from jitgrad.errors import UnsupportedCall
 from tests.script.frontend.agree import registry, suite, t
 
 CASES, program = registry()
@@ -65,12 +69,19 @@ def managers_leave_in_reverse(x, k):
     return y
 
 
-@program((t(3),))
-def a_manager_swallows_what_is_raised(x):
-    y = x
+@program((t(3), 1), (t(3), -1))
+def a_manager_sees_what_is_raised(x, k):
+    with Noted("a"), Noted("b"):
+        y = x * k
+        if k < 0:
+            raise ValueError("negative")
+    return y
+
+
+@program((t(3), 2), (t(3), 0))
+def a_manager_sees_a_division_by_zero(x, k):
     with Noted("a"):
-        y = y * 2
-        raise KeyError("gone")
+        y = x * (4 // k)
     return y
 
 
@@ -83,3 +94,29 @@ def a_null_scope_or_a_mode(x, k):
 
 
 test_programs = suite(CASES)
+
+
+def test_a_manager_that_swallows_is_refused() -> None:
+    def f(x: Any, k: int) -> Any:
+        with Noted("a"):
+            x = x * 2
+            if k > 1:
+                raise KeyError("gone")
+        return x
+
+    with pytest.raises(UnsupportedCall, match="an `__exit__` that returns a true value"):
+        torch.script(f)(torch.ones(2), 1)
+
+
+def test_a_manager_that_looks_at_what_only_some_runs_raise_is_refused() -> None:
+    def f(x: Any, k: int) -> Any:
+        try:
+            with Noted("a"):
+                if k > 1:
+                    raise ValueError("large")
+        except ValueError:
+            x = x * 2
+        return x
+
+    with pytest.raises(UnsupportedCall, match="only some runs raise"):
+        torch.script(f)(torch.ones(2), 1)
