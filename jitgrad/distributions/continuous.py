@@ -10,8 +10,8 @@ from jitgrad.distributions.distribution import Distribution, Parameter, broadcas
 from jitgrad.eager.tensor import Tensor
 
 
-class Normal(Distribution):
-    """The normal distribution of mean loc and standard deviation scale > 0."""
+class _LocationScale(Distribution):
+    """A fixed distribution stretched by scale > 0 and moved by loc."""
 
     has_rsample = True
     shown = ("loc", "scale")
@@ -20,6 +20,10 @@ class Normal(Distribution):
         self.loc, self.scale = broadcast(loc, scale)
         super().__init__(self.loc.shape, (), validate_args)
         self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
+
+
+class Normal(_LocationScale):
+    """The normal distribution of mean loc and standard deviation scale > 0."""
 
     @property
     def mean(self) -> Tensor:
@@ -193,16 +197,8 @@ class Exponential(Distribution):
         return 1.0 - jitgrad.log(self.rate)
 
 
-class Laplace(Distribution):
+class Laplace(_LocationScale):
     """The double exponential distribution around loc."""
-
-    has_rsample = True
-    shown = ("loc", "scale")
-
-    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast(loc, scale)
-        super().__init__(self.loc.shape, (), validate_args)
-        self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
 
     @property
     def mean(self) -> Tensor:
@@ -233,16 +229,8 @@ class Laplace(Distribution):
         return 1 + jitgrad.log(2 * self.scale)
 
 
-class Gumbel(Distribution):
+class Gumbel(_LocationScale):
     """The distribution of maxima."""
-
-    has_rsample = True
-    shown = ("loc", "scale")
-
-    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None):
-        self.loc, self.scale = broadcast(loc, scale)
-        super().__init__(self.loc.shape, (), validate_args)
-        self._require("scale", "GreaterThan(lower_bound=0.0)", self.scale > 0)
 
     @property
     def mean(self) -> Tensor:
