@@ -125,8 +125,8 @@ def array_text(array: np.ndarray[Any, Any], indent: int = 0) -> str:
     return _body(array, indent, summarize, form)
 
 
-def to_text(t: Tensor) -> str:
-    """`tensor([...], dtype=..., grad_fn=<...>)` as torch prints it."""
+def to_text(t: Tensor, history: str = "") -> str:
+    """`tensor([...], dtype=..., grad_fn=<...>)` as torch prints it. `history`: what to say in place of its own."""
     prefix = "tensor("
     array = t._data
     suffixes = []
@@ -143,7 +143,9 @@ def to_text(t: Tensor) -> str:
             suffixes.append(f"dtype={d!r}")
         body = array_text(array, len(prefix))
     node = t.grad_fn
-    if node is not None:
+    if history:
+        suffixes.append(history)
+    elif node is not None:
         suffixes.append(f"grad_fn=<{node.name()}>")
     elif t.requires_grad:
         suffixes.append("requires_grad=True")

@@ -27,7 +27,7 @@ from jitgrad.eager.node import (
 )
 from jitgrad.ops.checks import C
 from jitgrad.ops.namespaces import ArrayNamespace
-from jitgrad.ops.opdef import CREATE, GATHER, JOIN, NONDIFF, POINTWISE, RANDOM, VIEW, OpDef
+from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name
 from jitgrad.ops.rules import Each, partial_vjp
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
@@ -89,11 +89,10 @@ class Plan:
     def __init__(self, op: OpDef):
         self.op = op
         self.run: Callable[..., Any] = ARRAYS.bind(op)
-        differentiable = op.vjp is not NONDIFF
         self.decompose = op.vjp is None and op.compose is not None
         self.node: type[OpNode] | None = None
-        if differentiable and not self.decompose:
-            title = "".join(part.capitalize() for part in op.name.replace(".", "_").split("_")) + "Backward"
+        title = backward_name(op)
+        if title:
             self.node = type(title, (OpNode,), {"__slots__": (), "op": op, "__module__": OpNode.__module__,
                                                 "parts": op.vjp.parts if isinstance(op.vjp, Each) else None})
         self.view = op.kind is VIEW

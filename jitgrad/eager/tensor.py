@@ -335,6 +335,11 @@ class Tensor(TensorBase):
     def __str__(self) -> str:
         return repr(self)
 
+    def _text(self, about: str) -> str:
+        """The text of what a script shows: `about` has first lines, if any, and last what is said of its history."""
+        first, line, history = about.rpartition("\n")
+        return first + line + to_text(self, history)
+
     def __format__(self, spec: str) -> str:
         if self.dim() == 0 and type(self) is Tensor:
             return format(self.item(), spec)

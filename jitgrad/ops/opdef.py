@@ -96,3 +96,10 @@ def register(name: str, arity: int | None, kind: Kind, doc: str, **fields: Any) 
     fields["traits"] = frozenset(fields.get("traits", ()))
     op = OPS[name] = OpDef(name, arity, kind, doc, **fields)
     return op
+
+
+def backward_name(op: OpDef) -> str:
+    """What `grad_fn` shows of a result of `op`; "" where its parts are recorded in its place, or nothing is."""
+    if op.vjp is NONDIFF or (op.vjp is None and op.compose is not None):
+        return ""
+    return "".join(part.capitalize() for part in op.name.replace(".", "_").split("_")) + "Backward"

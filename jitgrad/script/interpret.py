@@ -450,7 +450,8 @@ _CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii
 def render(template: Sequence[Any], values: Sequence[Any]) -> str:
     """The text of a `check` or `print`: literal parts, and (index, conversion, format) of values.
 
-    A conversion is "s", "r", "a" or "", or the texts of which an int chooses one.
+    A conversion is "s", "r", "a" or "", or the texts of which an int chooses one. After its letter it may say what is
+    shown of a tensor besides its elements (see `Tensor._text`).
     """
     parts = []
     for part in template:
@@ -464,7 +465,7 @@ def render(template: Sequence[Any], values: Sequence[Any]) -> str:
         if isinstance(conversion, tuple):
             value = conversion[value]
         elif conversion:
-            value = _CONVERSIONS[conversion](value)
+            value = value._text(conversion[1:]) if conversion[1:] else _CONVERSIONS[conversion](value)
         parts.append(format(value, spec))
     return "".join(parts)
 

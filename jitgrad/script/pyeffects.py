@@ -68,7 +68,7 @@ def _template(p: Printer, template: Sequence[Any], values: Sequence[Value]) -> s
             parts, plain = [], True
             continue
         plain = False
-        parts.append("{" + p.text(values[index]) + (f"!{conversion}" if conversion else "")
+        parts.append("{" + p.text(values[index]) + (f"!{conversion[0]}" if conversion else "")
                      + (f":{spec}" if spec else "") + "}")
     end()
     return " + ".join(pieces) or repr("")

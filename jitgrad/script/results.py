@@ -98,6 +98,8 @@ class ResultWriter:
         text = self.expression(value)
         if isinstance(conversion, tuple):
             text = f"{conversion!r}[{text}]"
+        elif conversion[1:]:
+            text = f"{text}._text({conversion[1:]!r})"
         elif conversion:
             text = f"{ {'s': 'str', 'r': 'repr', 'a': 'ascii'}[conversion]}({text})"
         return f"format({text}, {spec!r})"

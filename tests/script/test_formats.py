@@ -59,7 +59,7 @@ def test_as_torch():
 def test_a_parameter_is_no_number():
     scale = nn.Parameter(torch.tensor(1.5))
     with torch.no_grad():
-        assert script(lambda x: f"{scale} {scale * 2}")(scale) == "tensor(1.5000) 3.0"
+        assert script(lambda x: f"{scale} {scale * 2}")(scale) == f"{scale} {scale * 2}"
 
     @script
     def f(x):

@@ -17,7 +17,7 @@ from jitgrad.dims import Dim, Size, Symbol, is_not_one
 from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.checks import Checker
-from jitgrad.ops.opdef import POINTWISE, OpDef
+from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
 from jitgrad.script.frontend import heap, numbers
@@ -60,10 +60,14 @@ class SymbolicBackend:
             outputs = context.builder.emit(op.name, values, **attrs)
         if len(outputs) == 1:
             result = heap.new_tensor(context, outputs[0])
+            result.storage.made = backward_name(op)
             if op.kind is POINTWISE and result.ndim > 1:
                 result.storage.ordered = all(heap.keeps_order(x) for x in operands)
             return result
-        return tuple([heap.new_tensor(context, v) for v in outputs])
+        results = tuple([heap.new_tensor(context, v) for v in outputs])
+        for y in results:
+            y.storage.made = backward_name(op)
+        return results
 
     def _compose(self, op: OpDef, values: Sequence[Value], attrs: dict[str, Any]) -> Any:
         from jitgrad.script.graph_namespace import GraphNamespace
@@ -142,6 +146,7 @@ class SymbolicBackend:
     @staticmethod
     def alias(tensor: SymTensor) -> SymTensor:
         """A view that changes nothing is the tensor itself."""
+        tensor.storage.made = None
         return tensor
 
     def item(self, tensor: SymTensor) -> Any:

@@ -105,6 +105,7 @@ def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     context.builder.history.update(found[k].id for k in moving)
     for i, v in zip(tensors, found, strict=True):
         outputs[i] = heap.new_tensor(context, v)
+        outputs[i].storage.made = "" if hasattr(cls, "what") else cls.__name__ + "Backward"
     return tuple(outputs) if several else outputs[0]
 
 

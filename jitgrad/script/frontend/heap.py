@@ -91,6 +91,7 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
     if recorded and storage.requires_grad:
         raise_leaf(context, bool(tensor.path))
+    storage.made = storage.made and ""
     base = current_value(context, storage)
     bases = [base]
     for op, attrs in tensor.path:

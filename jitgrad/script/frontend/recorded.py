@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import backward_name
 from jitgrad.script.autodiff import history
 from jitgrad.script.frontend import heap, numbers
 from jitgrad.script.frontend.context import Context
@@ -51,4 +53,32 @@ def require(context: Context, tensor: SymTensor, message: str) -> bool:
     return True
 
 
-__all__ = ["exactly", "require", "requires_grad"]
+def about(context: Context, tensor: SymTensor) -> str:
+    """What a tensor's text says besides its elements, as far as it is certain (see `Tensor._text`).
+
+    Not certain: what branches and iterations bring, what was written in place, views that may change nothing, and
+    whatever requires a gradient only in some runs.
+    """
+    from jitgrad.nn import Parameter
+
+    storage, path = tensor.storage, tensor.path
+    given = context.inputs.tensors[storage.input] if storage.input >= 0 and not path else None
+    first = "Parameter containing:\n" if isinstance(given, Parameter) else ""
+    if not tensor.requires_grad or storage.made is None:
+        return first
+    if not path and storage.requires_grad:
+        return first + "requires_grad=True"
+    if path:
+        last = path[-1][0]  # one that expands to the sizes that are there is another for eager
+        name = backward_name(OPS[last]) if context.grad and last in OPS and last != "expand" else ""
+    else:
+        name = storage.made
+    if not name:
+        return first
+    heads = {p for b in context.path[1:] for p in b.params}
+    value = heap.current_value(context, storage)
+    (found,) = history.requires_grad(context.path, [value], lambda v: v not in heads and context.has_history(v))
+    return f"{first}grad_fn=<{name}>" if found is True else first
+
+
+__all__ = ["about", "exactly", "require", "requires_grad"]

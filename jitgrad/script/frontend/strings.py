@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend import calls, contents, heap, lowering, merge, numbers, subscripts
+from jitgrad.script.frontend import calls, contents, heap, lowering, merge, numbers, recorded, subscripts
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import (
     Instance,
@@ -63,7 +63,11 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
             if spec or not _is_parameter(context, tensor):
                 return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
             conversion = "s"
-        return [(heap.new_tensor(context, heap.read(context, value)), conversion, spec)]
+        about = recorded.about(context, value) if conversion or not spec else ""
+        shown = heap.read(context, value)
+        if context.has_history(shown):  # a text that the script returns has none
+            shown = context.one("detach", shown)
+        return [(heap.new_tensor(context, shown), (conversion or "s") + about if about else conversion, spec)]
     if isinstance(value, calls.ExceptionValue):
         return _message(context, value)
     if isinstance(value, Instance) or (not isinstance(value, (type, *calls.PLAIN)) and not is_dynamic(value)):

@@ -30,17 +30,19 @@ class Storage:
         ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
             then a reshape of it copies.
         block: the block in which the script made it, if it did.
+        made: what eager's `grad_fn` says of what it holds, "" if that is not certain; None if it may be a view of that.
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
         origin: for an item of a list, which of the caller's tensors it is, if any (`origins.py`).
         unknown: it may be one of them, and nothing says which.
     """
 
-    __slots__ = ("alias", "block", "input", "ordered", "origin", "requires_grad", "retains_grad", "root", "type",
-                 "unknown", "was_leaf")
+    __slots__ = ("alias", "block", "input", "made", "ordered", "origin", "requires_grad", "retains_grad", "root",
+                 "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
         self.ordered = True
+        self.made: str | None = ""
         self.retains_grad = False
         self.root: Value | None = None
         self.block: Block | None = None
