@@ -123,15 +123,3 @@ def test_options_are_refused(options):
 
     with pytest.raises(UnsupportedCall, match=r"`func.jacrev` with .* inside a script"):
         f(torch.ones(3))
-
-
-@pytest.mark.parametrize("name", ["vjp", "jacobian", "hessian"])
-def test_those_of_autograd_are_refused(name):
-    transform = getattr(torch.autograd.functional, name)
-
-    @script
-    def f(x):
-        return transform(cubes, x)
-
-    with pytest.raises(UnsupportedCall, match=f"`autograd.functional.{name}` inside a script"):
-        f(torch.ones(3))

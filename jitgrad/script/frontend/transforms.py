@@ -13,7 +13,7 @@ from jitgrad import func
 from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend import calls, contents, funclib, gradients, heap, iterations, lists, merge
+from jitgrad.script.frontend import calls, contents, funclib, functionallib, gradients, heap, iterations, lists, merge
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.handlers import HANDLERS, Args, handles
 from jitgrad.script.frontend.values import Method, SymDict, SymList, SymTensor, type_word
@@ -189,6 +189,19 @@ def _written(name: str, transform: Any, *options: str) -> Any:
     return call
 
 
+def _functional(name: str) -> Any:
+    """A function of `autograd.functional`; how it is computed is not told."""
+    def call(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        for option in ("vectorize", "strategy", "outer_jacobian_strategy"):
+            kwargs.pop(option, None)
+        count = 3 if name in ("jacobian", "hessian") else 4
+        if kwargs.pop("strict", False) is not False or len(args) > count:
+            raise UnsupportedCall(f"`autograd.functional.{name}` with `strict` inside a script", context.span(),
+                                  hint="leave it out, and give options by name")
+        return calls.call(context, getattr(functionallib, name), args, kwargs)
+    return call
+
+
 HANDLERS[func.jvp] = _written("jvp", funclib.jvp)
 HANDLERS[func.jacrev] = _written("jacrev", funclib.jacobian, "argnums")
 HANDLERS[func.jacfwd] = _written("jacfwd", funclib.jacobian, "argnums")
@@ -197,6 +210,6 @@ for _name in ("linearize", "vmap"):
     if hasattr(func, _name):
         HANDLERS[getattr(func, _name)] = _refused(f"func.{_name}")
 for _name in ("vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"):
-    HANDLERS[getattr(functional, _name)] = _refused(f"autograd.functional.{_name}")
+    HANDLERS[getattr(functional, _name)] = _functional(_name)
 
 __all__ = ["Level", "leaves", "rebuilt"]
