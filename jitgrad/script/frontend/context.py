@@ -136,7 +136,8 @@ class Context:
         self.frame: Frame = None  # type: ignore[assignment]
         self.node: ast.AST | None = None
         self.inputs: Inputs = None  # type: ignore[assignment]
-        self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (merge.py)
+        self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (links.py)
+        self.peers: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> others merged with it
         self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
         self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
         self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first

@@ -74,18 +74,18 @@ def keeps_order(tensor: SymTensor) -> bool:
     return tensor.storage.ordered and not any(op == "permute" for op, _ in tensor.path)
 
 
-def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Storage] = frozenset()) -> None:
+def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True) -> None:
     """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it.
 
-    `busy`: storages that were written on the way here, through links of merged references.
+    `linked`: what may be the same memory as a merged tensor shows it too.
     """
     storage = tensor.storage
     if storage.alias:
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
     if storage in context.chosen:
-        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it into a tuple, "
-                              "or left None there", context.span(), hint=_CLONE)
+        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
+                              "None on the other side", context.span(), hint=_CLONE)
     if tensor.copied:
         raise _may_be_copy(context)
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
@@ -115,10 +115,10 @@ def write(context: Context, tensor: SymTensor, value: Value, busy: frozenset[Sto
     if storage in context.optional_grads:
         slot = context.optional_grads[storage]
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
-    if context.links:
-        from jitgrad.script.frontend.merge import propagate
+    if linked and (context.links or context.peers):
+        from jitgrad.script.frontend.links import propagate
 
-        propagate(context, storage, busy)
+        propagate(context, storage)
 
 
 def _computed_from(context: Context, value: Value, base: Value) -> bool:

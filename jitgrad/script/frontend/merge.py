@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Symbol, symbols
@@ -12,6 +11,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend import heap, lowering, numbers
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context, State
+from jitgrad.script.frontend.links import Links, propagate, unwritable
 from jitgrad.script.frontend.values import HELD, UNBOUND, Instance, Number, Storage, SymDict, SymList, SymTensor, Union
 from jitgrad.script.ir import Block, Node, Value, sizes_of
 from jitgrad.script.irops import GUARDED, Effect, effect
@@ -145,16 +145,17 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
     if result is not sides[1].result:
         pair = (sides[0].result, sides[1].result)
         plan.append((RESULT, _joined(context, RESULT, *pair, widen, first, second), pair))
-    outputs = _emit(context, condition, sides, plan, widen)
+    links = Links(context, (first, second), (sides[0].block, sides[1].block), plan)
+    outputs = _emit(context, condition, sides, plan, widen, links)
     context.state = merged
     leaves = iter(outputs)
+    values = []
     for key, template, (a, b) in plan:
         value = rebuild_location(context, key, template, leaves, a)
         _stays_listed(context, value, a, b)
+        values.append(value)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
-        if both:
-            _link(context, entry, condition, value, a, b)
-        elif isinstance(value, HELD) and key is not value:
+        if isinstance(value, HELD) and key is not value:
             for side in (a, b):
                 if _older(side, first, second):
                     context.frozen.update((side, value))
@@ -165,6 +166,7 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         held = isinstance(a, HELD) and isinstance(b, HELD)
         for other in references.get(_pair(a, b), ())[1:] if both or held else ():
             merged.values[other] = value
+    links.make(condition, values, leaves)
     return result
 
 
@@ -234,17 +236,18 @@ def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | Non
 
 
 def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
-          widen: tp.Widener) -> tuple[Value, ...]:
+          widen: tp.Widener, links: Links) -> tuple[Value, ...]:
     lowered: list[list[Value]] = []
     before = context.state
     for index, side in enumerate(sides):
         context.state = side.state
         with context.block(side.block):
-            lowered.append([v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])])
+            values = [v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])]
+            lowered.append(values + links.lowered(index))
         side.block.results = tuple(lowered[-1])
     context.state = before
-    types = [x for _, t, _ in plan for x in lowering.types(t)]
-    history = [x for _, t, _ in plan for x in lowering.histories(t)]
+    types = [x for _, t, _ in plan for x in lowering.types(t)] + links.types
+    history = [x for _, t, _ in plan for x in lowering.histories(t)] + [False] * len(links.types)
     if not types and all(_idle(n) for side in sides for n in side.block.nodes):
         return ()
     binds = bound_by(types, widen.fresh)
@@ -300,33 +303,39 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first
         other = template(context, key, b)
         context.state = before
         joined = tp.join(context, one, other, widen)
-        nested = not (isinstance(a, SymTensor) and isinstance(b, SymTensor))
         if isinstance(joined, (tp.ListOf, tp.Record)):
             from jitgrad.script.frontend import lists
 
             joined = lists.settle(context, joined, a, b)
-        return _refine(joined, a, b, first, second, nested)
+        return _refine(joined, a, b, first, second)
     except tp.Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
 
 
-def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State, nested: bool) -> tp.Template:
-    """A joined template with what the values add: items that are one object on both sides stay it; a tensor inside a
-    container or an Optional that may be older memory is not to be written."""
+def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State) -> tp.Template:
+    """A joined template with what the values add: items that are one object on both sides stay it; a tensor in an
+    Optional that may be older memory is not to be written."""
     if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
         return tp.Same(a)
-    if isinstance(t, tp.Tensor) and nested and any(_older(x, first, second) for x in (a, b)):
-        heap.note_chosen(*(x for x in (a, b) if _older(x, first, second)))
-        return replace(t, alias="a branch chose it among several")
     if isinstance(t, tp.Items):
         one = first.values.get(a) if isinstance(a, SymList) else a
         other = second.values.get(b) if isinstance(b, SymList) else b
         if isinstance(one, tuple) and isinstance(other, tuple):
-            return tp.Items(t.type, tuple(_refine(i, x, y, first, second, True)
+            return tp.Items(t.type, tuple(_refine(i, x, y, first, second)
                                           for i, x, y in zip(t.items, one, other, strict=True)))
-    if isinstance(t, tp.Either) and isinstance(t.inner, tp.Tensor):
-        return tp.Either(t.statics, _refine(t.inner, a, b, first, second, True))
+    if isinstance(t, tp.Either) and (isinstance(t.inner, tp.Tensor) or (t.inner and UNBOUND not in t.statics)):
+        older = [x for v in (a, b) for x in _tensors(v) if _older(x, first, second)]
+        if older:
+            heap.note_chosen(*older)
+            return unwritable(t)
     return t
+
+
+def _tensors(value: Any) -> list[SymTensor]:
+    """The tensors in a value and in the tuples that it is made of."""
+    if isinstance(value, SymTensor):
+        return [value]
+    return [x for v in value for x in _tensors(v)] if isinstance(value, tuple) else []
 
 
 def _older(value: Any, first: State, second: State) -> bool:
@@ -382,48 +391,6 @@ def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, li
     value = lowering.rebuild(context, t, leaves) if not isinstance(t, tp.Record) or not isinstance(
         key, (SymDict, Instance)) else lowering.rebuild_content(context, t, leaves)
     return context.state.values.pop(value) if isinstance(key, SymList) and isinstance(value, SymList) else value
-
-
-# --- references ----------------------------------------------------------------------------------------------------
-
-
-def _link(context: Context, entry: State, condition: Value, merged: SymTensor, a: SymTensor, b: SymTensor) -> None:
-    """A merged tensor is one of two memories: writes go to the one that it is, and writes to that one show."""
-    links = []
-    for side, polarity in ((a, True), (b, False)):
-        if side.storage in entry.values or side.storage.input >= 0:
-            links.append((condition, polarity, side))
-        elif side.storage.alias:
-            merged.storage.alias = side.storage.alias
-    if links:
-        context.links[merged.storage] = links
-
-
-def propagate(context: Context, written: Storage, busy: frozenset[Storage]) -> None:
-    """After a write to a storage: let every storage that may be the same memory show it."""
-    busy = busy | {written}
-    tensor = SymTensor(written, (), written.type)
-    for condition, polarity, reference in context.links.get(written, ()):
-        if reference.storage not in busy:
-            _copy_if(context, condition, polarity, reference, tensor, busy)
-    for storage, links in list(context.links.items()):
-        if storage in busy or storage not in context.state.values:
-            continue
-        for condition, polarity, reference in links:
-            if reference.storage is written:
-                _copy_if(context, condition, polarity, SymTensor(storage, (), storage.type), reference, busy)
-
-
-def _copy_if(context: Context, condition: Value, polarity: bool, target: SymTensor, source: SymTensor,
-             busy: frozenset[Storage]) -> None:
-    def copy() -> None:
-        heap.write(context, target, heap.read(context, source), busy)
-
-    def skip() -> None:
-        return None
-
-    number = numbers.wrap(context, condition)
-    branch(context, number, copy if polarity else skip, skip if polarity else copy)
 
 
 # --- unions --------------------------------------------------------------------------------------------------------

@@ -211,18 +211,16 @@ class Results:
         return {v for n in block.nodes for v in n.outputs} | set(self.context.inputs.values)
 
     def _choice(self, value: SymTensor, links: Any) -> sig.Result:
-        """A merged tensor: on the sides where it is an older object, that object."""
-        sides: dict[bool, sig.Result] = {}
-        condition = links[0][0]
-        for _, polarity, reference in links:
-            if reference.storage.input >= 0 or reference.storage in self.context.links:
-                sides[polarity] = self.tree(reference)
-        if not sides:
-            return sig.Output(self.output(self._fresh(value)))
-        for polarity in (True, False):
-            if polarity not in sides:
-                sides[polarity] = sig.Output(self.output(self._fresh(value)))
-        return sig.Select(self.output(condition), sides[True], sides[False])
+        """A merged tensor: where it is an older object, that object."""
+        known = [(c, polarity, self.tree(reference)) for c, polarity, reference in links
+                 if reference.storage.input >= 0 or reference.storage in self.context.links]
+        if len(known) == 2 and known[0][0] is known[1][0] and known[0][1] is not known[1][1]:
+            (condition, polarity, a), (_, _, b) = known
+            return sig.Select(self.output(condition), *((a, b) if polarity else (b, a)))
+        result: sig.Result = sig.Output(self.output(self._fresh(value)))
+        for condition, polarity, this in known:
+            result = sig.Select(self.output(condition), *((this, result) if polarity else (result, this)))
+        return result
 
     def _fresh(self, value: SymTensor) -> Value:
         key = (value.storage, tuple(map(str, value.path)))
