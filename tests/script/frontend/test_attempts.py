@@ -10,7 +10,7 @@ import jitgrad as torch
 from jitgrad.errors import ScriptError
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 @program((t(3), 2), (t(3), 0))
@@ -83,7 +83,7 @@ def an_inner_try_passes_on_what_it_does_not_handle(x, k, m):
     return z
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)
 
 
 def test_a_statement_that_called_python_is_not_evaluated_twice() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import jitgrad as torch
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 @dataclass(order=True)
@@ -89,4 +89,4 @@ def a_text_is_not_ordered_with_a_number(x, n):
     return "a" < 1
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 class Trouble(Exception):
@@ -77,5 +77,5 @@ def the_name_is_gone_after_the_handler(x, k):
     return x * error
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)
 

@@ -10,7 +10,7 @@ import jitgrad as torch
 from jitgrad.errors import UnsupportedCall
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 def pairs(x, n):
@@ -70,7 +70,7 @@ def collected_where_the_number_is_known(x, n):
     return first, sum(rest)
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)
 
 
 def test_one_that_may_have_been_used_is_refused() -> None:

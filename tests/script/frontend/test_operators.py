@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 @dataclass
@@ -74,4 +74,4 @@ def division_by_zero(x, n):
     return x * (5 // n)
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 @dataclass
@@ -83,4 +83,4 @@ def no_case_fits(x, n):
     return y
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)

@@ -11,7 +11,7 @@ import jitgrad as torch
 from jitgrad.errors import UnsupportedCall
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 class Noted:
@@ -93,7 +93,7 @@ def a_null_scope_or_a_mode(x, k):
     return y
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)
 
 
 def test_a_manager_that_swallows_is_refused() -> None:

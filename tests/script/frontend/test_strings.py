@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.script.frontend.agree import registry, suite, t
 
-CASES, program = registry()
+PROGRAMS, program = registry()
 
 
 @program((t(2), 7, 1.25, True), (t(2), -3, float("inf"), False), grad=False)
@@ -46,4 +46,4 @@ def raised(x, n):
     return x
 
 
-test_programs = suite(CASES)
+test_programs = suite(PROGRAMS)
