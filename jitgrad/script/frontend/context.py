@@ -139,6 +139,7 @@ class Context:
         self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (links.py)
         self.peers: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> others merged with it
         self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
+        self.head_frames: dict[Any, int] = {}  # the frames in which those were
         self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
         self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
         #: those of them that are bodies of loops: parameter -> what it is in the first iteration

@@ -78,6 +78,9 @@ class Head:
             if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
                     place.input < 0 if isinstance(place, Storage) else place.source is None):
                 continue  # made in an earlier evaluation of a loop around this one
+            if isinstance(place, (SymList, SymDict)) and place.source is None and self.context.head_frames.get(
+                    self.key, frame) != frame:
+                continue  # what an earlier call of this function made may be what this one only reads
             mine = self.templates.get(place)
             value = merge.fetch(context, self.entry, place)
             if mine is None:
@@ -123,6 +126,7 @@ class Head:
                 continue
             kept[name] = mark(t)
         self.context.heads[self.key] = kept
+        self.context.head_frames[self.key] = frame
 
     def enter(self, state: State) -> tuple[Value, ...]:
         """Parameters for the carried locations, and their content in `state`."""

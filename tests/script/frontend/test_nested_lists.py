@@ -35,6 +35,20 @@ def ragged(n: int, x):
     return rows, s
 
 
+def raised(xs):
+    return [x + 1 for x in xs]
+
+
+@program((2,), (3,), (0,))
+def one_function_after_the_other(n: int):
+    xs = list(range(n))
+    for f in (raised, raised, raised):
+        xs = f(xs)
+    for k in (1, 2, 3):
+        xs = list(map(lambda v, k=k: v + k, xs))
+    return xs
+
+
 @program((2,), (3,))
 def paths(n: int):
     found = [[0]]
