@@ -131,21 +131,26 @@ class _Walker:
             for buffer in found:
                 self.touch(buffer, position, loops)
 
-    def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...],
-              seen: frozenset[Buffer] = frozenset()) -> None:
-        if buffer in seen:
-            return
-        if buffer.kind in ("slot", "growable"):
-            found = self.ranges.get(buffer)
-            if found is None:
-                found = self.ranges[buffer] = Range(position, position, loops)
-            found.last = max(found.last, position)
-            left = [loop for loop in found.loops if loop not in loops]
-            if left:  # filled by a loop, a part in each iteration: needed from its start
-                found.first, found.loops = min(found.first, left[0]), loops[:found.loops.index(left[0])]
-            self.later.append((buffer, found.first))
-        for other in buffer.aliases:
-            self.touch(other, position, loops, seen | {buffer})
+    def touch(self, buffer: Buffer, position: int, loops: tuple[int, ...]) -> None:
+        """A step at `position` uses a buffer: it, or those that it may point into, must be there."""
+        seen, pending = {buffer}, [buffer]
+        while pending:  # pointers may lead to one buffer on very many ways: each is looked at once
+            buffer = pending.pop()
+            if buffer.kind in ("slot", "growable"):
+                self.extend(buffer, position, loops)
+            pending += sorted(buffer.aliases - seen, key=lambda b: b.id)
+            seen |= buffer.aliases
+
+    def extend(self, buffer: Buffer, position: int, loops: tuple[int, ...]) -> None:
+        """A buffer's range reaches to `position`."""
+        found = self.ranges.get(buffer)
+        if found is None:
+            found = self.ranges[buffer] = Range(position, position, loops)
+        found.last = max(found.last, position)
+        left = [loop for loop in found.loops if loop not in loops]
+        if left:  # filled by a loop, a part in each iteration: needed from its start
+            found.first, found.loops = min(found.first, left[0]), loops[:found.loops.index(left[0])]
+        self.later.append((buffer, found.first))
 
 
 def buffers_of(step: Any) -> list[Buffer]:

@@ -10,7 +10,8 @@ import pytest
 
 from jitgrad.codegen.buffers import assign, live_ranges
 from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import Program
+from jitgrad.codegen.program import Allocate, Buffer, Point, Program
+from jitgrad.dtypes import float32
 from jitgrad.script.ir import Graph
 from jitgrad.script.parse import parse
 from tests.codegen.programs import agree, graph, tensor
@@ -70,3 +71,14 @@ def test_what_is_made_before_a_loop_lives_until_it_ends() -> None:
     program = lower("f", g)
     disjoint(program)
     agree(g, [np.eye(4, dtype=np.float32)[::-1] * 0.5, 3], passes=False)
+
+
+def test_pointers_that_lead_to_one_buffer_on_many_ways_are_looked_at_once() -> None:
+    slot = Buffer(float32, 4, "slot")
+    before = [slot, slot]
+    for _ in range(40):  # 2^40 ways
+        before = [Buffer(float32, 4, "pointer", aliases=set(before)) for _ in range(2)]
+    steps = [Point(((before[0], slot, 0),)), Allocate(slot), Point(((before[1], slot, 0),))]
+    ranges = live_ranges(Program("f", (), {}, [], {}, steps, [], [], [], (), {}))
+    assert list(ranges) == [slot]
+    assert ranges[slot].last == 3
