@@ -13,6 +13,7 @@ from jitgrad.codegen.program import (
     Buffer,
     Column,
     IfStep,
+    Point,
     Ref,
     SeqGet,
     SeqLength,
@@ -98,6 +99,11 @@ def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int,
         outer, state.steps = state.steps, []
         _read(state, seq, columns, column + 1, k, payload, _payload_symbols(state, payload, binds))
         steps, state.steps = state.steps, outer
+        if isinstance(payload.type, TensorType) and is_single(payload.type):
+            # one number may be brought to a register where it is not known to be there: then from memory of our own
+            pointer, spare = state.ref(payload).buffer, Buffer(payload.type.dtype, 1, "slot")
+            pointer.aliases.add(spare)
+            state.emit(Point(((pointer, spare, 0),)))
         state.emit(IfStep(flag, steps, []))
     elif isinstance(target.type, TensorType):
         pointer = Buffer(target.type.dtype, 0, "pointer")
