@@ -1,0 +1,241 @@
+// What every generated kernel may use: integers, half precision, block reductions, integer and float helpers, Philox.
+// Compiles as CUDA C++ and, with a header that stands in for the CUDA built-ins, as host C++ (tests).
+#pragma once
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+
+#define JG_INF (__int_as_float(0x7f800000))
+#define JG_NAN (__int_as_float(0x7fc00000))
+#define JG_DEVICE static __device__ __forceinline__
+
+// --- float16: kept as bits in memory, computed in float -------------------------------------------------------------
+
+struct jg_half { unsigned short bits; };
+
+#ifndef JG_HOST
+JG_DEVICE float jg_widen(jg_half h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits)); return f; }
+JG_DEVICE jg_half jg_narrow(float f) { jg_half h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); return h; }
+#endif
+
+// float64 as float32 such that rounding it further, to float16, gives what one rounding would
+JG_DEVICE float jg_to_odd(double x) {
+    float r = (float)x;
+    if ((double)r == x || x != x) return r;
+    int bits = __float_as_int(r);
+    if (fabs((double)r) > fabs(x)) bits -= 1;
+    return __int_as_float(bits | 1);
+}
+
+// --- where a thread is ----------------------------------------------------------------------------------------------
+
+JG_DEVICE i64 jg_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
+JG_DEVICE i64 jg_threads() { return (i64)gridDim.x * blockDim.x; }
+
+// --- arithmetic with the meaning of the op table --------------------------------------------------------------------
+
+template <class T> JG_DEVICE bool jg_isnan(T x) { return x != x; }
+template <class T> JG_DEVICE T jg_max(T a, T b) { return a > b || jg_isnan(a) ? a : b; }  // NaN if either is
+template <class T> JG_DEVICE T jg_min(T a, T b) { return a < b || jg_isnan(a) ? a : b; }
+template <class T> JG_DEVICE T jg_fastmax(T a, T b) { return a > b ? a : b; }
+template <class T> JG_DEVICE T jg_sign(T x) { return (T)((x > T(0)) - (x < T(0))); }
+JG_DEVICE float jg_fsign(float x) { return x == 0 || x != x ? copysignf(0.0f, x) : copysignf(1.0f, x); }
+JG_DEVICE double jg_fsign(double x) { return x == 0 || x != x ? copysign(0.0, x) : copysign(1.0, x); }
+JG_DEVICE float jg_fmod(float a, float b) { return fmodf(a, b); }
+JG_DEVICE double jg_fmod(double a, double b) { return fmod(a, b); }
+JG_DEVICE float jg_floor(float x) { return floorf(x); }
+JG_DEVICE double jg_floor(double x) { return floor(x); }
+JG_DEVICE float jg_copysign(float a, float b) { return copysignf(a, b); }
+JG_DEVICE double jg_copysign(double a, double b) { return copysign(a, b); }
+
+template <class T> JG_DEVICE T jg_fremainder(T a, T b) {  // the sign of the divisor, as Python's %
+    T r = jg_fmod(a, b);
+    return r != T(0) && (r < T(0)) != (b < T(0)) ? r + b : r;
+}
+template <class T> JG_DEVICE T jg_ffloor_divide(T a, T b) {
+    if (b == T(0)) return a / b;
+    T r = jg_fmod(a, b), q = (a - r) / b;
+    if (r != T(0) && (r < T(0)) != (b < T(0))) q -= T(1);
+    if (q == T(0)) return jg_copysign(T(0), a / b);
+    T low = jg_floor(q);
+    return q - low > T(0.5) ? low + T(1) : low;
+}
+// integers: nothing traps; a division by zero gives 0, the lowest number by -1 wraps
+template <class T> JG_DEVICE bool jg_minus_one(T b) { return T(-1) < T(0) && b == T(-1); }
+template <class T> JG_DEVICE T jg_ifmod(T a, T b) { return b == T(0) || jg_minus_one(b) ? T(0) : T(a % b); }
+template <class T> JG_DEVICE T jg_iremainder(T a, T b) {
+    T r = jg_ifmod(a, b);
+    return r != T(0) && (r < T(0)) != (b < T(0)) ? T(r + b) : r;
+}
+template <class T> JG_DEVICE T jg_ifloor_divide(T a, T b) {
+    if (b == T(0)) return T(0);
+    if (jg_minus_one(b)) return T(T(0) - a);
+    T q = T(a / b);
+    return T(a % b) != T(0) && ((a < T(0)) != (b < T(0))) ? T(q - T(1)) : q;
+}
+JG_DEVICE i64 jg_ipow(i64 base, i64 exponent) {
+    u64 result = 1, square = (u64)base;
+    for (i64 rest = exponent < 0 ? 0 : exponent; rest; rest >>= 1) {
+        if (rest & 1) result *= square;
+        square *= square;
+    }
+    return (i64)result;
+}
+template <class T> JG_DEVICE T jg_shl(T a, T b) {
+    return b < T(0) || (u64)b >= 8 * sizeof(T) ? T(0) : T((u64)a << (u64)b);
+}
+template <class T> JG_DEVICE T jg_shr(T a, T b) {
+    bool inside = !(b < T(0)) && (u64)b < 8 * sizeof(T);
+    return inside ? T(a >> b) : (a < T(0) ? T(-1) : T(0));
+}
+
+// towards zero; what does not fit, NaN too, is the lowest integer
+JG_DEVICE i64 jg_to_i64(double x) {
+    return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (i64)x : (i64)0x8000000000000000ULL;
+}
+JG_DEVICE int jg_to_i32(double x) { return x > -2147483649.0 && x < 2147483648.0 ? (int)x : (int)0x80000000u; }
+
+// --- special functions ----------------------------------------------------------------------------------------------
+
+// Source: Cephes psi.c: reflection below zero, recurrence up to 10, then the asymptotic series
+JG_DEVICE double jg_digamma(double x) {
+    if (x == 0.0) return copysign((double)JG_INF, -x);
+    double reflected = 0.0;
+    if (x < 0.0) {
+        double whole = floor(x);
+        if (whole == x) return (double)JG_NAN;
+        reflected = 3.14159265358979323846 / tan(3.14159265358979323846 * (x - whole));
+        x = 1.0 - x;
+    }
+    double y = 0.0;
+    while (x < 10.0) { y -= 1.0 / x; x += 1.0; }
+    double z = 1.0 / (x * x);
+    double series = z * (8.33333333333333333333e-2 - z * (8.33333333333333333333e-3 - z * (3.96825396825396825397e-3
+        - z * (4.16666666666666666667e-3 - z * (7.57575757575757575758e-3 - z * (2.10927960927960927961e-2
+        - z * 8.33333333333333333333e-2))))));
+    return y + log(x) - 0.5 / x - series - reflected;
+}
+// Hurwitz zeta(s, q) by Euler and Maclaurin, for s > 1 and q > 0; source: Cephes zeta.c
+JG_DEVICE double jg_zeta(double s, double q) {
+    const double A[12] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9,
+        7.47242496e10, -2.950130727918164224e12, 1.1646782814350067249e14, -4.5979787224074726105e15,
+        1.8152105401943546773e17, -7.1661652561756670113e18};
+    double sum = pow(q, -s), a = q, b = 0.0;
+    int i = 0;
+    do { i += 1; a += 1.0; b = pow(a, -s); sum += b; if (fabs(b / sum) < 1e-17) return sum; } while (i < 9 || a <= 9.0);
+    double w = a;
+    sum += b * w / (s - 1.0);
+    sum -= 0.5 * b;
+    a = 1.0;
+    double k = 0.0;
+    for (i = 0; i < 12; i++) {
+        a *= s + k;
+        b /= w;
+        double t = a * b / A[i];
+        sum += t;
+        if (fabs(t / sum) < 1e-17) return sum;
+        k += 1.0;
+        a *= s + k;
+        b /= w;
+        k += 1.0;
+    }
+    return sum;
+}
+JG_DEVICE double jg_polygamma(int n, double x) {
+    if (n == 0) return jg_digamma(x);
+    double factorial = 1.0;
+    for (int i = 2; i <= n; i++) factorial *= i;
+    return (n % 2 ? factorial : -factorial) * jg_zeta(n + 1.0, x);
+}
+
+// --- random words: Philox 4x32-10, key = seed, counter = offset + block ----------------------------------------------
+
+JG_DEVICE i64 jg_philox(i64 index, i64 seed, i64 offset) {
+    u64 block = (u64)(index >> 2) + (u64)offset;
+    u32 c0 = (u32)block, c1 = (u32)(block >> 32), c2 = 0, c3 = 0, k0 = (u32)seed, k1 = (u32)((u64)seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        u64 p0 = (u64)c0 * 0xD2511F53u, p1 = (u64)c2 * 0xCD9E8D57u;
+        u32 n0 = (u32)(p1 >> 32) ^ c1 ^ k0, n2 = (u32)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (u32)p1; c3 = (u32)p0; c0 = n0; c2 = n2;
+        k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+    }
+    int lane = (int)(index & 3);
+    return (i64)(lane == 0 ? c0 : lane == 1 ? c1 : lane == 2 ? c2 : c3);
+}
+
+// --- adding to memory -----------------------------------------------------------------------------------------------
+
+#ifndef JG_HOST
+JG_DEVICE void jg_add(float* p, float v) { atomicAdd(p, v); }
+JG_DEVICE void jg_add(double* p, double v) { atomicAdd(p, v); }
+JG_DEVICE void jg_add(int* p, int v) { atomicAdd(p, v); }
+JG_DEVICE void jg_add(i64* p, i64 v) { atomicAdd((u64*)p, (u64)v); }
+// 8 and 16 bits: exchange the word around them until nobody else has changed it
+template <class T, class F> JG_DEVICE void jg_exchange(T* p, F next) {
+    u64 address = (u64)p;
+    u32* word = (u32*)(address & ~3ULL);
+    u32 shift = (u32)(address & 3) * 8, mask = (sizeof(T) == 1 ? 0xffu : 0xffffu) << shift;
+    u32 seen = *word, expected;
+    do {
+        expected = seen;
+        u32 bits = next((expected & mask) >> shift);
+        seen = atomicCAS(word, expected, (expected & ~mask) | ((bits << shift) & mask));
+    } while (seen != expected);
+}
+JG_DEVICE void jg_add(short* p, short v) { jg_exchange(p, [=](u32 b) { return (u32)(unsigned short)((short)b + v); }); }
+JG_DEVICE void jg_add(signed char* p, signed char v) { jg_exchange(p, [=](u32 b) { return (u32)(unsigned char)(b + v); }); }
+JG_DEVICE void jg_add(unsigned char* p, unsigned char v) { jg_exchange(p, [=](u32 b) { return (u32)(unsigned char)(b + v); }); }
+JG_DEVICE void jg_add(bool* p, bool v) { if (v) *p = true; }
+JG_DEVICE void jg_add(jg_half* p, float v) {
+    jg_exchange(p, [=](u32 b) { jg_half h; h.bits = (unsigned short)b; return (u32)jg_narrow(jg_widen(h) + v).bits; });
+}
+#else
+template <class T, class V> JG_DEVICE void jg_add(T* p, V v) { *p = (T)(*p + v); }
+JG_DEVICE void jg_add(bool* p, bool v) { *p = *p || v; }
+JG_DEVICE void jg_add(jg_half* p, float v) { *p = jg_narrow(jg_widen(*p) + v); }
+#endif
+
+// --- reductions over a block: every thread gets the result; the order of the parts is fixed ---------------------------
+
+template <class T> struct jg_sum { JG_DEVICE T of(T a, T b) { return a + b; } };
+template <class T> struct jg_prod { JG_DEVICE T of(T a, T b) { return a * b; } };
+template <class T> struct jg_maximum { JG_DEVICE T of(T a, T b) { return jg_max(a, b); } };
+template <class T> struct jg_minimum { JG_DEVICE T of(T a, T b) { return jg_min(a, b); } };
+template <class T> struct jg_fastmaximum { JG_DEVICE T of(T a, T b) { return jg_fastmax(a, b); } };
+template <class T> struct jg_or { JG_DEVICE T of(T a, T b) { return a | b; } };
+template <class T> struct jg_and { JG_DEVICE T of(T a, T b) { return a & b; } };
+
+template <class T> struct jg_best { T value; i64 at; };  // of argmax and argmin; NaN is the extremum, ties: the first
+template <class T, bool MAX> JG_DEVICE jg_best<T> jg_better(jg_best<T> a, jg_best<T> b) {
+    bool nan = jg_isnan(b.value), other = jg_isnan(a.value), first = b.at < a.at;
+    bool strict = MAX ? b.value > a.value : b.value < a.value;
+    return strict || (nan && !other) || ((b.value == a.value || (nan && other)) && first) ? b : a;
+}
+template <class T> struct jg_argmax { JG_DEVICE jg_best<T> of(jg_best<T> a, jg_best<T> b) { return jg_better<T, true>(a, b); } };
+template <class T> struct jg_argmin { JG_DEVICE jg_best<T> of(jg_best<T> a, jg_best<T> b) { return jg_better<T, false>(a, b); } };
+
+template <class T> JG_DEVICE T jg_down(T v, int by) { return __shfl_down_sync(0xffffffffu, v, by); }
+JG_DEVICE bool jg_down(bool v, int by) { return __shfl_down_sync(0xffffffffu, (int)v, by) != 0; }
+JG_DEVICE signed char jg_down(signed char v, int by) { return (signed char)__shfl_down_sync(0xffffffffu, (int)v, by); }
+JG_DEVICE unsigned char jg_down(unsigned char v, int by) { return (unsigned char)__shfl_down_sync(0xffffffffu, (int)v, by); }
+JG_DEVICE short jg_down(short v, int by) { return (short)__shfl_down_sync(0xffffffffu, (int)v, by); }
+template <class T> JG_DEVICE jg_best<T> jg_down(jg_best<T> v, int by) {
+    jg_best<T> r;
+    r.value = jg_down(v.value, by);
+    r.at = jg_down(v.at, by);
+    return r;
+}
+
+// blockDim.x is a multiple of 32, at most 1024
+template <class Op, class T> JG_DEVICE T jg_block(T v) {
+    __shared__ T parts[32];
+    for (int by = 16; by; by >>= 1) v = Op::of(v, jg_down(v, by));
+    int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
+    __syncthreads();  // the parts of the reduction before have been read
+    if ((threadIdx.x & 31) == 0) parts[warp] = v;
+    __syncthreads();
+    T total = parts[0];
+    for (int w = 1; w < warps; w++) total = Op::of(total, parts[w]);
+    return total;
+}

@@ -1,0 +1,160 @@
+"""The scalar primitives of the op table as CUDA C++ expressions: `EXPRESSIONS[name](operands, source, result, attr)`.
+
+Values are in computing types: bool is bool, float16 is computed in float, the rest as stored. Operands are atoms (names
+or literals), so that no row needs to think about precedence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from jitgrad.dtypes import dtype
+
+Row = Callable[[Sequence[str], dtype, dtype, "bool | int | float"], str]
+
+STORED: Mapping[str, str] = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "i64",
+    "float16": "jg_half", "float32": "float", "float64": "double",
+}
+COMPUTED: Mapping[str, str] = {**STORED, "float16": "float"}
+
+
+def literal(value: bool | int | float, d: dtype) -> str:
+    """A constant in the computing type of `d`."""
+    kind = COMPUTED[d.name]
+    if kind == "bool":
+        return "true" if value else "false"
+    if not d.is_floating_point:
+        value = int(value)
+        if kind == "i64":
+            return "(i64)0x8000000000000000ULL" if value == -(1 << 63) else f"{value}LL" if value >= 0 else f"({value}LL)"
+        if kind == "int":
+            return "(int)0x80000000u" if value == -(1 << 31) else str(value) if value >= 0 else f"({value})"
+        return f"({kind})({value})"
+    number = float(value)
+    if math.isnan(number):
+        return f"({kind})JG_NAN"
+    if math.isinf(number):
+        return f"({kind})JG_INF" if number > 0 else f"(-({kind})JG_INF)"
+    if kind == "float":
+        text = number.hex() + "f"
+        return text if math.copysign(1.0, number) > 0 else f"({text})"
+    return number.hex() if math.copysign(1.0, number) > 0 else f"({number.hex()})"
+
+
+def widen(text: str, d: dtype) -> str:
+    """A value as stored in memory, in its computing type."""
+    return f"jg_widen({text})" if d.name == "float16" else text
+
+
+def narrow(text: str, d: dtype) -> str:
+    """A value in computing type, as stored in memory."""
+    return f"jg_narrow({text})" if d.name == "float16" else text
+
+
+def convert(text: str, source: dtype, target: dtype) -> str:
+    """`text` of dtype `source` as `target`: floats to ints truncate, ints wrap."""
+    if source is target:
+        return text
+    kind = COMPUTED[target.name]
+    if kind == "bool":
+        return f"({text} != {literal(0, source)})"
+    if target.name == "float16":
+        single = f"jg_to_odd({text})" if source.name == "float64" else f"(float)({text})"
+        return f"jg_widen(jg_narrow({single}))"
+    if target.is_floating_point or not source.is_floating_point:
+        return f"({kind})({text})"
+    if kind == "i64":
+        return f"jg_to_i64((double)({text}))"
+    whole = f"jg_to_i32((double)({text}))"
+    return whole if kind == "int" else f"({kind})({whole})"
+
+
+def _infix(symbol: str, of_bools: str = "") -> Row:
+    def row(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+        sign = of_bools if of_bools and s.name == "bool" else symbol
+        return f"({COMPUTED[d.name]})({f' {sign} '.join(xs)})" if s.itemsize < 4 else f"({f' {sign} '.join(xs)})"
+    return row
+
+
+def _compared(symbol: str) -> Row:
+    return lambda xs, s, d, attr: f"({xs[0]} {symbol} {xs[1]})"
+
+
+def _logical(symbol: str) -> Row:
+    def row(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+        a, b = (x if s.name == "bool" else f"({x} != {literal(0, s)})" for x in xs)
+        return f"({a} {symbol} {b})"
+    return row
+
+
+def _math(name: str) -> Row:
+    """A function of CUDA's math library: `expf` for float, `exp` for double."""
+    def row(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+        return f"{name}{'' if s.name == 'float64' else 'f'}({', '.join(xs)})"
+    return row
+
+
+def _by_kind(of_floats: str, of_ints: str) -> Row:
+    def row(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+        return f"{of_floats if s.is_floating_point else of_ints}({', '.join(xs)})"
+    return row
+
+
+def _rounding(name: str) -> Row:
+    function = _math(name)
+    return lambda xs, s, d, attr: function(xs, s, d, attr) if s.is_floating_point else xs[0]
+
+
+def _in_double(name: str) -> Row:
+    """Computed in float64, whatever the dtype."""
+    return lambda xs, s, d, attr: f"({COMPUTED[d.name]}){name}((double){xs[0]})"
+
+
+def _abs(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+    if s.is_floating_point:
+        return f"fabs{'' if s.name == 'float64' else 'f'}({xs[0]})"
+    kind = COMPUTED[d.name]
+    return f"({kind})({xs[0]} < 0 ? -{xs[0]} : {xs[0]})" if s.is_signed else xs[0]
+
+
+def _sign(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+    return xs[0] if s.name == "bool" else f"{'jg_fsign' if s.is_floating_point else 'jg_sign'}({xs[0]})"
+
+
+def _pow(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+    if s.is_floating_point:
+        return f"pow{'' if s.name == 'float64' else 'f'}({xs[0]}, {xs[1]})"
+    return f"({COMPUTED[d.name]})jg_ipow((i64){xs[0]}, (i64){xs[1]})"
+
+
+def _fma(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str:
+    if s.is_floating_point:
+        return f"fma{'' if s.name == 'float64' else 'f'}({', '.join(xs)})"
+    return f"({COMPUTED[d.name]})({xs[0]} * {xs[1]} + {xs[2]})"
+
+
+_MATH = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+         "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt", "atan2")
+
+EXPRESSIONS: Mapping[str, Row] = {
+    "add": _infix("+", "|"), "sub": _infix("-"), "mul": _infix("*", "&"), "div": _infix("/"), "abs": _abs,
+    "neg": lambda xs, s, d, a: f"({COMPUTED[d.name]})(-{xs[0]})",
+    "maximum": lambda xs, s, d, a: f"jg_max({xs[0]}, {xs[1]})", "minimum": lambda xs, s, d, a: f"jg_min({xs[0]}, {xs[1]})",
+    "fmod": _by_kind("jg_fmod", "jg_ifmod"), "remainder": _by_kind("jg_fremainder", "jg_iremainder"),
+    "floor_divide": _by_kind("jg_ffloor_divide", "jg_ifloor_divide"),
+    "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("rint"), "trunc": _rounding("trunc"),
+    "pow": _pow, "rsqrt": lambda xs, s, d, a: f"({literal(1, s)} / sqrt{'' if s.name == 'float64' else 'f'}({xs[0]}))",
+    "sign": _sign, "fma": _fma, "where": lambda xs, s, d, a: f"({xs[0]} ? {xs[1]} : {xs[2]})",
+    "eq": _compared("=="), "ne": _compared("!="), "lt": _compared("<"), "le": _compared("<="), "gt": _compared(">"),
+    "ge": _compared(">="), "logical_and": _logical("&&"), "logical_or": _logical("||"), "logical_xor": _logical("!="),
+    "logical_not": lambda xs, s, d, a: f"({xs[0]} == {literal(0, s)})",
+    "bitwise_and": _infix("&"), "bitwise_or": _infix("|"), "bitwise_xor": _infix("^"),
+    "bitwise_not": lambda xs, s, d, a: f"!{xs[0]}" if s.name == "bool" else f"({COMPUTED[d.name]})(~{xs[0]})",
+    "bitwise_left_shift": lambda xs, s, d, a: f"jg_shl({xs[0]}, {xs[1]})",
+    "bitwise_right_shift": lambda xs, s, d, a: f"jg_shr({xs[0]}, {xs[1]})",
+    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "digamma": _in_double("jg_digamma"), "erfinv": _math("erfinv"),
+    "polygamma": lambda xs, s, d, a: f"({COMPUTED[d.name]})jg_polygamma({int(a)}, (double){xs[0]})",
+    "random.word": lambda xs, s, d, a: f"jg_philox({', '.join(xs)})", **{name: _math(name) for name in _MATH},
+}

@@ -1,0 +1,140 @@
+// Runs CUDA C++ kernels on the host: a fiber per CUDA thread, one block after another. For tests.
+//
+// Threads of a block take turns at barriers, in ascending or (jg_set_reversed) descending order: a result that depends
+// on the order shows a race. A barrier that not all threads reach spins until run() gives up and returns 1.
+#pragma once
+#define JG_HOST 1
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __restrict__
+
+struct Place { unsigned x = 1, y = 1, z = 1; };
+static Place gridDim, blockDim, blockIdx;
+
+struct Fiber { ucontext_t context; jmp_buf back; Place place; bool done, started; };
+static std::vector<Fiber> fibers;
+static int current, alive, reversed_order;
+static jmp_buf scheduler;
+static ucontext_t ending;
+static void (*kernel)(void**);
+static void** arguments;
+#define threadIdx (fibers[current].place)
+
+static inline void yield_() {
+    int me = current;
+    if (!_setjmp(fibers[me].back)) _longjmp(scheduler, 1);
+}
+
+struct Barrier { int waiting = 0; unsigned generation = 0; };
+static Barrier block_barrier;
+static std::vector<Barrier> warp_barriers;
+static std::vector<unsigned long long> exchanged;
+
+static inline void wait_(Barrier& barrier, int all) {
+    unsigned generation = barrier.generation;
+    if (++barrier.waiting == all) { barrier.waiting = 0; barrier.generation++; }
+    else while (barrier.generation == generation) yield_();
+}
+static inline void __syncthreads() { wait_(block_barrier, (int)fibers.size()); }
+static inline void __syncwarp(unsigned = 0xffffffffu) {
+    int warp = current >> 5;
+    wait_(warp_barriers[warp], std::min(32, (int)fibers.size() - warp * 32));
+}
+template <class T> static inline T __shfl_down_sync(unsigned, T v, int by, int = 32) {
+    static_assert(sizeof(T) <= 8, "shuffles move at most 8 bytes");
+    memcpy(&exchanged[current], &v, sizeof(T));
+    __syncwarp();
+    int source = current + by;
+    T result = v;
+    if ((current & 31) + by < 32 && source < (int)fibers.size()) memcpy(&result, &exchanged[source], sizeof(T));
+    __syncwarp();
+    return result;
+}
+
+static inline float __int_as_float(int i) { float f; memcpy(&f, &i, 4); return f; }
+static inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; }
+
+struct jg_half;
+static inline float widen_bits(unsigned short b) { _Float16 h; memcpy(&h, &b, 2); return (float)h; }
+static inline unsigned short narrow_bits(float f) { _Float16 h = (_Float16)f; unsigned short b; memcpy(&b, &h, 2); return b; }
+#define JG_HALF_ON_HOST \
+    static inline float jg_widen(jg_half h) { return widen_bits(h.bits); } \
+    static inline jg_half jg_narrow(float f) { jg_half h; h.bits = narrow_bits(f); return h; }
+
+// by Newton's method on erf
+static inline double erfinv(double y) {
+    if (y <= -1 || y >= 1) return y == 1 ? INFINITY : y == -1 ? -INFINITY : NAN;
+    double w = log(1 - y * y), t = 2 / (M_PI * 0.147) + w / 2;
+    double x = copysign(sqrt(sqrt(t * t - w / 0.147) - t), y);
+    for (int i = 0; i < 4; i++) x -= (erf(x) - y) / (2 / sqrt(M_PI) * exp(-x * x));
+    return x;
+}
+static inline float erfinvf(float y) { return (float)erfinv((double)y); }
+
+static void fiber_main() {
+    kernel(arguments);
+    fibers[current].done = true;
+    alive--;
+    _longjmp(scheduler, 1);
+}
+
+static int run(void (*body)(void**), void** args, unsigned blocks, unsigned threads) {
+    static std::vector<char*> stacks;
+    const size_t size = 64 << 10;
+    gridDim = {blocks, 1, 1};
+    blockDim = {threads, 1, 1};
+    kernel = body;
+    arguments = args;
+    while (stacks.size() < threads) stacks.push_back((char*)malloc(size));
+    fibers.resize(threads);
+    warp_barriers.assign((threads + 31) / 32, {});
+    exchanged.assign(threads, 0);
+    for (volatile unsigned x = 0; x < blocks; x = x + 1) {
+        blockIdx = {(unsigned)x, 0, 0};
+        block_barrier = {};
+        for (auto& barrier : warp_barriers) barrier = {};
+        alive = threads;
+        for (unsigned t = 0; t < threads; t++) {
+            Fiber& fiber = fibers[t];
+            fiber.done = fiber.started = false;
+            fiber.place = {t, 0, 0};
+            getcontext(&fiber.context);
+            fiber.context.uc_stack.ss_sp = stacks[t];
+            fiber.context.uc_stack.ss_size = size;
+            fiber.context.uc_link = &ending;
+            makecontext(&fiber.context, fiber_main, 0);
+        }
+        volatile long spins = 0;
+        while (alive > 0) {
+            volatile int before = alive;
+            for (volatile unsigned q = 0; q < threads; q = q + 1) {
+                unsigned t = reversed_order ? threads - 1 - q : q;
+                if (fibers[t].done) continue;
+                current = t;
+                if (!_setjmp(scheduler)) {
+                    if (fibers[t].started) _longjmp(fibers[t].back, 1);
+                    fibers[t].started = true;
+                    setcontext(&fibers[t].context);
+                }
+            }
+            if (alive == before && (spins = spins + 1) > 1000000) return 1;
+        }
+    }
+    return 0;
+}
+
+extern "C" void jg_set_reversed(int reversed) { reversed_order = reversed; }
