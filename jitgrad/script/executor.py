@@ -481,10 +481,13 @@ class ScriptFunction:
         values = dict(zip(self._params, params, strict=True))
         return [resolve(s, values) for s in self.specialisation_of(params).script.inputs]
 
-    def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
-        """The generated kernels as text, forward then backward; of the last specialisation where no arguments."""
+    def kernels(self, *args: Any, device: str = "cpu", **kwargs: Any) -> list[str]:
+        """The generated kernels as text, forward then backward; of the last specialisation where no arguments.
+
+        `device="cuda"`: the same loop nests as CUDA C++, on any machine. Raises ValueError for another device.
+        """
         chosen = self.specialise(*args, **kwargs) if args or kwargs else self._latest()
-        return chosen.function.kernels()
+        return chosen.function.kernels(device)
 
     def asm(self, *args: Any, **kwargs: Any) -> str:
         """The machine code as text, forward then backward; of the last specialisation where no arguments."""

@@ -316,9 +316,25 @@ class GraphFunction:
         self._compiled.append(compiled)
         return {name: compiled[name] for name in graphs}
 
-    def kernels(self) -> list[str]:
-        """The text of every generated kernel, in the order of compilation."""
-        return [text for compiled in self._compiled for text in compiled.kernels]
+    def kernels(self, device: str = "cpu") -> list[str]:
+        """The text of every generated kernel, in the order of compilation; for "cuda" as CUDA C++, on any machine."""
+        if device == "cpu":
+            return [text for compiled in self._compiled for text in compiled.kernels]
+        if device.partition(":")[0] != "cuda":
+            raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
+        from jitgrad.codegen.cuda.module import kernels
+
+        return kernels(self._graphs())
+
+    def _graphs(self) -> dict[str, Graph]:
+        """What is compiled: the forward, and the backward for cotangents of every output."""
+        from jitgrad.script.passes import pipeline
+
+        if not self.differentiable:
+            return {"forward": pipeline.run(self.graph)}
+        everything = (True,) * len(self.differentiable)
+        forward = self._without_inputs(pipeline.run(self.derivative.forward))
+        return {"forward": forward, "backward": _split_flags(pipeline.run(self.derivative.backward(everything)))[0]}
 
     def asm(self) -> str:
         """The machine code as text; a program from the disk cache is compiled again for it."""

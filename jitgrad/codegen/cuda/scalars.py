@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
 from jitgrad.dtypes import dtype
 
 Row = Callable[[Sequence[str], dtype, dtype, "bool | int | float"], str]
@@ -28,19 +30,19 @@ def literal(value: bool | int | float, d: dtype) -> str:
     if not d.is_floating_point:
         value = int(value)
         if kind == "i64":
-            return "(i64)0x8000000000000000ULL" if value == -(1 << 63) else f"{value}LL" if value >= 0 else f"({value}LL)"
-        if kind == "int":
-            return "(int)0x80000000u" if value == -(1 << 31) else str(value) if value >= 0 else f"({value})"
+            lowest, text = "(i64)0x8000000000000000ULL", f"{value}LL"
+        else:
+            lowest, text = "(int)0x80000000u", str(value)
+        if kind in ("i64", "int"):
+            return lowest if value == -(1 << (8 * d.itemsize - 1)) else text if value >= 0 else f"({text})"
         return f"({kind})({value})"
     number = float(value)
     if math.isnan(number):
         return f"({kind})JG_NAN"
     if math.isinf(number):
         return f"({kind})JG_INF" if number > 0 else f"(-({kind})JG_INF)"
-    if kind == "float":
-        text = number.hex() + "f"
-        return text if math.copysign(1.0, number) > 0 else f"({text})"
-    return number.hex() if math.copysign(1.0, number) > 0 else f"({number.hex()})"
+    text = f"{np.float32(number)!s}f" if kind == "float" else repr(number)  # the shortest that reads back the same
+    return text if math.copysign(1.0, number) > 0 else f"({text})"
 
 
 def widen(text: str, d: dtype) -> str:
@@ -141,7 +143,8 @@ _MATH = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", 
 EXPRESSIONS: Mapping[str, Row] = {
     "add": _infix("+", "|"), "sub": _infix("-"), "mul": _infix("*", "&"), "div": _infix("/"), "abs": _abs,
     "neg": lambda xs, s, d, a: f"({COMPUTED[d.name]})(-{xs[0]})",
-    "maximum": lambda xs, s, d, a: f"jg_max({xs[0]}, {xs[1]})", "minimum": lambda xs, s, d, a: f"jg_min({xs[0]}, {xs[1]})",
+    "maximum": lambda xs, s, d, a: f"jg_max({xs[0]}, {xs[1]})",
+    "minimum": lambda xs, s, d, a: f"jg_min({xs[0]}, {xs[1]})",
     "fmod": _by_kind("jg_fmod", "jg_ifmod"), "remainder": _by_kind("jg_fremainder", "jg_iremainder"),
     "floor_divide": _by_kind("jg_ffloor_divide", "jg_ifloor_divide"),
     "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("rint"), "trunc": _rounding("trunc"),

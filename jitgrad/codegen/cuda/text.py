@@ -4,9 +4,9 @@
     geometry(kernel, (64, 1000))     # blocks, threads for these sizes
     llvm_kernel.parameters(kernel)   # what to pass, in order: as for the CPU
 
-A kernel without inner axes is of the kind `pw`: threads stride over the flattened outer space. One with inner axes is of
-the kind `row`: a block strides over the outer indices, its threads over the flattened inner space, one sweep for each
-stage of the plan (`llvm_plan`); what is computed once per row, every thread computes, and the first one stores.
+A kernel without inner axes is of the kind `pw`: threads stride over the flattened outer space. One with inner axes is
+of the kind `row`: a block strides over the outer indices, its threads over the flattened inner space, one sweep for
+each stage of the plan (`llvm_plan`); what is computed once per row, every thread computes, and the first one stores.
 Arithmetic on indices is in int where `narrow` says that every size and offset fits, else in 64 bits.
 """
 
@@ -74,11 +74,12 @@ class _Writer:
         self.lines: list[str] = []
         self.indent = 1
         self.strides: dict[tuple[str, int, int], str] = {}
-        for where, owners in (("o", kernel.operands), ("b", kernel.body)):
-            for k, owner in enumerate(owners):
-                for axis, stride in enumerate(owner.strides):
-                    if not isinstance(stride, int):
-                        self.strides[where, k, axis] = f"s{len(self.strides)}"
+        of_operands = [("o", k, o.strides) for k, o in enumerate(kernel.operands)]
+        of_statements = [("b", k, s.strides) for k, s in enumerate(kernel.body)]
+        for where, k, strides in (*of_operands, *of_statements):
+            for axis, stride in enumerate(strides):
+                if not isinstance(stride, int):
+                    self.strides[where, k, axis] = f"s{len(self.strides)}"
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
@@ -96,8 +97,8 @@ class _Writer:
         for axis in range(self.n):
             self.line(f"const I n{axis} = (I)a{axis};")
         self.rows() if kernel.inner else self.elements()
-        return "\n".join([f'extern "C" __global__ void __launch_bounds__({threads}) {symbol}({", ".join(parameters)}) {{',
-                          *self.lines, "}", ""])
+        return "\n".join([f'extern "C" __global__ void __launch_bounds__({threads})',
+                          f"{symbol}({', '.join(parameters)}) {{", *self.lines, "}", ""])
 
     # --- the space ---
 

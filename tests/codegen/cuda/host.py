@@ -27,7 +27,7 @@ FLAGS = ("-O0", "-fPIC", "-w", "-std=c++17", "-U_FORTIFY_SOURCE", "-fwrapv", "-f
 CTYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
           "i8": ctypes.c_int8, "i1": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double}
 HERE = Path(__file__).parent
-_ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\) (\w+)\(([^)]*)\)')
+_ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+)\(([^)]*)\)')
 
 
 @functools.cache
@@ -43,7 +43,8 @@ def entry(source: str) -> str:
     types = [p.rsplit(" ", 1)[0] for p in parameters]
     values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
     return (f"static void body(void** a) {{ {name}({values}); }}\n"
-            'extern "C" int launch(void** a, unsigned blocks, unsigned threads) { return run(body, a, blocks, threads); }\n')
+            'extern "C" int launch(void** a, unsigned blocks, unsigned threads) {\n'
+            "    return run(body, a, blocks, threads);\n}\n")
 
 
 @functools.cache

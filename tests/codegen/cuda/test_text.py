@@ -17,7 +17,6 @@ def on_the_host(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(test_llvm_kernel, "run", host.run)
 
 
-NOT_OF_TEXT = ("test_key", "test_texts", "relu")
 for _name, _test in list(vars(test_llvm_kernel).items()):
-    if _name.startswith("test_") and "run" in _test.__code__.co_names or _name.startswith("test_") and "execute" in _test.__code__.co_names:
+    if _name.startswith("test_") and {"run", "execute"} & set(_test.__code__.co_names):
         globals()[_name] = _test
