@@ -210,19 +210,25 @@ class GraphFunction:
 
     def _compile(self) -> None:
         """Forward, and backward for cotangents of every output: one native module."""
+        graphs, flags, places = self._graphs()
+        self._residuals = places
+        self.saved = frozenset(~i for i in places if i < 0)
+        programs = self._programs(graphs)
+        self.forward = programs["forward"]
+        if self.differentiable:
+            self._backwards[(True,) * len(self.differentiable)] = Backward(programs["backward"], flags)
+
+    def _graphs(self) -> tuple[dict[str, Graph], Any, tuple[int, ...]]:
+        """What is compiled, the backward's flags (`_split_flags`), and where residuals are (`_without_inputs`)."""
         from jitgrad.script.passes import pipeline
 
         if not self.differentiable:
-            self.forward = self._programs({"forward": pipeline.run(self.graph)})["forward"]
-            return
-        everything = (True,) * len(self.differentiable)
-        forward = self._without_inputs(pipeline.run(self.derivative.forward))
-        backward, flags = _split_flags(pipeline.run(self.derivative.backward(everything)))
-        programs = self._programs({"forward": forward, "backward": backward})
-        self.forward = programs["forward"]
-        self._backwards[everything] = Backward(programs["backward"], flags)
+            return {"forward": pipeline.run(self.graph)}, (), ()
+        forward, places = self._without_inputs(pipeline.run(self.derivative.forward))
+        backward, flags = _split_flags(pipeline.run(self.derivative.backward((True,) * len(self.differentiable))))
+        return {"forward": forward, "backward": backward}, flags, places
 
-    def _without_inputs(self, forward: Graph) -> Graph:
+    def _without_inputs(self, forward: Graph) -> tuple[Graph, tuple[int, ...]]:
         """`forward` without the residuals that are inputs: the node keeps the caller's arrays instead of copies.
 
         An input that the program itself overwrites is not one of them: its old value is an output like any other.
@@ -238,10 +244,8 @@ class GraphFunction:
             else:
                 places.append(len(results))
                 results.append(value)
-        self._residuals = tuple(places)
-        self.saved = frozenset(~i for i in places if i < 0)
         block = forward.block
-        return Graph(Block(block.params, block.nodes, tuple(results), block.binds), forward.name)
+        return Graph(Block(block.params, block.nodes, tuple(results), block.binds), forward.name), tuple(places)
 
     @classmethod
     def prepare(cls, graph: Graph, objects: Sequence[Any], name: str,
@@ -324,17 +328,7 @@ class GraphFunction:
             raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
         from jitgrad.codegen.cuda.module import kernels
 
-        return kernels(self._graphs())
-
-    def _graphs(self) -> dict[str, Graph]:
-        """What is compiled: the forward, and the backward for cotangents of every output."""
-        from jitgrad.script.passes import pipeline
-
-        if not self.differentiable:
-            return {"forward": pipeline.run(self.graph)}
-        everything = (True,) * len(self.differentiable)
-        forward = self._without_inputs(pipeline.run(self.derivative.forward))
-        return {"forward": forward, "backward": _split_flags(pipeline.run(self.derivative.backward(everything)))[0]}
+        return kernels(self._graphs()[0])
 
     def asm(self) -> str:
         """The machine code as text; a program from the disk cache is compiled again for it."""
