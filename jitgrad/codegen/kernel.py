@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jitgrad.dims import Size
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import dtype, int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +80,15 @@ class Kernel:
     scalars: tuple[dtype, ...]
     body: tuple[Stmt, ...]
     name: str = "kernel"
+
+    def dtype_of(self, i: int) -> dtype:
+        """The dtype of statement `i`'s value."""
+        stmt = self.body[i]
+        if stmt.op in ("load", "gather"):
+            return self.operands[stmt.operand].dtype
+        if stmt.op == "scalar":
+            return self.scalars[stmt.number]
+        if stmt.op == "index":
+            return int64
+        assert stmt.dtype is not None, f"statement {i} ({stmt.op}) has no dtype"
+        return stmt.dtype

@@ -221,15 +221,7 @@ class _Emitter(Nest):
         return self.reduced(i, first, self.dtype_of(stmt.args[0]))
 
     def dtype_of(self, i: int) -> dtypes.dtype:
-        stmt = self.kernel.body[i]
-        if stmt.op in ("load", "gather"):
-            return self.kernel.operands[stmt.operand].dtype
-        if stmt.op == "scalar":
-            return self.kernel.scalars[stmt.number]
-        if stmt.op == "index":
-            return dtypes.int64
-        assert stmt.dtype is not None, f"statement {i} ({stmt.op}) has no dtype"
-        return stmt.dtype
+        return self.kernel.dtype_of(i)
 
     def store(self, i: int) -> None:
         stmt, d = self.kernel.body[i], self.kernel.operands[self.kernel.body[i].operand].dtype

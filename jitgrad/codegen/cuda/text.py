@@ -179,15 +179,7 @@ class _Writer:
     # --- statements ---
 
     def dtype_of(self, i: int) -> dtypes.dtype:
-        stmt = self.kernel.body[i]
-        if stmt.op in ("load", "gather"):
-            return self.kernel.operands[stmt.operand].dtype
-        if stmt.op == "scalar":
-            return self.kernel.scalars[stmt.number]
-        if stmt.op == "index":
-            return dtypes.int64
-        assert stmt.dtype is not None, f"statement {i} ({stmt.op}) has no dtype"
-        return stmt.dtype
+        return self.kernel.dtype_of(i)
 
     def address(self, k: int, extra: Sequence[str] = ()) -> str:
         """The place of an operand at the current indices."""
