@@ -1,7 +1,7 @@
 """A kernel as CUDA C++: one thread an element, or one block a row of a reduction.
 
     source(kernel, "softmax_3")      # extern "C" __global__ void jg_row_softmax_3(...)
-    geometry(kernel, (64, 1000))     # blocks, threads for these sizes
+    forms(kernel, "softmax_3")       # which functions these are, and how each is launched: see `geometry.py`
     llvm_kernel.parameters(kernel)   # what to pass, in order: as for the CPU
 
 A kernel without inner axes is of the kind `pw`: threads stride over the flattened outer space. One with inner axes is
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from importlib import resources
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.llvm_emit import identity
@@ -41,22 +42,12 @@ def kind(kernel: Kernel) -> str:
     return "row" if kernel.inner else "pw"
 
 
-def geometry(kernel: Kernel, sizes: Sequence[int]) -> tuple[int, int]:
-    """How many blocks of how many threads to launch, (0, 0) for an empty space of results."""
-    n = len(kernel.outer)
-    rows, columns = 1, 1
-    for size in sizes[:n]:
-        rows *= size
-    for size in sizes[n:]:
-        columns *= size
-    if not rows:
-        return 0, 0
-    if not kernel.inner:
-        return min(-(-rows // THREADS), BLOCKS), THREADS
-    threads = 32
-    while threads < 1024 and threads * 4 < columns:
-        threads *= 2
-    return min(rows, BLOCKS * 1024 // threads), threads
+def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
+    """How to launch what `source(kernel, name)` defines."""
+    symbol = f"jg_{kind(kernel)}_{name}"
+    if kernel.inner:
+        return (Form(ANY, (Launch(symbol, THREADS, 1, BLOCKS),)),)
+    return (Form(ANY, (Launch(symbol, THREADS, THREADS, BLOCKS),)),)
 
 
 def source(kernel: Kernel, name: str, wide: bool = True) -> str:
@@ -300,4 +291,4 @@ class _Writer:
         self.define(i, stmt.dtype or source, convert(f"w{i}", source, stmt.dtype or source))
 
 
-__all__ = ["geometry", "kind", "prelude", "source"]
+__all__ = ["forms", "kind", "prelude", "source"]

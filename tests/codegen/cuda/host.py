@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import math
 import re
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 
 from jitgrad.codegen import llvm_kernel
-from jitgrad.codegen.cuda import text
+from jitgrad.codegen.cuda import geometry, text
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.dims import evaluate
 
@@ -79,10 +80,12 @@ def library(source: str) -> Any:
 def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, Any]], scalars: Sequence[Any] = (),
         values: Mapping[Any, int] | None = None, wide: bool = False) -> None:
     """Run a kernel, with the threads in order and in reverse order: both must write the same bits."""
-    blocks, threads = text.geometry(kernel, sizes)
-    if not blocks:
+    outer, inner = math.prod(sizes[:len(kernel.outer)]), math.prod(sizes[len(kernel.outer):])
+    if not outer:
         return
-    blocks, threads = min(blocks, 6), min(threads, 128)
+    (launch,) = geometry.pick(text.forms(kernel, "test"), inner).launches
+    grid = geometry.grid(launch, outer, inner)
+    blocks, threads = min(grid.x, 6), min(grid.threads, 128)
     where = iter(sizes)
     arguments: list[Any] = []
     for p in llvm_kernel.parameters(kernel):
