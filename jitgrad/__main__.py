@@ -25,10 +25,11 @@ def _version(package: str) -> str:
 
 
 def info(_: argparse.Namespace) -> int:
-    """Versions, machine, BLAS, cache and the measured cost of a cold compile."""
+    """Versions, machine, BLAS, CUDA, cache and the measured cost of a cold compile."""
     import jitgrad
     from jitgrad import config, dtypes
     from jitgrad.codegen import engine
+    from jitgrad.codegen.cuda import found
     from jitgrad.kernels import blas
 
     rows: list[tuple[str, str]] = [
@@ -43,7 +44,7 @@ def info(_: argparse.Namespace) -> int:
     runtime_ms = 1e3 * (time.perf_counter() - started)
     gemm = blas.gemm_symbol(dtypes.float32)
     rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(_cores())),
-             ("blas", f"{gemm.name} ({gemm.kind})"), ("gpu", "none (the CUDA backend is not part of this version)")]
+             ("blas", f"{gemm.name} ({gemm.kind})"), *found.rows()]
     rows += [("disk cache", _cache_line()),
              ("llvm loads in", f"{llvm_ms:.0f} ms"),
              ("runtime ready in", f"{runtime_ms:.0f} ms (built once per machine and version, then read from disk)")]
@@ -159,7 +160,7 @@ def main(argv: list[str] | None = None) -> int:
 
     about_run = ("run a program; with --as-torch its `import torch` finds jitgrad, "
                  "with --explain it tells what scripts cost")
-    add("info", info, "versions, machine, BLAS, disk cache, and how long a compile takes here")
+    add("info", info, "versions, machine, BLAS, CUDA, disk cache, and how long a compile takes here")
     cache_command = add("cache", cache, "show or clear the disk cache of compiled programs")
     cache_command.add_argument("--clear", action="store_true", help="remove every entry")
     cache_command.add_argument("--keep-runtime", action="store_true", help="with --clear: keep the runtime object")

@@ -62,8 +62,8 @@ def own_cache(tmp_path):
 def test_info_is_a_table(capsys):
     assert main(["info"]) == 0
     rows = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines() if "  " in line)
-    assert {"jitgrad", "python", "numpy", "llvmlite", "cpu", "cores", "blas", "gpu", "disk cache", "llvm loads in",
-            "runtime ready in", "cold compile"} <= rows.keys()
+    assert {"jitgrad", "python", "numpy", "llvmlite", "cpu", "cores", "blas", "cupy", "nvrtc", "GPU usable",
+            "disk cache", "llvm loads in", "runtime ready in", "cold compile"} <= rows.keys()
     assert rows["cold compile"].strip().split()[1] == "ms"
     assert rows["runtime ready in"].strip().split()[1] == "ms"
 

@@ -1,0 +1,178 @@
+"""The CUDA driver's functions that are used, by ctypes: names with the version of their signature, and error texts.
+
+    api = DriverApi(libraries.load("cuda"))
+    api.call("cuStreamSynchronize", stream)       # CudaError where it fails
+    api.made("cuStreamCreate", NON_BLOCKING)      # a function that stores one handle or number: what it stored
+    api.address("cuLaunchKernel")                 # for generated code
+
+Functions are bound when first called, so that an older driver lacks only what is used of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+from jitgrad.codegen.cuda import libraries
+from jitgrad.codegen.cuda.libraries import CudaError, LibraryError, Symbols, bind
+
+# attributes of devices and functions, flags, kinds (cuda.h)
+MAJOR, MINOR, PROCESSORS, L2_BYTES, SHARED_OPTIN = 75, 76, 16, 38, 97
+FUNCTION_STATIC_SHARED, FUNCTION_DYNAMIC_SHARED = 1, 8
+NON_BLOCKING = 1
+CAPTURE_RELAXED = 2
+NODE_CONDITIONAL, COND_IF, COND_WHILE = 13, 0, 1
+SUCCESS, INVALID_VALUE = 0, 1
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = (("function", c_void_p), ("grid", c_uint * 3), ("block", c_uint * 3), ("shared", c_uint),
+                ("parameters", c_void_p), ("extra", c_void_p), ("kernel", c_void_p), ("context", c_void_p))
+
+
+class Conditional(ctypes.Structure):
+    """CUDA_CONDITIONAL_NODE_PARAMS."""
+
+    _fields_ = (("handle", c_uint64), ("kind", c_int), ("size", c_uint), ("graphs", POINTER(c_void_p)),
+                ("context", c_void_p))
+
+
+class _AnyNode(ctypes.Union):
+    _fields_ = (("reserved", c_uint64 * 29), ("conditional", Conditional))
+
+
+class NodeParameters(ctypes.Structure):
+    """CUgraphNodeParams, as far as it is used."""
+
+    _fields_ = (("kind", c_int), ("reserved0", c_int * 3), ("of", _AnyNode), ("reserved2", c_uint64))
+
+
+class UpdateResult(ctypes.Structure):
+    """CUgraphExecUpdateResultInfo."""
+
+    _fields_ = (("result", c_int), ("node", c_void_p), ("from_node", c_void_p))
+
+
+_Handle, _Out = c_void_p, POINTER(c_void_p)
+_GraphNode = (_Out, _Handle, _Out, c_size_t)  # the node made, its graph, the nodes that it follows, how many
+
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (c_uint,),
+    "cuDriverGetVersion": (POINTER(c_int),),
+    "cuDeviceGetCount": (POINTER(c_int),),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+    "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
+    "cuDevicePrimaryCtxRetain": (_Out, c_int),
+    "cuCtxSetCurrent": (_Handle,),
+    "cuCtxGetCurrent": (_Out,),
+    "cuModuleLoadData": (_Out, c_void_p),
+    "cuModuleGetFunction": (_Out, _Handle, c_char_p),
+    "cuModuleUnload": (_Handle,),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, _Handle),
+    "cuFuncSetAttribute": (_Handle, c_int, c_int),
+    "cuFuncGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
+    "cuLaunchKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out, _Out),
+    "cuStreamCreate": (_Out, c_uint),
+    "cuStreamDestroy_v2": (_Handle,),
+    "cuStreamSynchronize": (_Handle,),
+    "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, _Handle),
+    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, _Handle),
+    "cuMemsetD2D8Async": (c_uint64, c_size_t, c_uint8, c_size_t, c_size_t, _Handle),
+    "cuStreamBeginCapture_v2": (_Handle, c_int),
+    "cuStreamBeginCaptureToGraph": (_Handle, _Handle, _Out, c_void_p, c_size_t, c_int),
+    "cuStreamEndCapture": (_Handle, _Out),
+    "cuGraphCreate": (_Out, c_uint),
+    "cuGraphDestroy": (_Handle,),
+    "cuGraphAddKernelNode_v2": (*_GraphNode, POINTER(KernelNode)),
+    "cuGraphAddChildGraphNode": (*_GraphNode, _Handle),
+    "cuGraphAddNode_v2": (_Out, _Handle, _Out, c_void_p, c_size_t, POINTER(NodeParameters)),
+    "cuGraphConditionalHandleCreate": (POINTER(c_uint64), _Handle, _Handle, c_uint, c_uint),
+    "cuGraphInstantiateWithFlags": (_Out, _Handle, c_uint64),
+    "cuGraphLaunch": (_Handle, _Handle),
+    "cuGraphExecDestroy": (_Handle,),
+    "cuGraphExecUpdate_v2": (_Handle, _Handle, POINTER(UpdateResult)),
+    "cuGraphExecKernelNodeSetParams_v2": (_Handle, _Handle, POINTER(KernelNode)),
+    "cuGraphExecChildGraphNodeSetParams": (_Handle, _Handle, _Handle),
+}
+
+
+class DriverApi:
+    """The functions of a driver library, or of call-backs that stand for it in tests."""
+
+    def __init__(self, library: Symbols):
+        self.library = library
+        self._bound: dict[str, Callable[..., int]] = {}
+
+    def address(self, name: str) -> int:
+        """A function's address. LibraryError where the driver is too old to have it."""
+        found = self.library.address(name)
+        if not found:
+            raise LibraryError(f"the NVIDIA driver is too old: it has no {name}")
+        return found
+
+    def error(self, call: str, code: int) -> CudaError:
+        """What a code means that `call` returned."""
+        name = c_char_p()
+        asked = bind(self.library, "cuGetErrorName", c_int, c_int, POINTER(c_char_p))(code, ctypes.byref(name))
+        known = not asked and name.value
+        return CudaError(call, code, (name.value or b"").decode() if known else f"error {code}")
+
+    def code(self, name: str, *arguments: Any) -> int:
+        """Call a function; what it returns."""
+        function = self._bound.get(name)
+        if function is None:
+            self.address(name)
+            function = self._bound[name] = bind(self.library, name, c_int, *SIGNATURES[name])
+        return function(*arguments)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function. CudaError where it fails, LibraryError where the driver does not have it."""
+        code = self.code(name, *arguments)
+        if code:
+            raise self.error(name, code)
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """Call a function whose first argument says where to store a handle or a number: what it stored."""
+        place = SIGNATURES[name][0]._type_()
+        self.call(name, ctypes.byref(place), *arguments)
+        return place.value or 0
+
+    # --- the machine ---
+
+    def attribute(self, attribute: int, device: int) -> int:
+        """A number that describes a device."""
+        return self.made("cuDeviceGetAttribute", attribute, device)
+
+    def arch(self, device: int) -> str:
+        """What code for a device is compiled for: "sm_90"."""
+        return f"sm_{self.attribute(MAJOR, device)}{self.attribute(MINOR, device)}"
+
+    def name(self, device: int) -> str:
+        """A device's name."""
+        text = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", text, len(text), device)
+        return text.value.decode(errors="replace")
+
+
+@cache
+def driver() -> DriverApi:
+    """The machine's driver, initialised. LibraryError where there is none, CudaError where it cannot work."""
+    api = DriverApi(libraries.load("cuda"))
+    api.call("cuInit", 0)
+    return api
+
+
+def version_text(number: int) -> str:
+    """13000 as "13.0"."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+__all__ = ["SIGNATURES", "Conditional", "DriverApi", "KernelNode", "NodeParameters", "UpdateResult", "driver",
+           "version_text"]

@@ -1,0 +1,185 @@
+"""The shared libraries of CUDA, found and opened by ctypes: nothing is imported or linked before it is asked for.
+
+    found = libraries.load("nvrtc")       # a Library; RuntimeError that says what to install
+    version = found.function("nvrtcVersion", c_int, POINTER(c_int), POINTER(c_int))
+
+`cuda` is the driver (libcuda), which comes with the machine. `nvrtc`, `cublasLt` and `cudart` come with pip: they are
+looked for by `cuda.pathfinder` where it is installed (CuPy brings it), else in the folders `nvidia/*/lib` of
+site-packages, else where the system's loader and CUDA_HOME say. Whoever takes a `Library` takes any object with
+`address(symbol)`: tests hand over call-backs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+Name = Literal["cuda", "nvrtc", "cublasLt", "cudart"]
+
+#: newest first: what the system's loader is asked for
+_MAJORS = ("13", "12")
+_EXTRA = 'pip install "jitgrad[cuda13]" (or "jitgrad[cuda12]" for a driver older than CUDA 13)'
+
+
+class CudaError(RuntimeError):
+    """A call of CUDA failed.
+
+    Attributes:
+        code: what it returned.
+        name: CUDA's name for that.
+    """
+
+    def __init__(self, call: str, code: int, name: str, text: str = ""):
+        detail = f"\n{text}" if "\n" in text else f" ({text})" if text else ""
+        super().__init__(f"{call}: {name}{detail}")
+        self.code, self.name = code, name
+
+
+class LibraryError(RuntimeError):
+    """A library of CUDA is not there. The text says what to install."""
+
+
+class Symbols(Protocol):
+    """Anything that knows C functions by name."""
+
+    def address(self, symbol: str) -> int:
+        """The function's address; 0 where this version does not have it."""
+        ...
+
+
+def bind(symbols: Symbols, symbol: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+    """A C function as a callable; LibraryError where it is not there."""
+    address = symbols.address(symbol)
+    if not address:
+        raise LibraryError(f"{symbol} is not in this version of the library{_of(symbols)}")
+    function: Callable[..., Any] = ctypes.CFUNCTYPE(result, *arguments)(address)
+    return function
+
+
+def _of(symbols: Symbols) -> str:
+    path = getattr(symbols, "path", "")
+    return f" ({path})" if path else ""
+
+
+@dataclass(frozen=True)
+class Library:
+    """An opened library.
+
+    Attributes:
+        name: as `load` was asked.
+        path: the file, or the name that the system's loader resolved.
+        origin: how it was found, in words.
+    """
+
+    name: str
+    path: str
+    origin: str
+    handle: ctypes.CDLL = field(repr=False)
+
+    def address(self, symbol: str) -> int:
+        """The address of a function, 0 where the library has none of that name."""
+        try:
+            function = self.handle[symbol]
+        except AttributeError:
+            return 0
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _by_pathfinder(name: str) -> Iterator[tuple[str, str]]:
+    try:
+        finder = importlib.import_module("cuda.pathfinder")
+    except ImportError:
+        return
+    try:
+        found = finder.load_nvidia_dynamic_lib(name)
+    except RuntimeError:  # not found, or not known to this version: the other ways remain
+        return
+    if found.abs_path:
+        yield str(found.abs_path), f"cuda.pathfinder, {found.found_via}"
+
+
+def _in_packages(name: str) -> Iterator[tuple[str, str]]:
+    """Files of pip's packages: `nvidia/cu13/lib` since CUDA 13, one folder a library before."""
+    for entry in dict.fromkeys(sys.path):
+        folder = Path(entry or ".") / "nvidia"
+        if folder.is_dir():
+            for file in sorted(folder.glob(f"*/lib/lib{name}.so.*"), reverse=True):
+                yield str(file), "pip's package"
+
+
+def _of_the_system(name: str) -> Iterator[tuple[str, str]]:
+    files = [f"lib{name}.so.{major}" for major in _MAJORS] + [f"lib{name}.so"]
+    homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
+    for home in [*filter(None, homes), "/usr/local/cuda"]:
+        for file in files:
+            path = Path(home) / "lib64" / file
+            if path.exists():
+                yield str(path), f"the toolkit in {home}"
+    for file in files:
+        yield file, "the system's loader"
+
+
+def _driver(name: str) -> Iterator[tuple[str, str]]:
+    yield ("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"), "the system's loader"
+
+
+def _resolved(handle: ctypes.CDLL, symbol: str, path: str) -> str:
+    """The file that a name was resolved to, as far as the process's map of memory tells."""
+    if os.sep in path:
+        return path
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            files = {line.split(maxsplit=5)[5].rstrip("\n") for line in maps if line.count("/")}
+    except OSError:  # not Linux
+        return path
+    return next((f for f in sorted(files) if os.path.basename(f).startswith(path)), path)
+
+
+@cache
+def load(name: Name) -> Library:
+    """Open a library of CUDA.
+
+    Raises:
+        LibraryError: it is not there, or cannot be opened; the text names what to install.
+    """
+    failures = []
+    ways = (_driver,) if name == "cuda" else (_by_pathfinder, _in_packages, _of_the_system)
+    for way in ways:
+        for path, origin in way(name):
+            try:
+                handle = _open(path)
+            except OSError as error:
+                failures.append(str(error))
+                continue
+            return Library(name, _resolved(handle, name, path), origin, handle)
+    why = f": {failures[0]}" if failures else ""
+    if name == "cuda":
+        raise LibraryError(f"no NVIDIA driver{why}; it belongs to the machine and is not installed by pip")
+    raise LibraryError(f"the CUDA library `{name}` was not found{why}; install it with {_EXTRA}")
+
+
+def _open(path: str) -> ctypes.CDLL:
+    """Open a library, and first those beside it that it would open by name and not find (NVRTC's built-ins)."""
+    file = Path(path)
+    if os.sep in path:
+        for part in sorted(file.parent.glob(file.name.split(".so")[0] + "-builtins.so.*")):
+            ctypes.CDLL(str(part))
+    return ctypes.CDLL(path)
+
+
+def cupy() -> Any:
+    """The module cupy. LibraryError where it is not installed."""
+    try:
+        return importlib.import_module("cupy")
+    except ImportError as error:
+        raise LibraryError(f"CuPy cannot be imported ({error}); install it with {_EXTRA}") from error
+
+
+__all__ = ["CudaError", "Library", "LibraryError", "Symbols", "bind", "cupy", "load"]
