@@ -16,6 +16,7 @@ from jitgrad.amp.autocast_mode import (
 )
 from jitgrad.device import device
 from jitgrad.dtypes import (
+    bfloat16,
     bool_,
     dtype,
     float16,
@@ -125,6 +126,7 @@ from jitgrad.ops.library.convolution import (
 )
 from jitgrad.ops.library.core import is_tensor
 from jitgrad.ops.library.creation import (
+    BFloat16Tensor,
     BoolTensor,
     ByteTensor,
     CharTensor,
@@ -430,6 +432,7 @@ inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 newaxis = None
 
 __all__ = [
+    "BFloat16Tensor",
     "BoolTensor",
     "ByteTensor",
     "CharTensor",
@@ -486,6 +489,7 @@ __all__ = [
     "avg_pool1d",
     "baddbmm",
     "bernoulli",
+    "bfloat16",
     "bincount",
     "bitwise_and",
     "bitwise_left_shift",

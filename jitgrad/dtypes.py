@@ -3,25 +3,49 @@
 A tensor's dtype beats a number's unless the number is of a higher category (bool < integer < floating), and a tensor
 with dimensions beats a 0-dim tensor in the same way.
 Source: https://pytorch.org/docs/stable/tensor_attributes.html#type-promotion-doc
+
+The half types, float16 and bfloat16, are kept in 16 bits and computed in float32 (`ops/halves.py`). NumPy has no
+bfloat16: `ml_dtypes` has, and is imported when the dtype is first used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 
 class dtype:
-    """A data type. Compare with `is` or `==`; there is one object per type."""
+    """A data type. Compare with `is` or `==`; there is one object per type.
 
-    __slots__ = ("category", "is_floating_point", "is_signed", "itemsize", "name", "np")
+    Attributes:
+        category: BOOL, INTEGRAL or FLOATING.
+        is_half: kept in 16 bits, computed in float32.
+        np: NumPy's dtype of the arrays that hold it.
+    """
 
-    def __init__(self, name: str, category: int, np_type: type):
-        self.name, self.category, self.np = name, category, np.dtype(np_type)
-        self.itemsize = self.np.itemsize
+    __slots__ = ("category", "is_floating_point", "is_half", "is_signed", "itemsize", "name", "np")
+    np: np.dtype[Any]
+
+    def __init__(self, name: str, category: int, np_type: type | None, itemsize: int = 0):
+        self.name, self.category, self.itemsize = name, category, itemsize
         self.is_floating_point = category == FLOATING
-        self.is_signed = self.np.kind in "if"
+        self.is_signed = self.is_floating_point
+        if np_type is not None:
+            self.np = np.dtype(np_type)
+            self.itemsize, self.is_signed = self.np.itemsize, self.np.kind in "if"
+        self.is_half = self.is_floating_point and self.itemsize == 2
+
+    def __getattr__(self, name: str) -> Any:
+        """NumPy's dtype of bfloat16, on its first use."""
+        if name != "np":
+            raise AttributeError(f"'dtype' object has no attribute '{name}'")
+        import ml_dtypes
+
+        self.np = np.dtype(ml_dtypes.bfloat16)
+        FROM_NP[self.np] = self
+        return self.np
 
     @property
     def is_complex(self) -> bool:
@@ -43,14 +67,30 @@ int16 = dtype("int16", INTEGRAL, np.int16)
 int32 = dtype("int32", INTEGRAL, np.int32)
 int64 = dtype("int64", INTEGRAL, np.int64)
 float16 = dtype("float16", FLOATING, np.float16)
+bfloat16 = dtype("bfloat16", FLOATING, None, 2)
 float32 = dtype("float32", FLOATING, np.float32)
 float64 = dtype("float64", FLOATING, np.float64)
 
-ALL = (bool_, uint8, int8, int16, int32, int64, float16, float32, float64)
-FLOATS = (float16, float32, float64)
+ALL = (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+FLOATS = (float16, bfloat16, float32, float64)
+#: `kind` of the NumPy dtypes that hold floating-point numbers ("V": what NumPy did not define) ...
+FLOAT_KINDS = "fV"
+#: ... and `char` of those of half types
+HALF_CHARS = "eE"
 INTEGERS = (uint8, int8, int16, int32, int64)
 _BY_NAME = {d.name: d for d in ALL}
-_FROM_NP = {d.np: d for d in ALL}
+
+
+class _FromNumPy(dict["np.dtype[Any]", dtype]):
+    """The dtype of a NumPy dtype. KeyError for one that has no counterpart."""
+
+    def __missing__(self, key: np.dtype[Any]) -> dtype:
+        if key.name == bfloat16.name and key == bfloat16.np:
+            return bfloat16
+        raise KeyError(key)
+
+
+FROM_NP = _FromNumPy({d.np: d for d in ALL if d is not bfloat16})
 
 _default = float32
 
@@ -63,7 +103,7 @@ def by_name(name: str) -> dtype:
 def from_numpy(np_dtype: np.dtype) -> dtype:
     """The dtype of a NumPy dtype; TypeError for one that has no counterpart."""
     try:
-        return _FROM_NP[np_dtype]
+        return FROM_NP[np_dtype]
     except KeyError:
         raise TypeError(f"can't convert a NumPy array of dtype `{np_dtype}`; the supported dtypes are "
                         + ", ".join(d.name for d in ALL)) from None
@@ -89,6 +129,8 @@ def promote_types(a: dtype, b: dtype) -> dtype:
     if a.category != b.category:
         return a if a.category > b.category else b
     if a.category == FLOATING:
+        if a.itemsize == b.itemsize:  # float16 and bfloat16
+            return float32
         return a if a.itemsize > b.itemsize else b
     if a is uint8 or b is uint8:  # uint8 with a signed type: the signed type, at least int16
         other = b if a is uint8 else a

@@ -70,7 +70,7 @@ def blocks(n: int) -> int:
 
 
 def uniform(seed: int, offset: int, shape: Sequence[int], d: dtype) -> NDArray[Any]:
-    """Uniform numbers in [0, 1) of a floating-point dtype: 24 random bits for float32 and float16, 53 for float64."""
+    """Uniform numbers in [0, 1) of a floating-point dtype: 24 random bits, 53 for float64."""
     n = math.prod(shape)
     w = words(seed, offset, words_needed(n, d))
     if d.name == "float64":

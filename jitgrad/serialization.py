@@ -70,7 +70,7 @@ class _Writer:
     def _tensor(self, t: Tensor) -> Any:
         from jitgrad.nn import Parameter
 
-        data = t.detach().numpy()
+        data = t._data
         kind = "parameter" if isinstance(t, Parameter) else "tensor"
         return {kind: self._array(data), "requires_grad": bool(t.requires_grad)}
 
@@ -117,6 +117,12 @@ def _write(writer: _Writer, root: Any, file: IO[bytes]) -> None:
                 np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
+def read_npy(data: bytes) -> np.ndarray[Any, Any]:
+    """The array of an .npy file. The format has no name for bfloat16: it is what is 16 bits of no known kind."""
+    array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return array.view(dtypes.bfloat16.np) if array.dtype == np.dtype("V2") else array
+
+
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +162,7 @@ class _Reader:
     def _array(self, number: Any) -> np.ndarray[Any, Any]:
         if number not in self._arrays:
             with self._archive.open(f"t{int(number)}.npy") as member:
-                self._arrays[number] = np.lib.format.read_array(io.BytesIO(member.read()), allow_pickle=False)
+                self._arrays[number] = read_npy(member.read())
         return self._arrays[number]
 
 

@@ -6,6 +6,7 @@ Only the op table is used, none of eager, so that this can judge eager too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,8 @@ def gradients(output: Traced, inputs: Sequence[Traced], cotangent: Traced) -> li
             continue
         single = len(outputs) == 1
         needs = [isinstance(p, Traced) and p.dtype.is_floating_point for p in node.parents]
-        cotangents = partial_vjp(rule, needs, F, gs[0] if single else gs, node if single else outputs, node.parents,
-                                 node.attrs)
+        cotangents = partial_vjp(replace(node.op, vjp=rule), needs, F, gs[0] if single else gs,
+                                 node if single else outputs, node.parents, node.attrs)
         for p, c in zip(node.parents, cotangents, strict=True):
             if c is not None:
                 c = F.sum_to(c, shape=p.shape)

@@ -35,7 +35,8 @@ def test_plain_objects() -> None:
     assert math.isnan(round_trip(math.nan))
 
 
-@pytest.mark.parametrize("d", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("d", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
+                               "float64"])
 def test_tensors(d: str) -> None:
     for t in (jitgrad.arange(6).reshape(2, 3).to(getattr(jitgrad, d)), jitgrad.tensor(1).to(getattr(jitgrad, d)),
               jitgrad.zeros(0, 3).to(getattr(jitgrad, d)), jitgrad.arange(6).reshape(2, 3).t().to(getattr(jitgrad, d))):

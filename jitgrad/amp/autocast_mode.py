@@ -37,20 +37,9 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 
 def get_autocast_dtype(device_type: str) -> _dtype:
-    """The dtype of `autocast(device_type)`, on or off.
-
-    Raises RuntimeError for the CPU where nothing was said: torch's answer is bfloat16, which does not exist here.
-    """
+    """The dtype of `autocast(device_type)`, on or off: bfloat16 on the CPU and float16 on CUDA, unless it was set."""
     _require(device_type)
-    found = getattr(_casts.mode, device_type)
-    if found is None:
-        raise RuntimeError(NO_DEFAULT)
-    return found  # type: ignore[no-any-return]
-
-
-#: where torch would take bfloat16
-NO_DEFAULT = ("autocast on the CPU computes in bfloat16 unless told otherwise, which jitgrad does not have: write "
-              "`autocast(\"cpu\", dtype=jitgrad.float16)`")
+    return getattr(_casts.mode, device_type)  # type: ignore[no-any-return]
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -61,8 +50,7 @@ def is_autocast_cache_enabled() -> bool:
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
     """Autocast on or off from now on, in this thread."""
     _require(device_type)
-    d = get_autocast_dtype(device_type) if enabled else getattr(_casts.mode, device_type)
-    _casts.enter(device_type, d, bool(enabled), _casts.mode.cache)
+    _casts.enter(device_type, get_autocast_dtype(device_type), bool(enabled), _casts.mode.cache)
 
 
 def set_autocast_dtype(device_type: str, dtype: _dtype) -> None:
@@ -81,19 +69,19 @@ def clear_autocast_cache() -> None:
 
 
 class autocast:
-    """Products in `dtype` and sensitive functions in float32: `with autocast("cpu", dtype=jitgrad.float16):`.
+    """Products in `dtype` and sensitive functions in float32: `with autocast("cpu", dtype=jitgrad.bfloat16):`.
 
     A context manager, which may be entered again and nested, and a decorator.
 
     Args:
         device_type: "cpu"; "cuda" warns and does nothing, since this build computes on the CPU.
-        dtype: float16. torch's default for the CPU is bfloat16.
+        dtype: bfloat16, which the CPU takes by default, or float16.
         enabled: False turns autocast off inside.
         cache_enabled: accepted; see `is_autocast_cache_enabled`.
 
     Raises:
         ValueError: `device_type` is no string.
-        RuntimeError: another device, or no dtype where torch would take bfloat16.
+        RuntimeError: another device.
     """
 
     def __init__(self, device_type: str, dtype: _dtype | None = None, enabled: bool = True,
@@ -112,8 +100,6 @@ class autocast:
         if self.device == "cuda":
             warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3)
             return False
-        if self.fast_dtype is None:
-            raise RuntimeError(NO_DEFAULT)
         if self.fast_dtype not in _casts.LOW:
             warnings.warn(f"In {self.device.upper()} autocast, but the target dtype is not supported. Disabling "
                           f"autocast.\n{self.device.upper()} Autocast only supports dtypes of "
@@ -216,6 +202,6 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
     return backward
 
 
-__all__ = ["NO_DEFAULT", "autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd", "get_autocast_dtype",
+__all__ = ["autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd", "get_autocast_dtype",
            "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
            "set_autocast_dtype", "set_autocast_enabled"]

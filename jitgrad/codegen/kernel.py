@@ -45,7 +45,7 @@ class Stmt:
     """One scalar statement; its value is known by its position in `Kernel.body`.
 
     op and fields:
-        "load"     operand                      dtype = the operand's (float16 is widened to float32 at once)
+        "load"     operand                      dtype = the operand's (half types are widened to float32 at once)
         "store"    operand, args=(value,)
         "const"    value (Python number), dtype
         "scalar"   number: index of a scalar argument, of `dtype`

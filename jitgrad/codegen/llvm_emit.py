@@ -1,7 +1,8 @@
 """The scalar primitives of the op table as LLVM instructions: EMIT[name](values, operand dtypes, result dtype, attr).
 
-Values are in *computing* types: bool is i1, float16 is computed in float, the rest as stored. A row works for one
-lane and for many. Transcendental functions are calls into the run-time library (`kernels/runtime.py`).
+Values are in *computing* types: bool is i1, half types are computed in float, the rest as stored; bfloat16, for which
+few machines have instructions, is stored by integer arithmetic. A row works for one lane and for many. Transcendental
+functions are calls into the run-time library (`kernels/runtime.py`).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from jitgrad.kernels import math32, math64_special
 from jitgrad.kernels.values import BITS, Number, V, mangle
 
 STORED = {"bool": "i8", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-          "float16": "half", "float32": "float", "float64": "double"}
-COMPUTED = {**STORED, "bool": "i1", "float16": "float"}
+          "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
+COMPUTED = {**STORED, "bool": "i1", "float16": "float", "bfloat16": "float"}
 
 Row = Callable[[list[V], dtype, dtype, Number], V]
 
@@ -25,6 +26,8 @@ def widen(value: V, d: dtype) -> V:
     """A value as stored in memory, in its computing type."""
     if d is dtypes.bool_:
         return value.ne(0)
+    if d is dtypes.bfloat16:
+        return value.cast("zext", "i32").shl(16).cast("bitcast", "float")
     return value.cast("fpext", "float") if d is dtypes.float16 else value
 
 
@@ -32,7 +35,16 @@ def narrow(value: V, d: dtype) -> V:
     """A value in computing type, as stored in memory."""
     if d is dtypes.bool_:
         return value.cast("zext", "i8")
+    if d is dtypes.bfloat16:
+        return _upper_half(value)
     return value.cast("fptrunc", "half") if d is dtypes.float16 else value
+
+
+def _upper_half(value: V) -> V:
+    """float32 as bfloat16's bits, rounded to the nearest, ties to even; every NaN is the quiet one."""
+    bits = value.bits()
+    nearest = (bits + 0x7FFF + (bits.lshr(16) & 1)).lshr(16)
+    return value.isnan().where(0x7FC0, nearest).cast("trunc", "i16")
 
 
 def convert(value: V, source: dtype, target: dtype) -> V:
@@ -49,7 +61,7 @@ def convert(value: V, source: dtype, target: dtype) -> V:
         else:
             instruction = "sitofp" if source.is_signed else "uitofp"
             value = value.cast(instruction, COMPUTED[target.name])
-        return widen(narrow(value, target), target) if target is dtypes.float16 else value
+        return widen(narrow(value, target), target) if target.is_half else value
     elem = COMPUTED[target.name]
     if source.is_floating_point:
         return _float_to_int(value, target)

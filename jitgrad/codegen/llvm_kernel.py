@@ -59,7 +59,7 @@ class KernelText:
 def parameters(kernel: Kernel) -> list[Parameter]:
     """Sizes of outer and inner axes; operands; strides that are Dims (operands', then statements'); scalars.
 
-    A bool scalar is i1, a float16 scalar is passed as float.
+    A bool scalar is i1, a scalar of a half type is passed as float.
     """
     result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
     result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]

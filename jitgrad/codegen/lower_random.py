@@ -12,7 +12,7 @@ from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.llvm_emit import RANDOM_WORD
 from jitgrad.codegen.lower_kernel import KernelBuilder
 from jitgrad.dims import Size
-from jitgrad.dtypes import dtype, float16, float32, float64, int32, int64
+from jitgrad.dtypes import dtype, float32, float64, int32, int64
 from jitgrad.script.ir import Node, Value
 
 DRAWS = frozenset({"random.uniform", "random.bits"})
@@ -47,4 +47,4 @@ def draw(builder: KernelBuilder, node: Node, shape: Sequence[Size], entries: Ind
     small = builder.add(Stmt("cast", (upper,), int32))  # the quicker conversion
     single = builder.add(Stmt("cast", (small,), float32))
     value = builder.add(Stmt("mul", (single, builder.const(2.0 ** -24, float32)), float32))
-    return builder.add(Stmt("cast", (value,), d)) if d is float16 else value
+    return builder.add(Stmt("cast", (value,), d)) if d.is_half else value

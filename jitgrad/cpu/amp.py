@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from jitgrad.amp import autocast_mode, grad_scaler
+from jitgrad.dtypes import bfloat16
 from jitgrad.dtypes import dtype as _dtype
 
 _TEXT = "`torch.cpu.amp.{0}(args...)` is deprecated. Please use `torch.amp.{0}('cpu', args...)` instead."
@@ -13,7 +14,7 @@ _TEXT = "`torch.cpu.amp.{0}(args...)` is deprecated. Please use `torch.amp.{0}('
 class autocast(autocast_mode.autocast):
     """`jitgrad.autocast("cpu", ...)`. Deprecated."""
 
-    def __init__(self, enabled: bool = True, dtype: _dtype | None = None, cache_enabled: bool = True):
+    def __init__(self, enabled: bool = True, dtype: _dtype = bfloat16, cache_enabled: bool = True):
         warnings.warn(_TEXT.format("autocast"), FutureWarning, stacklevel=2)
         super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 

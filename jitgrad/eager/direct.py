@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitgrad.dtypes import HALF_CHARS
 from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import Array, Storage
 from jitgrad.eager.record import _SILENT, _restore, _silence
@@ -39,11 +40,11 @@ class _Declined(Exception):
 def _plain(x: Any, target: Array) -> Any:
     """An operand as NumPy takes it: an array of the target's dtype, or a number that its dtype can hold."""
     kind = type(x)
-    if kind is float:
-        if target.dtype.kind != "f":
+    if kind is float or kind is int:
+        if kind is float and target.dtype.kind != "f":
             raise _Declined
-        return x
-    if kind is int:
+        if target.dtype.char in HALF_CHARS and (kind is float or abs(x) > 256):  # NumPy would round the number first
+            raise _Declined
         return x
     if not isinstance(x, _Tensor):
         raise _Declined
@@ -145,6 +146,8 @@ def _scaled(ufunc: Any) -> Callable[..., Any]:
             ufunc(target, _plain(other, target), target)
             return
         other = _array(other, target)
+        if target.dtype.char in HALF_CHARS:  # rounded once
+            raise _Declined
 
         def steps(t: Array, x: Array, scratch: Array | None) -> None:
             ufunc(t, np.multiply(x, alpha, scratch), t)
@@ -157,7 +160,7 @@ def _scaled(ufunc: Any) -> Callable[..., Any]:
 def _with_pair(ufunc: Any) -> Callable[..., Any]:
     """target = target + value * ufunc(tensor1, tensor2)."""
     def rule(target: Array, tensor1: Any, tensor2: Any, *, value: Any = 1) -> None:
-        if target.dtype.kind != "f":
+        if target.dtype.kind != "f" or target.itemsize < 4:
             raise _Declined
         a, b, value = _array(tensor1, target), _array(tensor2, target), _number(value, target)
         plain = value == 1

@@ -46,7 +46,7 @@ class _Formatter:
     """How the elements of one tensor are printed: all as ints, with a fixed point, or in scientific notation."""
 
     def __init__(self, values: np.ndarray[Any, Any]):
-        self.floating = values.dtype.kind == "f"
+        self.floating = values.dtype.kind in dtypes.FLOAT_KINDS
         self.as_int, self.scientific, self.width = True, False, 1
         flat = values.reshape(-1)
         if not self.floating:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.grad_mode import enable_grad, mode, no_grad
 from jitgrad.eager.inplace import LEAF, rebase
 from jitgrad.eager.node import SECOND_BACKWARD, Meta, Node, changed, storage_of, version_of
@@ -164,7 +165,7 @@ class FunctionCtx(Node):
                 return self.attach(y, slot)
             rebase(y, value)
             return y
-        if any(y is t for t in self._flat) or y._data.dtype.kind != "f":
+        if any(y is t for t in self._flat) or y._data.dtype.kind not in FLOAT_KINDS:
             return y
         if y._needs or any(y is x for x in inputs):
             storage = storage_of(y)
@@ -267,7 +268,7 @@ def once_differentiable(backward: Backward) -> Backward:
         with enable_grad():
             node = Node("DelayedErrorBackward", [g for g in gradients if isinstance(g, Tensor)], refuse, refuse)
             for i, g in enumerate(found):
-                if isinstance(g, Tensor) and g._data.dtype.kind == "f":
+                if isinstance(g, Tensor) and g._data.dtype.kind in FLOAT_KINDS:
                     found[i] = node.attach(wrap(g._data), i)
         return tuple(found) if several else found[0]
 

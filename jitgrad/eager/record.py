@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
 from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import (
     SECOND_BACKWARD,
@@ -26,9 +27,10 @@ from jitgrad.eager.node import (
     storage_of,
 )
 from jitgrad.ops.checks import C
+from jitgrad.ops.halves import widened
 from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name
-from jitgrad.ops.rules import Each, partial_vjp
+from jitgrad.ops.rules import Each, is_wide, partial_vjp
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 
@@ -94,7 +96,8 @@ class Plan:
         title = backward_name(op)
         if title:
             self.node = type(title, (OpNode,), {"__slots__": (), "op": op, "__module__": OpNode.__module__,
-                                                "parts": op.vjp.parts if isinstance(op.vjp, Each) else None})
+                                                "parts": op.vjp.parts if isinstance(op.vjp, Each) else None,
+                                                "wide": is_wide(op)})
         self.view = op.kind is VIEW
         self.ordered = op.kind not in (VIEW, POINTWISE)
         self.silent = op.kind in (VIEW, JOIN, GATHER, CREATE, RANDOM)
@@ -124,6 +127,13 @@ def plan_of(op: OpDef) -> Plan:
     return plan
 
 
+def _widened(x: Any) -> Any:
+    """A saved array, cotangent or `Meta` of a half type in float32; None and all else as it is."""
+    if type(x) is Meta:
+        return Meta(x.shape, np.dtype(np.float32)) if x.dtype.char in HALF_CHARS else x
+    return widened(x)
+
+
 # --- nodes ---------------------------------------------------------------------------------------------------------
 
 
@@ -138,6 +148,7 @@ class OpNode(Node):
     __slots__ = ("attrs", "checks", "ys")
     op: OpDef
     parts: tuple[Any, ...] | None
+    wide: bool
     attrs: dict[str, Any]
     checks: list[tuple[Storage, int, int]]
     ys: list[Any]
@@ -166,6 +177,19 @@ class OpNode(Node):
             g, y = tuple(cotangents), tuple(self.ys)
         else:
             y = self.ys[0] if self.ys else g  # an unread result is known by its type, which is g's
+        if self.wide:
+            for x in xs:
+                if x.dtype.char in HALF_CHARS:
+                    return self._in_float32(g, y, xs, needs)
+        return self._cotangents(g, y, xs, needs)
+
+    def _in_float32(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        """The cotangents of operands of a half type, which are rounded once."""
+        g, y = ([tuple(map(_widened, v)) if type(v) is tuple else _widened(v) for v in (g, y)])
+        found = self._cotangents(g, y, list(map(_widened, xs)), needs)
+        return [c if c is None or c.dtype == x.dtype else c.astype(x.dtype) for c, x in zip(found, xs, strict=False)]
+
+    def _cotangents(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         parts = self.parts
         if parts is None:
             return self.op.vjp(ARRAYS, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
@@ -182,7 +206,7 @@ class OpNode(Node):
             g, y = tuple(cotangents), tuple([self._result(i, a) for i, a in enumerate(self.ys)])
         else:
             y = self._result(0, self.ys[0]) if self.ys else g
-        return partial_vjp(self.op.vjp, needs, TAPE, g, y, xs, self.attrs)  # type: ignore[arg-type]
+        return partial_vjp(self.op, needs, TAPE, g, y, xs, self.attrs)
 
     def _operand(self, index: int, x: Any) -> Any:
         """Operand `index` as a Tensor with its history, or its type."""
@@ -197,7 +221,7 @@ class OpNode(Node):
     def _result(self, slot: int, y: Any) -> Any:
         if type(y) is Meta:
             return TensorType(dtypes.from_numpy(y.dtype), y.shape)
-        return self.attach(_wrap(y), slot) if y.dtype.kind == "f" else _wrap(y)
+        return self.attach(_wrap(y), slot) if y.dtype.kind in FLOAT_KINDS else _wrap(y)
 
     def keep_copies(self, storage: Storage, array: Array) -> None:
         """Replace `array`, whose memory is about to be overwritten, by a copy where it is a saved operand."""
@@ -282,7 +306,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
             _link(result, operands[0], op, attrs)
     elif plan.ordered and not result._data.flags.c_contiguous:
         result._data = result._data.copy()
-    if tracked and result._data.dtype.kind == "f":
+    if tracked and result._data.dtype.kind in FLOAT_KINDS:
         record(plan, operands, arrays, attrs, (result,))
     return result
 
@@ -349,7 +373,7 @@ def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Array], attrs: 
                 ys.append(Meta(y._data.shape, y._data.dtype))
     node.ys, node.checks = ys, checks
     for slot, y in enumerate(outs):
-        if y._data.dtype.kind == "f":
+        if y._data.dtype.kind in FLOAT_KINDS:
             y._node, y._needs = node, True
             if slot:
                 y._slot = slot

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 T = TypeVar("T", bound="Tensor")
 _ndarray = np.ndarray
 _new = object.__new__
-_FROM_NP = {d.np: d for d in dtypes.ALL}
+_FROM_NP = dtypes.FROM_NP
 
 #: attributes that are the tensor itself; all others are the user's
 _OWN = frozenset({"_data", "_node", "_slot", "_needs", "_base", "_path", "_seen", "_origin", "_storage", "_grad",
@@ -117,9 +117,16 @@ class Tensor(TensorBase):
         return self
 
     def numpy(self, *, force: bool = False) -> Array:
-        """The ndarray, sharing memory. RuntimeError if a gradient is required, unless `force`."""
+        """The ndarray, sharing memory.
+
+        Raises:
+            RuntimeError: a gradient is required, and not `force`.
+            TypeError: bfloat16, which NumPy itself does not have.
+        """
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self._data.dtype.kind == "V":
+            raise TypeError("Got unsupported ScalarType BFloat16")
         return self._data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -154,7 +161,7 @@ class Tensor(TensorBase):
                                    "computed variable in a subgraph that doesn't require differentiation use "
                                    "var_no_grad = var.detach().")
             return
-        if value and self._data.dtype.kind != "f":
+        if value and self._data.dtype.kind not in dtypes.FLOAT_KINDS:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if value and self._inference and not mode.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")

@@ -1,8 +1,8 @@
 """Matrix products for native code: the address of a `cblas_?gemm`, found in the library that NumPy already loaded.
 
-`gemm_symbol(dtype)` always answers. float32 and float64 are NumPy's BLAS; where none can be found, and for float16 and
-integers (no BLAS has them), it is a call-back to `np.matmul` with the same signature. Its scalars alpha and beta are
-float for float32 and double for everything else:
+`gemm_symbol(dtype)` always answers. float32 and float64 are NumPy's BLAS; where none can be found, and for half types
+and integers (no BLAS has them), it is a call-back to `np.matmul` with the same signature. Its scalars alpha and beta
+are float for float32 and double for everything else:
 
     void gemm(int order, int trans_a, int trans_b, int_t m, int_t n, int_t k, T alpha, const void *a, int_t lda,
               const void *b, int_t ldb, T beta, void *c, int_t ldc)
@@ -168,7 +168,7 @@ def _callback(d: dtype) -> Gemm:
         left = matrix(a, k, m, lda, d).T if trans_a != NO_TRANS else matrix(a, m, k, lda, d)
         right = matrix(b, n, k, ldb, d).T if trans_b != NO_TRANS else matrix(b, k, n, ldb, d)
         out = matrix(c, m, n, ldc, d)
-        if d is dtypes.float16:  # sums in float32, rounded once
+        if d.is_half:  # sums in float32, rounded once
             left, right = left.astype(np.float32), right.astype(np.float32)
         with np.errstate(all="ignore"):
             product = left @ right

@@ -325,6 +325,10 @@ class Module:
         """Floating-point parameters and buffers as float16."""
         return self.to(jitgrad.float16)
 
+    def bfloat16(self: M) -> M:
+        """Floating-point parameters and buffers as bfloat16."""
+        return self.to(jitgrad.bfloat16)
+
     def cpu(self: M) -> M:
         """Everything on the CPU."""
         return self.to("cpu")
@@ -462,7 +466,7 @@ def _type_name(value: Any) -> str:
     """As torch names a type in its errors: `torch.FloatTensor` for a tensor."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         words = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-                 "float16": "Half", "float32": "Float", "float64": "Double"}
+                 "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
         return f"torch.{words[value.dtype.name]}Tensor"
     kind = type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

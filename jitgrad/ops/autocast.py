@@ -21,12 +21,12 @@ from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.opdef import OPS
 
-#: where a region may be, and what it takes without a dtype; None: torch takes bfloat16, which may not exist here
-DEFAULTS: dict[str, dtype | None] = {"cpu": getattr(dtypes, "bfloat16", None), "cuda": dtypes.float16}
+#: where a region may be, and what it takes without a dtype
+DEFAULTS = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16}
 #: the dtypes of regions
-LOW = tuple(d for d in (getattr(dtypes, "bfloat16", None), dtypes.float16) if d is not None)
+LOW = (dtypes.bfloat16, dtypes.float16)
 
-State = tuple[dtype | None, dtype | None, dtype | None, bool]
+State = tuple[dtype | None, dtype, dtype, bool]
 
 
 class _Mode(threading.local):
@@ -51,7 +51,7 @@ def restore(before: State) -> None:
     mode.low, mode.cpu, mode.cuda, mode.cache = before
 
 
-def enter(device: str, d: dtype | None, enabled: bool, cache: bool) -> None:
+def enter(device: str, d: dtype, enabled: bool, cache: bool) -> None:
     """What the beginning of a region does. Only the CPU's regions cast: there is no other device."""
     if device == "cpu":
         mode.cpu = d

@@ -12,6 +12,7 @@ there is a shorter way. Handles whose class has no arithmetic of its own can inh
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -19,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dims import product
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import HALF_CHARS, dtype
+from jitgrad.ops.halves import half_of, in_float32, narrow, wide
 from jitgrad.ops.opdef import OPS, OpDef
 from jitgrad.ops.specs import Shape, reduced_shape
 
@@ -38,9 +40,12 @@ class Namespace:
         return self.full(value=value, shape=(), dtype=d)
 
     def expand_composite(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        """A composite row as the expression that defines it."""
+        """A composite row as the expression that defines it; of half types in float32, rounded at its end."""
         assert op.compose is not None
-        return op.compose(self, *xs, **attrs)
+        half = half_of(xs)
+        if half is None:
+            return op.compose(self, *xs, **attrs)
+        return narrow(self, op.compose(self, *[wide(self, x) for x in xs], **attrs), half)
 
     def bind(self, op: OpDef) -> Callable[..., Any]:
         """The function that `F.<op>` is."""
@@ -165,7 +170,7 @@ class Handle:
 class ArrayNamespace(Namespace):
     """Handles are arrays (or NumPy scalars, which 0-dim arithmetic gives); literals stay Python numbers.
 
-    Dtypes are kept: float32 in gives float32 out; float16 composites compute in float32. NumPy's floating-point
+    Dtypes are kept: float32 in gives float32 out; half types are computed in float32. NumPy's floating-point
     warnings are the caller's matter: run rules and impls under `numpy.errstate(all="ignore")`.
     """
 
@@ -176,22 +181,12 @@ class ArrayNamespace(Namespace):
         xp, impl, compose = self.xp, op.impl, op.compose
         if impl is not None:
             direct = getattr(impl, "function", None)  # the row's impl is just a function of the array library
-            if direct is not None:
+            if direct is not None and xp is np:
                 return getattr(xp, direct)  # type: ignore[no-any-return]
             return lambda *xs, **attrs: impl(xp, *xs, **attrs)
         assert compose is not None
 
-        def composed(*xs: Any, **attrs: Any) -> Any:
-            for x in xs:
-                if not isinstance(x, (int, float)) and x.dtype.char == "e":
-                    break
-            else:
-                return compose(self, *xs, **attrs)
-            wide = [x if isinstance(x, (int, float)) or x.dtype.char != "e" else x.astype(np.float32) for x in xs]
-            y = compose(self, *wide, **attrs)
-            return y.astype(np.float16) if y.dtype == np.float32 else y
-
-        return composed
+        return functools.partial(in_float32(compose), self)
 
     def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         return getattr(self, op.name)(*xs, **attrs)
@@ -235,8 +230,8 @@ def unbroadcast(g: Any, shape: Shape) -> Any:
     lead = g.ndim - len(shape)
     axes = (*range(lead), *(i for i, s in enumerate(shape, lead) if s == 1 and g.shape[i] != 1))
     if axes:
-        if g.dtype == np.float16:
-            g = g.sum(axis=axes, dtype=np.float32, keepdims=True).astype(np.float16)
+        if g.dtype.char in HALF_CHARS:
+            g = g.sum(axis=axes, dtype=np.float32, keepdims=True).astype(g.dtype)
         else:
             g = g.sum(axis=axes, dtype=g.dtype, keepdims=True)
     return g.reshape(shape)

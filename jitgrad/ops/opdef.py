@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.ops.halves import in_float32
+
 
 class Kind(enum.Enum):
     """What an op does to the iteration space; decides its default spec and how it is lowered."""
@@ -30,6 +32,10 @@ class Kind(enum.Enum):
 
 
 POINTWISE, REDUCE, SCAN, VIEW, JOIN, GATHER, CONTRACT, SORT, RANDOM, CREATE, OPAQUE = Kind
+#: kinds of rows that compute (all but those that move values) ...
+COMPUTING = frozenset({POINTWISE, REDUCE, SCAN, CONTRACT, SORT, OPAQUE})
+#: ... and those whose derivative rules compute in float32 where operands are of a half type (products widen inside)
+WIDE_RULES = frozenset({POINTWISE, REDUCE, SCAN, OPAQUE})
 
 
 class _NonDiff:
@@ -55,10 +61,12 @@ class OpDef:
         vjp: `(F, g, y, *xs, **attrs)` -> one cotangent or None per operand; None on a row with `compose` (decompose,
             then differentiate); NONDIFF.
         impl: `(xp, *arrays, **attrs)` -> array or tuple of arrays; never chooses a dtype (operands are already cast).
+            Half types it sees as float32 (`halves.py`), if it is of a kind in `COMPUTING`.
         compose: `(F, *xs, **attrs)` -> the op as an expression in other ops; no backend ever hears of such a row.
         spec: `(*types, **attrs)` -> TensorType or tuple of them; works on symbolic sizes.
         check: `(C, *specs, **attrs)`, the preconditions on sizes: calls `C.equal(a, b, message)` and kin.
-        traits: facts that passes may use: "commutative", "involution", "zero_preserving", "idempotent", "cheap".
+        traits: facts that passes may use: "commutative", "involution", "zero_preserving", "idempotent", "cheap"; and
+            for half types: "exact" (computes nothing), "passes" (the vjp hands cotangents on, negated at most).
         dtypes: dtypes that the op accepts: "float", "int", "integral" (ints, bool), "number" (ints, floats), "any".
         domain: (low, high) from which tests sample float operands.
         ref: dotted NumPy/SciPy name that tests compare with, or "".
@@ -93,7 +101,10 @@ def register(name: str, arity: int | None, kind: Kind, doc: str, **fields: Any) 
         raise ValueError(f"op `{name}` needs a vjp, a compose rule to differentiate, or NONDIFF")
     if fields.get("impl") is None and fields.get("compose") is None:
         raise ValueError(f"op `{name}` needs an impl or a compose rule")
-    fields["traits"] = frozenset(fields.get("traits", ()))
+    fields["traits"] = traits = frozenset(fields.get("traits", ()))
+    impl = fields.get("impl")
+    if impl is not None and kind in COMPUTING and "exact" not in traits and not hasattr(impl, "function"):
+        fields["impl"] = in_float32(impl)
     op = OPS[name] = OpDef(name, arity, kind, doc, **fields)
     return op
 

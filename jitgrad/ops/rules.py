@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.ops.opdef import Rule
+from jitgrad.ops.halves import half_of, narrow, wide
+from jitgrad.ops.opdef import WIDE_RULES, OpDef, Rule
 
 
 class Each:
@@ -39,12 +40,29 @@ def zeros(F: Any, g: Any, y: Any, x: Any, **attrs: Any) -> tuple[Any]:
     return (F.zeros_like(x),)
 
 
-def partial_vjp(vjp: Rule, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Sequence[Any],
+def partial_vjp(op: OpDef, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Sequence[Any],
                 attrs: dict[str, Any]) -> tuple[Any, ...]:
     """The cotangents of the operands that `needs` marks, None for the rest.
 
-    Operands that only the unneeded parts read may be given as specs (`saved(op, needs)` says which).
+    Operands that only the unneeded parts read may be given as specs (`saved(op, needs)` says which). With operands of
+    a half type the rule runs in float32.
     """
+    assert callable(op.vjp)
+    half = half_of(xs) if is_wide(op) else None
+    if half is None:
+        return _parts(op.vjp, needs, F, g, y, xs, attrs)
+    g, y = ([tuple([wide(F, v) for v in x]) if isinstance(x, tuple) else wide(F, x) for x in (g, y)])
+    found = _parts(op.vjp, needs, F, g, y, [wide(F, x) for x in xs], attrs)
+    return tuple([narrow(F, c, half) for c in found])
+
+
+def is_wide(op: OpDef) -> bool:
+    """Whether the derivative rule of `op` computes, so that half types must become float32 first."""
+    return op.kind in WIDE_RULES and "passes" not in op.traits
+
+
+def _parts(vjp: Rule, needs: Sequence[bool], F: Any, g: Any, y: Any, xs: Sequence[Any],
+           attrs: dict[str, Any]) -> tuple[Any, ...]:
     if isinstance(vjp, Each):
         return tuple(part(F, g, y, *xs, **attrs) if needed and part is not None else None
                      for part, needed in zip(vjp.of(len(needs)), needs, strict=True))

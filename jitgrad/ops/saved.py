@@ -14,7 +14,7 @@ import numpy as np
 
 from jitgrad.dtypes import dtype, float64, from_numpy
 from jitgrad.ops.namespaces import Handle, Namespace, Number
-from jitgrad.ops.opdef import OpDef, Rule
+from jitgrad.ops.opdef import OpDef
 from jitgrad.ops.rules import partial_vjp
 from jitgrad.ops.types import FLOAT, INT, TensorType
 
@@ -96,7 +96,6 @@ def _run(op: OpDef, needs: Sequence[bool] | None, types: Sequence[Any] | None, a
         return Saved(False, (True,) * len(xs))
     if not callable(op.vjp):
         return Saved(False, (False,) * len(xs))
-    rule: Rule = op.vjp
     assert op.spec is not None
     results = op.spec(*types, **attrs)
     several = isinstance(results, tuple)
@@ -104,7 +103,7 @@ def _run(op: OpDef, needs: Sequence[bool] | None, types: Sequence[Any] | None, a
     ys = tuple(_Probe(F, t, frozenset({Y - i})) for i, t in enumerate(outputs))
     gs = tuple(_Probe(F, t, frozenset()) for t in outputs)
     wanted = needs if needs is not None else (True,) * len(xs)
-    cotangents = partial_vjp(rule, wanted, F, gs if several else gs[0], ys if several else ys[0], xs, attrs)
+    cotangents = partial_vjp(op, wanted, F, gs if several else gs[0], ys if several else ys[0], xs, attrs)
     reads: frozenset[int] = frozenset().union(*(c.reads for c in cotangents if c is not None))
     read_ys = tuple(Y - i in reads for i in range(len(ys)))
     return Saved(any(read_ys), tuple(i in reads for i in range(len(xs))), read_ys)

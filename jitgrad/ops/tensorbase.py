@@ -472,6 +472,7 @@ class TensorBase(Operators):
     copy_ = convert.copy_
     double = convert.double
     half = convert.half
+    bfloat16 = convert.bfloat16
     long = convert.long
     short = convert.short
     char = convert.char

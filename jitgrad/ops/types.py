@@ -94,7 +94,7 @@ Type = TensorType | IntType | FloatType | BoolType | NumberType | SeqType | Opti
 INT, FLOAT, BOOL, NUMBER = IntType(), FloatType(), BoolType(), NumberType()
 
 _SHORT = {"bool": "b8", "uint8": "u8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-          "float16": "f16", "float32": "f32", "float64": "f64"}
+          "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 _LONG = {short: name for name, short in _SHORT.items()}
 
 

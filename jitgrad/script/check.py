@@ -6,7 +6,7 @@ every tensor that requires one, and the state of all objects that the script kno
 once: those that return no tensor are not called again.
 
 Floats agree if they differ by less than a tolerance times the largest element: 1e-4 for float32, 1e-8 for float64, 1e-2
-for float16. Everything else must be equal.
+for float16, 4e-2 for bfloat16. Everything else must be equal.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jitgrad.script.specialisation import Specialisation
 
 #: by dtype: how much two floats may differ, relative to the largest element of the tensor
-TOLERANCES = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-8}
+TOLERANCES = {"float16": 1e-2, "bfloat16": 4e-2, "float32": 1e-4, "float64": 1e-8}
 
 
 @dataclass(slots=True)

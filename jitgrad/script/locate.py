@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad.dims import Dim
+from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.engine import grad
 from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.errors import Span
@@ -221,13 +222,13 @@ def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any]) -> str:
     from jitgrad.script.check import compare
 
     row = OPS[node.op]
-    if not any(x.dtype.kind == "f" for x in given) or not callable(row.vjp):
+    if not any(x.dtype.kind in FLOAT_KINDS for x in given) or not callable(row.vjp):
         return ""
     found = []
     for compiled in (True, False):
         tensors = [wrap(np.array(x)) for x in given]
         for t in tensors:
-            t._needs = t._data.dtype.kind == "f"
+            t._needs = t._data.dtype.kind in FLOAT_KINDS
         if compiled:
             made = [np.asarray(x) for x in _run_row(row, tensors, attrs)]
             function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op)

@@ -124,7 +124,7 @@ def test_every_dtype_travels(d):
     agree(g, [x], 0)
 
 
-@pytest.mark.parametrize("d", [dtypes.float16, dtypes.int64, dtypes.int32, f64], ids=lambda d: d.name)
+@pytest.mark.parametrize("d", [dtypes.float16, dtypes.bfloat16, dtypes.int64, dtypes.int32, f64], ids=lambda d: d.name)
 def test_matrix_products_of_every_dtype(d):
     N, M, B = sizes("N M B")
     rng = np.random.default_rng(0)

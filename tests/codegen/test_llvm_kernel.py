@@ -44,8 +44,8 @@ def test_pointwise(size, d):
     a, b, c = space.operand(x), space.operand(y), space.operand(out, "out")
     execute(space, [S("load", operand=a), S("load", operand=b), S("maximum", 0, 1, dtype=d),
                     S("add", 2, 1, dtype=d), S("store", 3, operand=c)])
-    expected = np.maximum(x, y) + y if d is not dtypes.float16 else (
-        np.maximum(x, y).astype(np.float32) + y.astype(np.float32)).astype(np.float16)
+    expected = np.maximum(x, y) + y if not d.is_half else (
+        np.maximum(x, y).astype(np.float32) + y.astype(np.float32)).astype(d.np)
     np.testing.assert_array_equal(out, expected)
     assert not guarded[size:].any()
 
@@ -153,11 +153,11 @@ def reduction_input(rng, shape, fn, d):
 
 
 def compare(got, x, fn, d, axis):
-    if d is dtypes.float16:
+    if d.is_half:
         x = x.astype(np.float32)
     expected = REDUCTIONS[fn](x, axis=axis)
     if d.is_floating_point and fn in ("sum", "prod"):
-        tolerance = {"float16": 2e-3, "float32": 1e-5, "float64": 1e-13}[d.name]
+        tolerance = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 1e-5, "float64": 1e-13}[d.name]
         scale = np.sum(np.abs(x.astype(np.float64)), axis=axis) if fn == "sum" else 1.0
         assert np.all(np.abs(got.astype(np.float64) - expected) <= tolerance * (scale + 1))
     else:

@@ -79,7 +79,7 @@ def test_batches():
 
 
 def test_integers_and_half_are_added_by_a_kernel():
-    for d in (dtypes.int64, dtypes.float16):
+    for d in (dtypes.int64, dtypes.float16, dtypes.bfloat16):
         a, b = tensor(N, K, dtype=d), tensor(K, M, dtype=d)
         g = graph(lambda F, a, b: F.add(F.matmul(a, b), F.matmul(F.neg(F.neg(F.mul(a, a))), b)), a, b)
         assert counts(g)[0] == 0

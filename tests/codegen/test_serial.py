@@ -23,8 +23,8 @@ def through(data: Any) -> Any:
 
 
 @pytest.mark.parametrize("value", [
-    None, True, 3, 0.5, "text", (), (1, ("dim", 2), None), dtypes.float16, ("optional", ("seq", "float")),
-    (dtypes.int64, "x"), float("inf"),
+    None, True, 3, 0.5, "text", (), (1, ("dim", 2), None), dtypes.float16, dtypes.bfloat16,
+    ("optional", ("seq", "float")), (dtypes.int64, "x"), float("inf"),
 ])
 def test_values_come_back(value: Any) -> None:
     found = decode(through(encode(value)))

@@ -44,7 +44,7 @@ def test_gemm(d, kind, trans_a, trans_b):
     stored_b = np.ascontiguousarray(b.T) if trans_b == blas.TRANS else b
     start = random(rng, (m, n), d)
     wide = np.float64 if d.is_floating_point else np.int64
-    tolerance = {"float16": 4e-3, "float32": 2e-6, "float64": 4e-15}.get(d.name, 0)
+    tolerance = {"float16": 4e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 4e-15}.get(d.name, 0)
     for beta in (0.0, 1.0):
         c = start.copy()
         call(gemm, d, blas.ROW_MAJOR, trans_a, trans_b, stored_a, stored_b, c, 1.0, beta)

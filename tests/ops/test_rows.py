@@ -14,7 +14,7 @@ from jitgrad.ops.types import TensorType
 from tests.ops.cases import DTYPES, cases, convert, differentiable, types_of
 from tests.oracles import ARRAYS, call, gradcheck
 
-TOLERANCE = {"float16": 2e-2, "float32": 3e-6, "float64": 1e-12}
+TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-2, "float32": 3e-6, "float64": 1e-12}
 EXTREMES = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-30, -1e-30])
 
 
@@ -60,7 +60,8 @@ def test_values(name: str) -> None:
             narrow = convert(operands, d, op)
             (actual,) = run(name, narrow, attrs)
             with np.errstate(all="ignore"):
-                expected = expected_of(*(x.astype(np.float64) if x.dtype.kind == "f" else x for x in narrow), **attrs)
+                wide = [x.astype(np.float64) if x.dtype.kind in dtypes.FLOAT_KINDS else x for x in narrow]
+                expected = expected_of(*wide, **attrs)
             tolerance = TOLERANCE[d.name]
             np.testing.assert_allclose(actual.astype(np.float64), expected, rtol=tolerance, atol=tolerance)
 

@@ -25,7 +25,7 @@ cat pad index index_put gather scatter scatter_add nonzero matmul full fill aran
 random.uniform random.bits
 """
 
-TRAITS = {"commutative", "involution", "zero_preserving", "idempotent", "cheap"}
+TRAITS = {"commutative", "involution", "zero_preserving", "idempotent", "cheap", "exact", "passes"}
 
 
 def test_canonical_names_are_there() -> None:

@@ -237,9 +237,9 @@ def test_a_wrong_native_op(monkeypatch):
 def test_a_wrong_derivative(monkeypatch):
     original = reverse.partial_vjp
 
-    def wrong(rule, needs, F, g, y, xs, attrs):
-        results = original(rule, needs, F, g, y, xs, attrs)
-        return [r * 2 for r in results] if rule is OPS["cos"].vjp else results
+    def wrong(op, needs, F, g, y, xs, attrs):
+        results = original(op, needs, F, g, y, xs, attrs)
+        return [r * 2 for r in results] if op is OPS["cos"] else results
 
     monkeypatch.setattr(reverse, "partial_vjp", wrong)
     error = failing(program, jitgrad.tensor([1.0, 2.0]), leaf(3.0, 4.0))

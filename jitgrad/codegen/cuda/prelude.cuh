@@ -10,13 +10,21 @@ typedef unsigned int u32;
 #define JG_NAN (__int_as_float(0x7fc00000))
 #define JG_DEVICE static __device__ __forceinline__
 
-// --- float16: kept as bits in memory, computed in float -------------------------------------------------------------
+// --- float16, bfloat16: kept as bits in memory, computed in float ---------------------------------------------------
 
 struct jg_half { unsigned short bits; };
+struct jg_bfloat { unsigned short bits; };
+
+JG_DEVICE float jg_widen(jg_bfloat h) { return __int_as_float((int)((u32)h.bits << 16)); }
 
 #ifndef JG_HOST
 JG_DEVICE float jg_widen(jg_half h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits)); return f; }
 JG_DEVICE jg_half jg_narrow(float f) { jg_half h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); return h; }
+JG_DEVICE jg_bfloat jg_narrow_bfloat(float f) {
+    jg_bfloat h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
+    return h;
+}
 #endif
 
 // float64 as float32 such that rounding it further, to float16, gives what one rounding would

@@ -1,7 +1,7 @@
 """The scalar primitives of the op table as CUDA C++ expressions: `EXPRESSIONS[name](operands, source, result, attr)`.
 
-Values are in computing types: bool is bool, float16 is computed in float, the rest as stored. Operands are atoms (names
-or literals), so that no row needs to think about precedence.
+Values are in computing types: bool is bool, half types are computed in float, the rest as stored. Operands are atoms
+(names or literals), so that no row needs to think about precedence.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ Row = Callable[[Sequence[str], dtype, dtype, "bool | int | float"], str]
 
 STORED: Mapping[str, str] = {
     "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short", "int32": "int", "int64": "i64",
-    "float16": "jg_half", "float32": "float", "float64": "double",
+    "float16": "jg_half", "bfloat16": "jg_bfloat", "float32": "float", "float64": "double",
 }
-COMPUTED: Mapping[str, str] = {**STORED, "float16": "float"}
+COMPUTED: Mapping[str, str] = {**STORED, "float16": "float", "bfloat16": "float"}
+
+
+_NARROW = {"float16": "jg_narrow", "bfloat16": "jg_narrow_bfloat"}
 
 
 def literal(value: bool | int | float, d: dtype) -> str:
@@ -47,12 +50,12 @@ def literal(value: bool | int | float, d: dtype) -> str:
 
 def widen(text: str, d: dtype) -> str:
     """A value as stored in memory, in its computing type."""
-    return f"jg_widen({text})" if d.name == "float16" else text
+    return f"jg_widen({text})" if d.is_half else text
 
 
 def narrow(text: str, d: dtype) -> str:
     """A value in computing type, as stored in memory."""
-    return f"jg_narrow({text})" if d.name == "float16" else text
+    return f"{_NARROW[d.name]}({text})" if d.is_half else text
 
 
 def convert(text: str, source: dtype, target: dtype) -> str:
@@ -62,9 +65,10 @@ def convert(text: str, source: dtype, target: dtype) -> str:
     kind = COMPUTED[target.name]
     if kind == "bool":
         return f"({text} != {literal(0, source)})"
-    if target.name == "float16":
-        single = f"jg_to_odd({text})" if source.name == "float64" else f"(float)({text})"
-        return f"jg_widen(jg_narrow({single}))"
+    if target.is_half:
+        odd = source.name == "float64" and target.name == "float16"  # to bfloat16 it is rounded twice, as in torch
+        single = f"jg_to_odd({text})" if odd else f"(float)({text})"
+        return widen(narrow(single, target), target)
     if target.is_floating_point or not source.is_floating_point:
         return f"({kind})({text})"
     if kind == "i64":

@@ -58,6 +58,10 @@ class PackedSequence(NamedTuple):
         """With float16 data."""
         return self.to(jitgrad.float16)
 
+    def bfloat16(self) -> PackedSequence:
+        """With bfloat16 data."""
+        return self.to(jitgrad.bfloat16)
+
     def long(self) -> PackedSequence:
         """With int64 data."""
         return self.to(jitgrad.int64)

@@ -65,12 +65,14 @@ def _conversion(name: str, d: dtype) -> Callable[..., Tensor]:
 
 
 float_, double = _conversion("float", dtypes.float32), _conversion("double", dtypes.float64)
+bfloat16 = _conversion("bfloat16", dtypes.bfloat16)
 half, bool_ = _conversion("half", dtypes.float16), _conversion("bool", dtypes.bool_)
 int_, long = _conversion("int", dtypes.int32), _conversion("long", dtypes.int64)
 short, char = _conversion("short", dtypes.int16), _conversion("char", dtypes.int8)
 byte = _conversion("byte", dtypes.uint8)
 
 _TYPE_NAMES = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "HalfTensor": dtypes.float16,
+               "BFloat16Tensor": dtypes.bfloat16,
                "LongTensor": dtypes.int64, "IntTensor": dtypes.int32, "ShortTensor": dtypes.int16,
                "CharTensor": dtypes.int8, "ByteTensor": dtypes.uint8, "BoolTensor": dtypes.bool_}
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.dtypes import float16, float32
+from jitgrad.dtypes import float32
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
 from jitgrad.ops.library.core import (
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 Sizes = int | Sequence[int]
 #: torch's names of dtypes in one of its messages
-_NAMES = {"float16": "c10::Half", "float32": "float", "float64": "double", "int64": "long int", "int32": "int"}
+_NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+          "int64": "long int", "int32": "int"}
 
 
 def _static(name: str, value: Any, rank: int) -> tuple[int, ...]:
@@ -84,7 +85,7 @@ class _Call:
         self.bias = self._bias(fn, input, weight, bias, transposed)
         self.batched = input.ndim == rank + 2
         self.dtype = input.dtype
-        wide = float32 if self.dtype is float16 else self.dtype
+        wide = float32 if self.dtype.is_half else self.dtype
         self.input = cast(input if self.batched else apply("unsqueeze", input, axis=0), wide)
         self.weight = cast(weight, wide)
 

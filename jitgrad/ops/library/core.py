@@ -6,6 +6,7 @@ dtypes and static arguments, never on sizes or numbers, which are run-time value
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,7 +27,7 @@ OPERAND: Any = (AnyTensor, int, float, SymNumber, np.generic)
 
 #: torch's words for dtypes in its messages
 WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-         "float16": "Half", "float32": "Float", "float64": "Double"}
+         "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
@@ -115,6 +116,27 @@ def binary(name: str, a: Any, b: Any) -> Any:
     """The pointwise op `name` of two tensors or numbers, promoted as torch does."""
     d = pair_dtype(a, b)
     return backend().apply(OPS[name], (as_operand(a, d), as_operand(b, d)), {})
+
+
+def rounds(d: dtype, *operands: Any) -> bool:
+    """Whether a number among the operands is not exact in the half type `d`: products take it as float32, as torch's.
+
+    False for other dtypes. Of a number that only the run knows it is not known.
+    """
+    return d.is_half and any(not isinstance(x, AnyTensor) and not _is_exact(x, d) for x in operands)
+
+
+def _is_exact(x: Any, d: dtype) -> bool:
+    if isinstance(x, SymNumber):
+        return False
+    with np.errstate(all="ignore"):
+        return not math.isfinite(x) or float(np.asarray(x, np.float32).astype(d.np)) == x
+
+
+def in_float32(fn: Callable[..., Any], d: dtype, *operands: Any, **numbers: Any) -> Any:
+    """`fn` of operands of the half type `d` computed in float32 and rounded once."""
+    wide = [cast(cast(x, d), dtypes.float32) if isinstance(x, AnyTensor) else x for x in operands]
+    return cast(fn(*wide, **numbers), d)
 
 
 def require_tensor(fn: str, x: Any, argument: str = "input", position: int = 1) -> Any:

@@ -273,4 +273,4 @@ FloatTensor, DoubleTensor = _legacy("FloatTensor", dtypes.float32), _legacy("Dou
 HalfTensor, LongTensor = _legacy("HalfTensor", dtypes.float16), _legacy("LongTensor", dtypes.int64)
 IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTensor", dtypes.int16)
 CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
-BoolTensor = _legacy("BoolTensor", dtypes.bool_)
+BoolTensor, BFloat16Tensor = _legacy("BoolTensor", dtypes.bool_), _legacy("BFloat16Tensor", dtypes.bfloat16)

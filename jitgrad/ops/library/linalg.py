@@ -35,7 +35,8 @@ def _same_dtype(a: Any, b: Any) -> None:
 
 def _c(x: Any) -> str:
     """torch prints the C++ type here."""
-    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "int64": "long long", "int32": "int",
+    names = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+             "int64": "long long", "int32": "int",
              "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool"}
     return names[x.dtype.name]
 

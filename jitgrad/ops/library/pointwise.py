@@ -16,12 +16,14 @@ from jitgrad.ops.library.core import (
     binary,
     cast,
     floating,
+    in_float32,
     inplace,
     library,
     number_type,
     pair_dtype,
     require_tensor,
     result_dtype,
+    rounds,
     word,
 )
 
@@ -42,11 +44,19 @@ def _scaled(name: str, other: Any, alpha: Any, d: dtypes.dtype) -> Any:
     return apply("mul", as_operand(other, d), as_operand(alpha, d))
 
 
+def _scaled_in_float32(fn: Any, input: Any, other: Any, alpha: Any, d: dtypes.dtype) -> Any:
+    """input + alpha * other (or -) of a half type, rounded once; numbers are of that type first, as in torch."""
+    operands = [as_operand(x, d) for x in (input, other, alpha)]
+    return in_float32(lambda a, b, c: fn(a, mul(b, c)), d, *operands)
+
+
 @library
 def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
     """input + alpha * other."""
     d = pair_dtype(input, other)
     if not isinstance(alpha, int) or alpha != 1:
+        if d.is_half:
+            return _scaled_in_float32(add, input, other, alpha, d)
         other = _scaled("add", other, alpha, d)
     return backend().apply(OPS["add"], (as_operand(input, d), as_operand(other, d)), {})
 
@@ -66,6 +76,8 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
         raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
                            "invert a mask, use the `~` or `logical_not()` operator instead.")
     if not isinstance(alpha, int) or alpha != 1:
+        if d.is_half:
+            return _scaled_in_float32(sub, input, other, alpha, d)
         other = _scaled("sub", other, alpha, d)
     return backend().apply(OPS["sub"], (as_operand(input, d), as_operand(other, d)), {})
 
@@ -79,7 +91,10 @@ def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
 @library
 def mul(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     """input * other."""
-    return binary("mul", input, other)
+    d = pair_dtype(input, other)
+    if d.is_half and rounds(d, input, other):
+        return in_float32(mul, d, input, other)
+    return backend().apply(OPS["mul"], (as_operand(input, d), as_operand(other, d)), {})
 
 
 @library
@@ -88,6 +103,10 @@ def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | 
     d = pair_dtype(input, other)
     if rounding_mode is None:
         d = floating(d)
+        if d.is_half and not isinstance(input, AnyTensor):  # torch's way
+            return mul(reciprocal(as_operand(other, d)), input)
+        if d.is_half and rounds(d, other):
+            return in_float32(div, d, input, other)
         operands = (as_operand(input, d), as_operand(other, d))
         return backend().apply(OPS["div"], operands, {})
     if rounding_mode == "floor":
@@ -162,6 +181,9 @@ _ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 @library
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
+    d = result_dtype(input, tensor1, tensor2)
+    if d.is_half:
+        return in_float32(addcmul, d, input, tensor1, tensor2, value=value)
     return add(input, mul(tensor1, tensor2), alpha=value)
 
 
@@ -171,6 +193,9 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
     if not result_dtype(tensor1, tensor2).is_floating_point:
         raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
                            "will perform a true division of tensor1 and tensor2.")
+    d = result_dtype(input, tensor1, tensor2)
+    if d.is_half:
+        return in_float32(addcdiv, d, input, tensor1, tensor2, value=value)
     quotient = div(tensor1, tensor2)
     return add(input, quotient if isinstance(value, int) and value == 1 else mul(quotient, value))
 
@@ -182,6 +207,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
     for name, x in (("end", end), ("weight", weight)):
         if isinstance(x, AnyTensor) and x.dtype is not d:
             raise RuntimeError(f"expected dtype {d.name} for `{name}` but got dtype {x.dtype.name}")
+    if rounds(d, weight):
+        return in_float32(lerp, d, input, end, weight)
     return apply("lerp", input, end, as_operand(weight, d))
 
 
@@ -378,7 +405,8 @@ def nan_to_num(input: Tensor, nan: Number = 0.0, posinf: Number | None = None, n
     d = input.dtype
     if not d.is_floating_point:
         return apply("add", input, as_operand(0, d))
-    limits = {"float16": 65504.0, "float32": 3.4028234663852886e38, "float64": 1.7976931348623157e308}[d.name]
+    limits = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+              "float64": 1.7976931348623157e308}[d.name]
     x = apply("where", apply("ne", input, input), as_operand(nan, d), input)
     high = as_operand(limits if posinf is None else posinf, d)
     low = as_operand(-limits if neginf is None else neginf, d)

@@ -38,7 +38,7 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
     "randperm" of shape (n,): the order that sorts n words, equal ones as they come.
     """
     if kind == "normal":
-        wide = float32 if d is float16 else d
+        wide = float32 if d.is_half else d
         u1, u2 = backend().draw("uniform", shape, wide), backend().draw("uniform", shape, wide)
         minus_two, two_pi = as_operand(-2.0, wide), as_operand(2.0 * math.pi, wide)
         radius = apply("sqrt", apply("mul", apply("log1p", apply("neg", u1)), minus_two))
@@ -211,7 +211,7 @@ def random_(input: Tensor, from_: Any = 0, to: Any = None, *, generator: Any = N
     _stream(generator)
     if to is None:
         spans = {"bool": 2, "uint8": 1 << 8, "int8": 1 << 7, "int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 32,
-                 "float16": (1 << 11) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
+                 "float16": (1 << 11) + 1, "bfloat16": (1 << 8) + 1, "float32": (1 << 24) + 1, "float64": 1 << 32}
         if isinstance(from_, int) and from_ == 0:
             to = spans[input.dtype.name]
         else:

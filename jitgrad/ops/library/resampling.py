@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.dtypes import dtype, float16, float32, int64
+from jitgrad.dtypes import dtype, float32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.library.core import (
     apply,
@@ -159,7 +159,7 @@ def _keys(s: Any, d: dtype, near: bool) -> Any:
 def resize(input: Tensor, sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str, align_corners: bool) -> Tensor:
     """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
     x = input
-    wide = cast(x, float32) if x.dtype is float16 else x
+    wide = cast(x, float32) if x.dtype.is_half else x
     for n, out in zip(tuple(x.shape)[2:], sizes, strict=True):
         require(n >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,
                 ") and output (", out, ")")

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jitgrad.ops import checks, specs
+from jitgrad.ops.halves import in_float32
 from jitgrad.ops.opdef import NONDIFF, POINTWISE, register
 
 
 class Ufunc:
-    """An impl that is a function of the array library; `ArrayNamespace` then calls that function itself."""
+    """An impl that is a function of the array library; `ArrayNamespace` then calls NumPy's itself, which knows half
+    types. Another library's computes them in float32.
+    """
 
     __slots__ = ("function",)
 
@@ -18,7 +23,13 @@ class Ufunc:
         self.function = function
 
     def __call__(self, xp: Any, *arrays: Any) -> Any:
-        return getattr(xp, self.function)(*arrays)
+        function = getattr(xp, self.function)
+        return function(*arrays) if xp is np else _in_float32(function, *arrays)
+
+
+@in_float32
+def _in_float32(function: Callable[..., Any], *arrays: Any) -> Any:
+    return function(*arrays)
 
 
 def pointwise(name: str, arity: int, doc: str, impl: str | Callable[..., Any] | None = None, **fields: Any) -> None:

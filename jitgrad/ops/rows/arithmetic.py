@@ -16,9 +16,9 @@ from jitgrad.ops.rules import each, zeros
 
 # --- the four operations -------------------------------------------------------------------------------------------
 
-pointwise("add", 2, "a + b.", "add", dtypes="any", traits={"commutative", "cheap"},
+pointwise("add", 2, "a + b.", "add", dtypes="any", traits={"commutative", "cheap", "passes"},
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: g))
-pointwise("sub", 2, "a - b.", "subtract", dtypes="number", traits={"cheap"},
+pointwise("sub", 2, "a - b.", "subtract", dtypes="number", traits={"cheap", "passes"},
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -g))
 pointwise("mul", 2, "a * b.", "multiply", dtypes="any", traits={"commutative", "cheap"},
           vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
@@ -26,8 +26,8 @@ pointwise("div", 2, "a / b.", "true_divide", traits={"cheap"},
           vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (y / b))))
 pointwise("fma", 3, "a * b + c.", lambda xp, a, b, c: a * b + c, dtypes="number", traits={"cheap"},
           vjp=each(lambda F, g, y, a, b, c: g * b, lambda F, g, y, a, b, c: g * a, lambda F, g, y, a, b, c: g))
-pointwise("neg", 1, "-x.", "negative", dtypes="number", traits={"involution", "zero_preserving", "cheap"},
-          vjp=lambda F, g, y, x: (-g,))
+pointwise("neg", 1, "-x.", "negative", dtypes="number", vjp=lambda F, g, y, x: (-g,),
+          traits={"involution", "zero_preserving", "cheap", "passes"})
 pointwise("reciprocal", 1, "1 / x.", vjp=lambda F, g, y, x: (-(g * (y * y)),), traits={"cheap"},
           compose=lambda F, x: 1.0 / x, ref="numpy.reciprocal", domain=(0.2, 3.0))
 pointwise("square", 1, "x * x.", vjp=lambda F, g, y, x: (g * (x * 2),), traits={"zero_preserving", "cheap"},
@@ -130,11 +130,21 @@ def _where_samples(rng: np.random.Generator) -> Any:
             ((rng.random((3, 1)) < 0.5, rng.normal(size=(4,)), rng.normal(size=())), {})]
 
 
-pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any", traits={"cheap"},
+pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any", traits={"cheap", "passes"},
           spec=specs.select_by, samples=_where_samples,
           vjp=each(None, lambda F, g, y, c, a, b: F.where(c, g, 0.0), lambda F, g, y, c, a, b: F.where(c, 0.0, g)))
-pointwise("cast", 1, "x converted to another dtype.",
-          lambda xp, x, dtype: x.astype(getattr(dtype, "np", dtype)), dtypes="any", traits={"cheap"}, spec=specs.cast,
+
+
+def _cast(xp: Any, x: Any, dtype: Any) -> Any:
+    """bfloat16 has its conversions from and to float32 alone: wider numbers are rounded twice, as in torch."""
+    d = getattr(dtype, "np", dtype)
+    if (d.kind == "V") is not (x.dtype.kind == "V"):
+        x = x.astype(np.float32, copy=False)
+    return x.astype(d)
+
+
+pointwise("cast", 1, "x converted to another dtype.", _cast, dtypes="any", traits={"cheap", "exact", "passes"},
+          spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
           samples=attr_samples(1, {"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",

@@ -54,22 +54,16 @@ def _size(sizes: Sequence[int]) -> int:
     return total
 
 
-def _wide(x: Any) -> Any:
-    """float16 is summed in float32, as in every backend."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
-
-
 def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, c), (o, _), kernel = x.shape[:2], w.shape[:2], w.shape[2:]
     if c != w.shape[1] * groups:
         raise ValueError("other channels than the weight's")  # the check has torch's words
     counts: Any = [specs.windows_count(m + 2 * p, k, s, d) for m, k, s, p, d in zip(
         x.shape[2:], kernel, stride, padding, dilation, strict=True)]
-    d = x.dtype
-    patches, w = _patches(xp, _wide(x), kernel, counts, stride, padding, dilation), _wide(w)
+    patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
     depth, plane = _size(w.shape[1:]), _size(counts)
     rows = w.reshape(groups, o // groups, depth)
-    y = xp.empty((n, o, *counts), d)
+    y = xp.empty((n, o, *counts), x.dtype)
     for block in _blocks(n, groups * depth * plane):
         columns = patches[block].reshape(-1, groups, depth, plane)
         y[block] = xp.matmul(rows, columns).reshape(-1, o, *counts)
@@ -78,22 +72,19 @@ def _conv(xp: Any, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, gro
 
 def _conv_weight(xp: Any, g: Any, x: Any, shape: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], shape[2:]
-    d = g.dtype
-    patches, g = _patches(xp, _wide(x), kernel, counts, stride, padding, dilation), _wide(g)
+    patches = _patches(xp, x, kernel, counts, stride, padding, dilation)
     depth, plane = _size(shape[1:]), _size(counts)
     total = xp.zeros((groups, o // groups, depth), g.dtype)
     for block in _blocks(n, groups * depth * plane):
         columns = patches[block].reshape(-1, groups, depth, plane)
         rows = g[block].reshape(-1, groups, o // groups, plane)
         total += xp.matmul(rows, columns.swapaxes(2, 3)).sum(axis=0, dtype=g.dtype)
-    return total.reshape(shape).astype(d, copy=False)
+    return total.reshape(shape)
 
 
 def _conv_transpose(xp: Any, g: Any, w: Any, shape: Any, stride: Any, padding: Any, dilation: Any,
                     groups: int) -> Any:
     (n, o), counts, kernel = g.shape[:2], g.shape[2:], w.shape[2:]
-    d = g.dtype
-    g, w = _wide(g), _wide(w)
     depth, plane = _size(w.shape[1:]), _size(counts)
     columns_of = w.reshape(groups, o // groups, depth).swapaxes(1, 2)
     padded = xp.zeros((n, shape[1], *(m + 2 * p for m, p in zip(shape[2:], padding, strict=True))), g.dtype)
@@ -105,7 +96,7 @@ def _conv_transpose(xp: Any, g: Any, w: Any, shape: Any, stride: Any, padding: A
                 at, dilation, counts, stride, strict=True))
             padded[(block, slice(None), *places)] += columns[(slice(None), slice(None), *at)]
     inside = tuple(slice(p, p + m) for p, m in zip(padding, shape[2:], strict=True))
-    return xp.ascontiguousarray(padded[(slice(None), slice(None), *inside)]).astype(d, copy=False)
+    return xp.ascontiguousarray(padded[(slice(None), slice(None), *inside)])
 
 
 # --- rules ---------------------------------------------------------------------------------------------------------

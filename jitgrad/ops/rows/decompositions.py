@@ -19,7 +19,6 @@ from jitgrad.ops.types import TensorType
 def _total(function: Callable[..., Any], *arrays: Any) -> Any:
     """`function` of each matrix, NaN where it fails."""
     d = arrays[0].dtype
-    arrays = tuple(a.astype(np.float32) if a.dtype == np.float16 else a for a in arrays)
     try:
         found = function(*arrays)
     except np.linalg.LinAlgError:
@@ -68,7 +67,7 @@ def _inv_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
 
 
 def _slogdet(xp: Any, x: Any) -> Any:
-    sign, size = xp.linalg.slogdet(x.astype(np.float32) if x.dtype == np.float16 else x)
+    sign, size = xp.linalg.slogdet(x)
     return np.asarray(sign).astype(x.dtype), np.asarray(size).astype(x.dtype)
 
 
@@ -80,8 +79,7 @@ def _slogdet_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
 
 
 def _eigh(xp: Any, x: Any) -> Any:
-    even = _symmetric(x)
-    values, vectors = xp.linalg.eigh(even.astype(np.float32) if x.dtype == np.float16 else even)
+    values, vectors = xp.linalg.eigh(_symmetric(x))
     return values.astype(x.dtype), vectors.astype(x.dtype)
 
 

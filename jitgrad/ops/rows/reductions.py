@@ -39,14 +39,10 @@ def _reduce(name: str, doc: str, impl: Any = None, samples: Any = None, **fields
 
 
 def _sum(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    if x.dtype == np.float16:  # accumulate in float32, as every backend does
-        return x.sum(axis=axes, dtype=np.float32, keepdims=keepdim).astype(np.float16)
     return x.sum(axis=axes, dtype=x.dtype, keepdims=keepdim)
 
 
 def _prod(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    if x.dtype == np.float16:
-        return x.prod(axis=axes, dtype=np.float32, keepdims=keepdim).astype(np.float16)
     return x.prod(axis=axes, dtype=x.dtype, keepdims=keepdim)
 
 
@@ -68,7 +64,7 @@ def _prod_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
     return (F.unreduce(g, x, axes, keepdim) * F.permute(others, axes=back),)
 
 
-_reduce("sum", "The sum over axes; a float16 sum is accumulated in float32.", _sum, dtypes="any",
+_reduce("sum", "The sum over axes.", _sum, dtypes="any", traits={"passes"},
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g, x, axes, keepdim),))
 _reduce("prod", "The product over axes.", _prod, vjp=_prod_vjp, dtypes="number")
 _reduce("mean", "The mean over axes.", compose=lambda F, x, axes, keepdim: (
@@ -93,7 +89,7 @@ def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: boo
 _reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,
         vjp=_var_vjp, samples=_samples({"correction": 0}, {"correction": 1}))
 register("sum_to", 1, REDUCE, "x summed over the axes along which `shape` was repeated to x's shape.", dtypes="any",
-         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped,
+         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, traits={"passes"},
          vjp=lambda F, g, y, x, shape: (F.expand_like(g, x),),
          samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), {"shape": s}) for s in ((3, 4), (1, 4), (2, 1, 4), ())])
 
@@ -158,36 +154,29 @@ def _log_softmax(F: Any, x: Any, axis: int) -> Any:
 # The impls say what the expressions say, and besides what an empty axis gives: nothing, or log(0).
 
 
-def _wide(x: Any) -> Any:
-    return x.astype(np.float32) if x.dtype == np.float16 else x
-
-
 def _logsumexp_impl(xp: Any, x: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    w = _wide(x)
     if any(x.shape[a] == 0 for a in axes):
         return xp.full(specs.reduced_shape(x.shape, axes, keepdim), -math.inf, x.dtype)
-    m = w.max(axis=axes, keepdims=True)
+    m = x.max(axis=axes, keepdims=True)
     m = xp.where(xp.isinf(m), 0, m)
-    y = xp.log(xp.exp(w - m).sum(axis=axes, keepdims=True)) + m
+    y = xp.log(xp.exp(x - m).sum(axis=axes, keepdims=True)) + m
     return y.reshape(specs.reduced_shape(x.shape, axes, keepdim)).astype(x.dtype, copy=False)
 
 
 def _softmax_impl(xp: Any, x: Any, axis: int) -> Any:
     if x.size == 0:
         return x.copy()
-    w = _wide(x)
-    e = xp.exp(w - w.max(axis=axis, keepdims=True))
+    e = xp.exp(x - x.max(axis=axis, keepdims=True))
     e /= e.sum(axis=axis, keepdims=True)
-    return e.astype(x.dtype, copy=False)
+    return e
 
 
 def _log_softmax_impl(xp: Any, x: Any, axis: int) -> Any:
     if x.size == 0:
         return x.copy()
-    w = _wide(x)
-    d = w - w.max(axis=axis, keepdims=True)
+    d = x - x.max(axis=axis, keepdims=True)
     d -= xp.log(xp.exp(d).sum(axis=axis, keepdims=True))
-    return d.astype(x.dtype, copy=False)
+    return d
 
 
 def _axis_samples(rng: np.random.Generator) -> Any:

@@ -14,8 +14,6 @@ from jitgrad.ops.opdef import NONDIFF, SCAN, SORT, register
 
 def _scan(function: str) -> Any:
     def impl(xp: Any, x: Any, axis: int) -> Any:
-        if x.dtype == np.float16:  # accumulate in float32, as every backend does
-            return getattr(xp, function)(x, axis=axis, dtype=np.float32).astype(np.float16)
         return getattr(xp, function)(x, axis=axis, dtype=x.dtype)
     return impl
 

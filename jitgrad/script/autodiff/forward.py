@@ -229,7 +229,7 @@ class Forward:
             if t is None:
                 continue
             needs = [k == i for k in range(len(xs))]
-            found = partial_vjp(op.vjp, needs, F, F.wrap(t), y, xs, dict(node.attrs))[i]  # type: ignore[arg-type]
+            found = partial_vjp(op, needs, F, F.wrap(t), y, xs, dict(node.attrs))[i]
             if found is not None:
                 total = found if total is None else total + found
         if total is None:
@@ -250,7 +250,7 @@ class Forward:
             handles = [None if g is None else F.wrap(g) for g in gs]
             ys = [F.wrap(v) for v in node.outputs]
             several = len(node.outputs) > 1
-            found = partial_vjp(op.vjp, needs, F, tuple(handles) if several else handles[0],  # type: ignore[arg-type]
+            found = partial_vjp(op, needs, F, tuple(handles) if several else handles[0],
                                 tuple(ys) if several else ys[0], [F.wrap(x) for x in node.inputs], dict(node.attrs))
             results, seeds = [], []
             for x, t, c in zip(node.inputs, tangents, found, strict=True):

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitgrad.dtypes import float16, float32
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import OPS
-from jitgrad.ops.types import TensorType
 from jitgrad.script.graph_namespace import GraphNamespace
 from jitgrad.script.ir import Block, Builder, Graph, Node, walk
 from jitgrad.script.irops import effect
@@ -74,12 +72,7 @@ def _expand(node: Node) -> list[Node]:
     builder.span = node.span
     F = GraphNamespace(builder)
     row = OPS[node.op]
-    operands, half = tuple(F.wrap(v) for v in node.inputs), node.output.type
-    if isinstance(half, TensorType) and half.dtype is float16:  # computed in float32, as in eager
-        operands = tuple(F.cast(x, dtype=float32) if x.dtype is float16 else x for x in operands)
-    result = F.expand_composite(row, operands, dict(node.attrs))
-    if result.dtype is float32 and half != result.value.type:
-        result = F.cast(result, dtype=float16)
+    result = F.expand_composite(row, tuple([F.wrap(v) for v in node.inputs]), dict(node.attrs))
     nodes = builder.block.nodes
     out, v = node.output, result.value
     for at, made in enumerate(nodes):

@@ -130,7 +130,7 @@ class Reverse:
             g = tuple(None if c is None else F.wrap(masked(self.context, c)) for c in given)
             y = tuple(F.wrap(frame.fetch(v)) if isinstance(v.type, TensorType) else None for v in node.outputs)
         xs = [F.wrap(frame.fetch(x)) for x in node.inputs]
-        results = partial_vjp(op.vjp, needs, F, g, y, xs, frame.attrs(node.attrs))
+        results = partial_vjp(op, needs, F, g, y, xs, frame.attrs(node.attrs))
         for x, result in zip(node.inputs, results, strict=True):
             if result is not None and x in wanted:
                 self.accumulate(frame, cotangents, x, Cotangent(result.value, reached, reached is True))

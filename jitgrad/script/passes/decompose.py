@@ -7,8 +7,8 @@ becomes
     %0: f32[N] = sigmoid(%x)          and then   neg, exp, add, div
     %1: f32[N] = mul(%x, %0)
 
-Before differentiation a row that has a derivative of its own (softmax, relu) stays: `keep_vjp`. Half-precision
-composites compute in float32, as the array namespace does. Does not handle: control flow, which no row composes.
+Before differentiation a row that has a derivative of its own (softmax, relu) stays: `keep_vjp`. Does not handle:
+control flow, which no row composes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from jitgrad.dtypes import float16, float32
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import OpDef
 from jitgrad.ops.types import TensorType
@@ -43,11 +42,7 @@ class _Namespace(GraphNamespace):
     def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if not self.is_expanded(op):
             return super().apply(op, xs, attrs)
-        if not any(x.dtype is float16 for x in xs):
-            return self.expand_composite(op, xs, attrs)
-        wide = tuple(self.cast(x, dtype=float32) if x.dtype is float16 else x for x in xs)
-        result = self.expand_composite(op, wide, attrs)
-        return self.cast(result, dtype=float16) if result.dtype is float32 else result
+        return self.expand_composite(op, xs, attrs)
 
 
 class _Decompose(Rewriter):

@@ -29,7 +29,7 @@ from jitgrad.serialization import LoadError
 FORMAT, VERSION = "jitgrad program", 1
 File = str | os.PathLike[str] | IO[bytes]
 _MEMBER = re.compile(r"program\.json|graphs/\d{1,6}\.txt|arrays/\d{1,6}\.npy")
-_ARRAY_DTYPES = frozenset(d.np for d in dtypes.ALL)
+_ARRAY_DTYPES = {d.np: d for d in dtypes.ALL if d is not dtypes.bfloat16} | {np.dtype("V2"): dtypes.bfloat16}
 
 
 def write(file: IO[bytes], program: Any, graphs: Sequence[str], arrays: Sequence[np.ndarray[Any, Any]]) -> None:
@@ -136,5 +136,5 @@ def read_array(data: bytes, name: str) -> np.ndarray[Any, Any]:
     start = stream.tell()
     if math.prod(shape) * dtype.itemsize != len(data) - start:
         raise LoadError(f"damaged file: `{name}` has {len(data) - start} bytes for the shape {shape}")
-    flat = np.frombuffer(data, dtype, offset=start)
+    flat = np.frombuffer(data, _ARRAY_DTYPES[dtype].np, offset=start)
     return flat.reshape(shape, order="F" if fortran else "C").copy(order="K")

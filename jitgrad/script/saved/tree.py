@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import Any
 
+from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.tensor import from_numpy
 from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
@@ -75,7 +76,7 @@ class Tree:
     def _tensor(self, number: int, node: dict[str, Any]) -> Any:
         array = self._arrays[integer(node["array"], 0, len(self._arrays))]
         needs = boolean(node["requires_grad"])
-        need(not needs or array.dtype.kind == "f", "a tensor of integers requires a gradient")
+        need(not needs or array.dtype.kind in FLOAT_KINDS, "a tensor of integers requires a gradient")
         made: Any = from_numpy(array)
         if boolean(node["parameter"]):
             made = Parameter(made, needs)
