@@ -41,12 +41,15 @@ class Compiled:
         knobs = config.current()
         if gemms and knobs.num_threads:
             set_threads(knobs.num_threads)
-        self.loaded = engine.load(code, symbols(gemms), [native_name(f.name) for f in faces])
-        self.functions: dict[str, Native] = {
-            f.name: Launcher(f, self.loaded.address(native_name(f.name)), self.loaded).build() for f in faces}
+        self.functions: dict[str, Native] = self.link()
         if knobs.debug >= 2:
             self.functions = {name: _told(name, f) for name, f in self.functions.items()}
         timing["load"] = 1e3 * (time.perf_counter() - start)
+
+    def link(self) -> dict[str, Native]:
+        """The native functions, in this process."""
+        self.loaded = engine.load(self.code, symbols(self.gemms), [native_name(f.name) for f in self.faces])
+        return {f.name: Launcher(f, self.loaded.address(native_name(f.name)), self.loaded).build() for f in self.faces}
 
     def __getitem__(self, name: str) -> Native:
         return self.functions[name]

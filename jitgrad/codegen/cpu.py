@@ -53,7 +53,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
     return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()},
                     [describe(k, name) for name, k in module.kernel_list],
-                    list(dict.fromkeys(_reason(*r) for p in programs for r in p.reasons)), timing, text)
+                    list(dict.fromkeys(reason(*r) for p in programs for r in p.reasons)), timing, text)
 
 
 # --- the interface of a program ---
@@ -75,7 +75,8 @@ def interface(program: Program, layout: Layout) -> Interface:
     return Interface(program.name, [kind_of(t) for t in program.inputs], layout.numbers, outputs, layout.commits,
                      [c for c in program.commits if isinstance(program.inputs[c], TensorType)],
                      list(layout.growable.values()), layout.words,
-                     [site(s, calls.get(i), layout.left.get(i)) for i, s in enumerate(program.sites)])
+                     [site(s, calls.get(i), layout.left.get(i)) for i, s in enumerate(program.sites)],
+                     layout.pointers, layout.sizes)
 
 
 def _calls(steps: list[Any]) -> dict[int, CallStep]:
@@ -150,7 +151,7 @@ def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:
 _numbering = itertools.count()
 
 
-def _reason(producer: Node, consumer: Node, why: str) -> str:
+def reason(producer: Node, consumer: Node, why: str) -> str:
     place = f" ({consumer.span})" if consumer.span is not None else ""
     return f"{producer.op} and {consumer.op}{place} are not one kernel: {why}"
 

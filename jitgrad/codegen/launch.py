@@ -32,7 +32,7 @@ from jitgrad.codegen.layout import (
     WORKSPACE,
 )
 from jitgrad.codegen.sequences import Arena, SeqHandle, free_chunks, from_list
-from jitgrad.codegen.sites import Site, is_tensor, tensor_kind
+from jitgrad.codegen.sites import HOST, Memory, Site, is_tensor, tensor_kind
 
 #: how a value travels: see `sites.kind_of`
 Kind = Any
@@ -50,7 +50,7 @@ class OutputPlan:
 
 @dataclass(slots=True)
 class Interface:
-    """All that launching needs to know of a program."""
+    """All that launching needs to know of a program; the fields not of its own are those of `Layout`."""
 
     name: str
     inputs: list[Kind]
@@ -61,6 +61,8 @@ class Interface:
     growable: list[int]
     words: int
     sites: list[Site] = field(default_factory=list)
+    pointers: dict[int, int] = field(default_factory=dict)
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 # --- the layout of Python's objects ---
@@ -89,7 +91,7 @@ TUPLE_ITEMS, ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS = _find_offsets()
 
 # --- workspaces ---
 
-_live: weakref.WeakValueDictionary[int, Workspace] = weakref.WeakValueDictionary()
+live: weakref.WeakValueDictionary[int, Workspace] = weakref.WeakValueDictionary()
 _libc = ctypes.CDLL(None)
 _free = _libc.free
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
@@ -99,6 +101,7 @@ class Workspace:
     """The memory of one call under way; used again by later calls."""
 
     __slots__ = ("__weakref__", "address", "block", "error", "interface", "items")
+    memory: Memory = HOST
 
     def __init__(self, interface: Interface):
         self.interface = interface
@@ -108,13 +111,17 @@ class Workspace:
             ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS)
         self.error: BaseException | None = None
         self.items: Any = None
-        _live[self.address] = self
+        live[self.address] = self
 
-    def __del__(self, free: Any = _free, release: Any = free_chunks) -> None:
+    def __del__(self, release: Any = free_chunks) -> None:
+        self.free()
+        release(self.block[ARENA])
+
+    def free(self, free: Any = _free) -> None:
+        """Give back the memory of slots."""
         for word in (WORKSPACE, *self.interface.growable):
             if self.block[word]:
                 free(self.block[word])
-        release(self.block[ARENA])
 
 
 # --- from native code into Python ---
@@ -122,10 +129,10 @@ class Workspace:
 
 def _callback(address: int, number: int) -> int:
     """What native code calls for prints, library rows and arithmetic that Python must do. 1: all went well."""
-    workspace = _live[address]
+    workspace = live[address]
     try:
         site = workspace.interface.sites[number]
-        sites.RUN[site.kind](site, workspace.block, FIRST_FREE)
+        sites.RUN[site.kind](site, workspace.block, FIRST_FREE, workspace.memory)
     except BaseException as error:
         workspace.error = sites.annotated(error, workspace.interface.sites[number])
         return 0
@@ -151,10 +158,11 @@ def raise_status(status: int, workspace: Workspace) -> None:
         raise MemoryError("a compiled function could not allocate its workspace")
     if status == FAILED:
         site = workspace.interface.sites[block[SITE]]
-        raise _with_pending(sites.annotated(sites.failure(site, block, FIRST_FREE), site), workspace)
-    error, workspace.error = workspace.error, None
-    if error is not None:
+        error = sites.annotated(sites.failure(site, block, FIRST_FREE, workspace.memory), site)
         raise _with_pending(error, workspace)
+    raised, workspace.error = workspace.error, None
+    if raised is not None:
+        raise _with_pending(raised, workspace)
     if block[SITE] == -1:  # a signal handler raised while native code looked at signals
         restore = ctypes.pythonapi.PyErr_Restore
         restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
@@ -167,7 +175,8 @@ def _with_pending(error: BaseException, workspace: Workspace) -> BaseException:
     """`error`, which knows what is to be stored before it is raised on (`script.leaving`)."""
     left, workspace.block[LEFT] = workspace.block[LEFT], 0
     if left:
-        error._pending = sites.pending(workspace.interface.sites, left - 1, workspace.block)  # type: ignore[attr-defined]
+        error._pending = sites.pending(  # type: ignore[attr-defined]
+            workspace.interface.sites, left - 1, workspace.block, workspace.memory)
     return error
 
 
@@ -185,7 +194,7 @@ class Launcher:
             "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
             "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS, "finish": raise_status,
             "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
-            "handles": self.handles, "code": code,
+            "handles": self.handles, "code": code, "memory": HOST,
         }
 
     def build(self) -> Callable[..., list[Any]]:
@@ -231,7 +240,12 @@ class Launcher:
         lines.append(f"        failed(status, w, items, {len(arrays)}, on_commit)")
         if face.commits:
             lines.append("    commits(w, on_commit)")
-        lines += [f"    {line}" for line in self.unpack()]
+        return "\n".join([*lines, *self.ending()])
+
+    def ending(self) -> list[str]:
+        """From the program's end to the function's."""
+        face = self.interface
+        lines = [f"    {line}" for line in self.unpack()]
         seqs = [k for k, o in enumerate(face.outputs) if has_sequence(o.kind)]
         if seqs:
             found = ", ".join(f"o{k}" for k in seqs)
@@ -239,7 +253,7 @@ class Launcher:
             lines.append(f"    {found}, = handles(w, [{found}], ({given}))")
         lines.append("    pool.append(w)")
         lines.append(f"    return [{', '.join(f'o{k}' for k in range(len(face.outputs)))}]")
-        return "\n".join(lines)
+        return lines
 
     def sizes(self) -> list[str]:
         """Assignments of the sizes that output shapes use."""
@@ -282,7 +296,7 @@ class Launcher:
         for k, output in enumerate(self.interface.outputs):
             if output.shape is None:
                 self.scope[f"k{k}"] = output
-                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind)[0]")
+                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind, memory)[0]")
         return lines
 
     def handles(self, workspace: Workspace, addresses: list[int | None], inputs: Any) -> list[SeqHandle | None]:
@@ -291,7 +305,8 @@ class Launcher:
         workspace.block[ARENA] = self.arenas.pop() if self.arenas else 0
         owners = (arena, *(i for i in inputs if isinstance(i, SeqHandle)))
         kinds = [payload(o.kind) for o in self.interface.outputs if has_sequence(o.kind)]
-        return [None if a is None else SeqHandle(a, k, owners) for a, k in zip(addresses, kinds, strict=True)]
+        memory = workspace.memory
+        return [None if a is None else SeqHandle(a, k, owners, memory) for a, k in zip(addresses, kinds, strict=True)]
 
     def commits(self, workspace: Workspace, on_commit: Callable[[int, Any], None] | None) -> None:
         """Report the numbers that the program wrote to slots."""
@@ -299,7 +314,8 @@ class Launcher:
             if workspace.block[word]:
                 assert on_commit is not None, "this program commits numbers, and there is no `on_commit`"
                 kind = self.interface.inputs[k]
-                on_commit(k, decode(workspace.block, word + 1, "number" if kind in _FORMAT else kind)[0])
+                shown = "number" if kind in _FORMAT else kind
+                on_commit(k, decode(workspace.block, word + 1, shown, workspace.memory)[0])
 
     def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
                on_commit: Callable[[int, Any], None] | None) -> None:
@@ -337,14 +353,14 @@ def encode(block: Any, word: int, kind: Kind, value: Any) -> int:
     return word + 1
 
 
-def decode(block: Any, word: int, kind: Kind) -> tuple[Any, int]:
+def decode(block: Any, word: int, kind: Kind, memory: Memory = HOST) -> tuple[Any, int]:
     """Read a value from the block; the value and the next word. A sequence is its address."""
     if isinstance(kind, tuple):
         if kind[0] == "seq":
             return block[word], word + 1
         if not block[word]:  # an absent payload is not to be looked at: its pointer means nothing
             return None, word + 1 + words(kind[1])
-        return decode(block, word + 1, kind[1])
+        return decode(block, word + 1, kind[1], memory)
     if kind == "int":
         return block[word], word + 1
     if kind == "bool":
@@ -355,7 +371,7 @@ def decode(block: Any, word: int, kind: Kind) -> tuple[Any, int]:
         return decode(block, word + 1, ("bool", "int", "float")[block[word]])
     d, rank = tensor_kind(kind)
     shape = tuple(block[word + 1:word + 1 + rank])
-    return sites.array(block[word], shape, None, d).copy(), word + 1 + rank
+    return memory.view(block[word], shape, None, d).copy(), word + 1 + rank
 
 
 def words(kind: Kind) -> int:

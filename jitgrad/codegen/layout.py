@@ -5,7 +5,11 @@ The block holds numbers in and out, the workspace, growable slots, and what a fa
 then of the outputs that Python makes).
 
 Status: 0 done; 1 the check at site `block[SITE]` failed; 2 an input is not contiguous; 3 out of memory;
-4 a call into Python raised. After 1 and 4, `block[LEFT]` is 0 or one more than the site that says what is to be stored.
+4 a call into Python raised; 5 the device's driver reported the error `block[ERROR]`. After 1 and 4, `block[LEFT]` is 0
+or one more than the site that says what is to be stored.
+
+A program for a device reads no Python objects: the addresses of its arrays and their sizes are words of the block too
+(`pointers`, `sizes`), as are the stream and the chunk of device memory that sequences are in.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 #: words at fixed places in the block
-SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, LEFT, FIRST_FREE = range(9)
-OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED = 0, 1, 2, 3, 4
+(SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, LEFT, STREAM, ERROR, CHUNK, CHUNK_USED,
+ CHUNK_SIZE, CHUNKS, FIRST_FREE) = range(15)
+OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED, DEVICE_FAILED = range(6)
 
 
 @dataclass(slots=True)
@@ -31,6 +36,8 @@ class Layout:
     words: int = FIRST_FREE + 4
     objects: list[int] = field(default_factory=list)        # tensor inputs in the order of items
     arrays: list[int] = field(default_factory=list)         # outputs that Python makes, after them
+    pointers: dict[int, int] = field(default_factory=dict)  # device: tensor input -> word of its address
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)  # device: input, axis, word
 
     def take(self, count: int) -> int:
         self.words += count

@@ -81,12 +81,12 @@ def _product(p: ProgramPrinter, step: GemmStep, sizes: list[V], starts: list[str
                   f"{integer} {k.name}, {real} {one}, ptr {a}, {integer} {lda.name}, ptr {b}, "
                   f"{integer} {ldb.name}, {real} {beta}, ptr {c}, {integer} {ldc.name})")
 
-    _batched(p, STORED[step.dtype.name], batch, starts, call)
+    batched(p, STORED[step.dtype.name], batch, starts, call)
     p.line(f"br label %{after}")
     p.start(after)
 
 
-def _batched(p: ProgramPrinter, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
+def batched(p: ProgramPrinter, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
     """Loops over the batch axes, each (size, strides), around the call."""
     if not batch:
         call(*starts)
@@ -98,7 +98,7 @@ def _batched(p: ProgramPrinter, elem: str, batch: list[tuple[V, ...]], starts: l
         name = p.code.name()
         p.line(f"{name} = getelementptr {elem}, ptr {start}, i64 {(i * stride).name}")
         moved.append(name)
-    _batched(p, elem, inner, moved, call)
+    batched(p, elem, inner, moved, call)
     _loop_end(p, i, end)
 
 

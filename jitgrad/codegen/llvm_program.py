@@ -7,7 +7,7 @@ the Python objects of the call, the rest from its block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitgrad.codegen import buffers, llvm_numbers
 from jitgrad.codegen.layout import (
@@ -27,7 +27,7 @@ from jitgrad.codegen.llvm_emit import STORED, convert
 from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.llvm_sizes import Sizes, alone
-from jitgrad.codegen.llvm_steps import PRINT
+from jitgrad.codegen.llvm_steps import PRINT, remember_arena
 from jitgrad.codegen.lower_effects import NumberOutput
 from jitgrad.codegen.program import (
     Buffer,
@@ -75,6 +75,8 @@ def _repeats(steps: Sequence[Any]) -> bool:
 class ProgramPrinter:
     """Prints one program's function."""
 
+    PRINT: ClassVar[dict[type, Any]] = PRINT
+
     def __init__(self, module: ModuleText, program: Program):
         self.module, self.program = module, program
         self.layout = Layout()
@@ -93,7 +95,7 @@ class ProgramPrinter:
         self.pointers: dict[Buffer, str] = {}
         self.slot_of, self.slots = buffers.assign(program)
         self.numbers = llvm_numbers.Numbers(self)
-        self.sequences = Sequences(self)
+        self.sequences = self.new_sequences()
         self.arena = False
         #: by list of steps around: site of what is stored -> its label; status and that site -> that of leaving so
         self.told: list[dict[int | tuple[int, int], str]] = [{}]
@@ -101,6 +103,10 @@ class ProgramPrinter:
         self.clock = ""  # the variable that has when signals were last looked at
         #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
         self.quick = not _repeats(program.steps)
+
+    def new_sequences(self) -> Sequences:
+        """What prints steps of sequences."""
+        return Sequences(self)
 
     # --- small things ---
 
@@ -229,6 +235,7 @@ class ProgramPrinter:
         self.read_inputs()
         self.workspace()
         self.steps(program.steps)
+        self.epilogue()
         self.store_numbers()
         self.line("ret i64 0")
         for status in sorted(self.exits):
@@ -237,12 +244,27 @@ class ProgramPrinter:
         for code in (self.entry, self.code):
             self.module.declares.update(code.declares)
             self.module.externals |= code.externals
-        reset = ["  call void @jg_arena_reset(ptr %block)"] if self.arena else []
         attributes = "nounwind noinline optnone" if self.quick else "nounwind"
         head = f"define i64 @{native_name(program.name)}(ptr %block, ptr %items) {attributes} {{"
         lines = [head, "entry:", *self.allocas,
-                 *self.entry.lines, *reset, "  br label %body", "body:", *self.code.lines, "}", ""]
+                 *self.entry.lines, *self.prologue(), "  br label %body", "body:", *self.code.lines, "}", ""]
         return "\n".join(lines)
+
+    def prologue(self) -> list[str]:
+        """What is done before the steps, once it is known what they need."""
+        return ["  call void @jg_arena_reset(ptr %block)"] if self.arena else []
+
+    def epilogue(self) -> None:
+        """What is done after the steps: nothing."""
+
+    def mark_arena(self) -> Any:
+        """Remember how much of the arena is used."""
+        self.module.arena = self.arena = True
+        return remember_arena(self)
+
+    def release_arena(self, mark: Any) -> None:
+        """Give back what was taken of the arena since."""
+        self.line(f"call void @jg_arena_release(ptr %block, ptr {mark[0].name}, i64 {mark[1].name})")
 
     def read_inputs(self) -> None:
         """Pointers, sizes and numbers of the inputs; sends non-contiguous arrays back."""
@@ -342,13 +364,11 @@ class ProgramPrinter:
             total = total + padded[needs]
         if not offsets:
             return
-        place = self.word(WORKSPACE, code)
-        good = code.name()
+        good = self.reserve(WORKSPACE, total, code)
         fine, bad = self.label("go"), self.label("memory")
-        self.module.reserves = True
-        code.lines += [f"  {good} = call i1 @jg_reserve(ptr {place}, i64 {total.name})",
-                       f"  br i1 {good}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {NO_MEMORY}", f"{fine}:"]
-        start = code.emit(f"load ptr, ptr {place}", "ptr", 1)
+        code.lines += [f"  br i1 {good.name}, label %{fine}, label %{bad}", f"{bad}:", f"  ret i64 {NO_MEMORY}",
+                       f"{fine}:"]
+        start = code.emit(f"load ptr, ptr {self.word(WORKSPACE, code)}", "ptr", 1)
         starts: dict[int, str] = {}
         for number, offset in offsets.items():
             name = starts[number] = code.name()
@@ -356,6 +376,11 @@ class ProgramPrinter:
         for buffer, number in self.slot_of.items():
             if number in starts:
                 self.pointers[buffer] = starts[number]
+
+    def reserve(self, word: int, bytes_: V, code: Code) -> V:
+        """Let the memory at a word of the block have room for so many bytes; whether it has."""
+        self.module.reserves = True
+        return code.emit(f"call i1 @jg_reserve(ptr {self.word(word, code)}, i64 {bytes_.name})", "i1", 1)
 
     def bytes(self, size: Size, itemsize: int) -> V:
         """How many bytes so many elements take, computed at entry, once."""
@@ -452,7 +477,7 @@ class ProgramPrinter:
     def steps(self, steps: Sequence[Any]) -> None:
         self.told.append({})
         for step in steps:
-            PRINT[type(step)](self, step)
+            self.PRINT[type(step)](self, step)
         self.told.pop()
 
 

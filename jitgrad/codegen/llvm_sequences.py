@@ -146,6 +146,11 @@ def _offset(columns: Sequence[Column], column: int) -> int:
     return at
 
 
+def _has_tensors(column: Column) -> bool:
+    """Whether a column has the elements of tensors in it, and not where they are."""
+    return column.kind == "tensor" and column.dims is not None
+
+
 class Sequences:
     """Prints sequence steps through a `ProgramPrinter`."""
 
@@ -161,6 +166,18 @@ class Sequences:
         good = p.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1)
         p.leave_unless(good, NO_MEMORY)
         return found.name
+
+    def column(self, column: Column, bytes_: V) -> str:
+        """Memory for a column."""
+        return self.tensors(bytes_) if _has_tensors(column) else self.allocate(bytes_)
+
+    def tensors(self, bytes_: V) -> str:
+        """Memory for the elements of tensors."""
+        return self.allocate(bytes_)
+
+    def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
+        """Copy a column, or the beginning of one."""
+        self.printer.line(f"call ptr @memcpy(ptr {to}, ptr {source.name}, i64 {bytes_.name})")
 
     def word(self, header: str, number: int) -> str:
         name = self.printer.code.name()
@@ -206,7 +223,7 @@ class Sequences:
                 self.store(header, at + 2, p.const(c.dims is None))
             else:
                 entry = self.entry(header, columns, number)
-            data = self.allocate(p.here(entry) * room)
+            data = self.column(c, p.here(entry) * room)
             self.store(header, at, V(p.code, data, "ptr", 1))
         p.define(step.seq, p.code.emit(f"ptrtoint ptr {header} to i64", "i64", 1))
 
@@ -221,13 +238,12 @@ class Sequences:
         p.start(more)
         wanted = room.shl(1).intrinsic("smax", k + 1)
         self.store(header, ROOM, wanted)
-        for number in range(len(step.columns)):
+        for number, column in enumerate(step.columns):
             entry = self.entry(header, step.columns, number)
             used = entry * room
-            data = self.allocate(entry * p.here(wanted))
+            data = self.column(column, entry * p.here(wanted))
             at = _offset(step.columns, number)
-            old = self.load(header, at, "ptr")
-            p.line(f"call ptr @memcpy(ptr {data}, ptr {old.name}, i64 {used.name})")
+            self.move(column, data, self.load(header, at, "ptr"), used)
             self.store(header, at, V(p.code, data, "ptr", 1))
         p.line(f"br label %{fine}")
         p.start(fine)
@@ -260,13 +276,12 @@ class Sequences:
         header = self.allocate(p.const(words))
         p.line(f"call ptr @memcpy(ptr {header}, ptr {source}, i64 {words})")
         self.store(header, ROOM, p.here(room))
-        for number in range(len(columns)):
+        for number, column in enumerate(columns):
             entry = self.entry(source, columns, number)
-            data = self.allocate(entry * p.here(room))
+            data = self.column(column, entry * p.here(room))
             at = _offset(columns, number)
-            old = self.load(source, at, "ptr")
             used = p.here(entry) * p.here(length)
-            p.line(f"call ptr @memcpy(ptr {data}, ptr {old.name}, i64 {used.name})")
+            self.move(column, data, self.load(source, at, "ptr"), used)
             self.store(header, at, V(p.code, data, "ptr", 1))
         p.define(step.out, p.code.emit(f"ptrtoint ptr {header} to i64", "i64", 1))
 
@@ -340,7 +355,7 @@ class Sequences:
     def arena(self, step: ArenaAllocate) -> None:
         p = self.printer
         bytes_ = p.size(step.size) * step.target.dtype.itemsize
-        p.line(f"store ptr {self.allocate(bytes_)}, ptr {p.pointer_variable(step.target)}")
+        p.line(f"store ptr {self.tensors(bytes_)}, ptr {p.pointer_variable(step.target)}")
 
 
 __all__ = ["STORED", "Sequences", "arena_text"]

@@ -49,13 +49,18 @@ POLL_CYCLES = 100_000_000
 
 def kernel_step(p: ProgramPrinter, step: KernelStep) -> None:
     symbol = p.module.kernel(step)
-    arguments = [f"i64 {p.size(s).name}" for s in step.sizes]
-    arguments += [f"ptr {p.address(b, o)}" for b, o in step.starts]
-    arguments += [f"i64 {p.size(s).name}" for s in step.strides]
+    p.line(f"call void @{symbol}({', '.join(f'{t} {name}' for t, name in kernel_arguments(p, step))})")
+
+
+def kernel_arguments(p: ProgramPrinter, step: KernelStep) -> list[tuple[str, str]]:
+    """Types and registers of what a kernel is called with (`llvm_kernel.parameters`)."""
+    arguments = [("i64", p.size(s).name) for s in step.sizes]
+    arguments += [("ptr", p.address(b, o)) for b, o in step.starts]
+    arguments += [("i64", p.size(s).name) for s in step.strides]
     for value, d in zip(step.scalars, step.kernel.scalars, strict=True):
         v = p.as_dtype(value, d)
-        arguments.append(f"{v.type} {v.name}")
-    p.line(f"call void @{symbol}({', '.join(arguments)})")
+        arguments.append((v.type, v.name))
+    return arguments
 
 
 def scalar_step(p: ProgramPrinter, step: ScalarStep) -> None:
@@ -90,11 +95,8 @@ def store_scalar(p: ProgramPrinter, step: StoreScalar) -> None:
 
 def allocate(p: ProgramPrinter, step: Allocate) -> None:
     buffer = step.buffer
-    place = p.word(p.layout.growable[p.slot_of[buffer]])
     bytes_ = p.size(buffer.size) * buffer.dtype.itemsize
-    p.module.reserves = True
-    good = p.code.emit(f"call i1 @jg_reserve(ptr {place}, i64 {bytes_.name})", "i1", 1)
-    p.leave_unless(good, NO_MEMORY)
+    p.leave_unless(p.reserve(p.layout.growable[p.slot_of[buffer]], bytes_, p.code), NO_MEMORY)
 
 
 def point(p: ProgramPrinter, step: Point) -> None:
@@ -130,17 +132,16 @@ def loop_step(p: ProgramPrinter, step: LoopStep) -> None:
     p.start(head)
     p.line(f"br i1 {p.one(step.condition).name}, label %{body}, label %{after}")
     p.start(body)
-    kept = _remember_arena(p) if step.frees else None
+    kept = p.mark_arena() if step.frees else None
     p.steps(step.body)
-    if kept is not None:
-        p.module.arena = p.arena = True
-        p.line(f"call void @jg_arena_release(ptr %block, ptr {kept[0].name}, i64 {kept[1].name})")
+    if step.frees:
+        p.release_arena(kept)
     _poll(p)
     p.line(f"br label %{head}")
     p.start(after)
 
 
-def _remember_arena(p: ProgramPrinter) -> tuple[V, V]:
+def remember_arena(p: ProgramPrinter) -> tuple[V, V]:
     """The newest chunk and how much of it is used."""
     chunk = p.load_word(ARENA, "ptr")
     none, some, after = p.label("none"), p.label("some"), p.label("go")

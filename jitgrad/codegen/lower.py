@@ -33,21 +33,24 @@ from jitgrad.codegen.program import (
     StoreScalar,
 )
 from jitgrad.dims import Size, Symbol
-from jitgrad.ops.types import INT, OptionalType, TensorType
+from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.ir import Graph, Node, Value, walk
 from jitgrad.script.irops import Effect, effect
 
 
-def lower(name: str, graph: Graph) -> Program:
-    """The program of a graph whose composites are decomposed. Raises NotImplementedError for a row nobody can run."""
-    return Lowering(name, linearize(attach(graph))).program()
+def lower(name: str, graph: Graph, device: bool = False) -> Program:
+    """The program of a graph whose composites are decomposed. Raises NotImplementedError for a row nobody can run.
+
+    `device`: the tensors are in memory that the host does not read; kernels compute those of one element too.
+    """
+    return Lowering(name, linearize(attach(graph)), device).program()
 
 
 class Lowering:
     """State of one program. Facts about values are scoped: what a nested block learns ends with it."""
 
-    def __init__(self, name: str, graph: Graph):
-        self.name, self.graph = name, graph
+    def __init__(self, name: str, graph: Graph, device: bool = False):
+        self.name, self.graph, self.device = name, graph, device
         self.refs: dict[Value, Ref] = {}
         self.registers: set[Value] = set()
         self.views: dict[Value, Node] = {}
@@ -149,6 +152,10 @@ class Lowering:
             found = self.allocate(type_.dtype, type_.dims)
         return self.set_ref(value, found)
 
+    def holds(self, type_: Type) -> bool:
+        """Whether a value of the type is a tensor that is kept in a register: one element, computed by the host."""
+        return not self.device and lower_joins.is_single(type_)
+
     def in_register(self, value: Value) -> bool:
         return value in self.registers or not isinstance(value.type, TensorType)
 
@@ -190,7 +197,7 @@ class Lowering:
             return self.set_ref(value, Ref(behind.buffer, offset, type_.dims, tuple(strides)))
         if value in self.registers:
             ref = self.place(value)
-            self.emit(StoreScalar(value, ref.buffer, ref.offset))
+            self.store_register(value, ref)
             return ref
         assert value in self.inlined, f"{value} is not stored"
         target = self.dest.get(value) or self.allocate(type_.dtype, type_.dims)
@@ -206,10 +213,19 @@ class Lowering:
         base, entries = self.resolve(value, entries)
         builder = KernelBuilder([target.dims[a] for a in kept], name="copy")
         if isinstance(base.type, TensorType) and base in self.registers and not kept:
-            self.emit(StoreScalar(base, target.buffer, target.offset))
+            self.store_register(base, target)
             return
         result = read(self, builder, base, entries, range(len(kept)))
         builder.store(result, target.buffer, target.offset, [target.strides[a] for a in kept])
+        self.emit(builder.finish())
+
+    def store_register(self, value: Value, target: Ref) -> None:
+        """Write a register to memory; to a device's memory only kernels write."""
+        if not self.device:
+            self.emit(StoreScalar(value, target.buffer, target.offset))
+            return
+        builder = KernelBuilder((), name="store")
+        builder.store(builder.scalar(value, target.dtype), target.buffer, target.offset, ())
         self.emit(builder.finish())
 
     def contiguous(self, value: Value) -> Ref:

@@ -21,7 +21,7 @@ from jitgrad.codegen import (
 from jitgrad.codegen.access import AFFINE, Entry, IndexMap, through
 from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
-from jitgrad.codegen.lower_joins import is_single, tensor
+from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
 from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.codegen.lower_updates import PARTS
@@ -182,7 +182,7 @@ class BlockLowering:
 
     def try_inline(self, node: Node) -> bool:
         state = self.state
-        if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not is_single(node.outputs[0].type)):
+        if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not state.holds(node.outputs[0].type)):
             return False
         if node.op in CREATES:
             state.inlined[node.outputs[0]] = (node, 1)
@@ -207,7 +207,7 @@ class BlockLowering:
             return None
         out = node.outputs[0]
         if op in EMIT or op in CREATES or op in DRAWS:
-            if is_single(out.type) and op not in CREATES:
+            if state.holds(out.type) and op not in CREATES:
                 return None
             if op not in EMIT:
                 state.created[out] = node
@@ -352,7 +352,7 @@ class BlockLowering:
 
     def other(self, node: Node) -> None:
         state = self.state
-        if node.op in EMIT and is_single(node.outputs[0].type):
+        if node.op in EMIT and state.holds(node.outputs[0].type):
             state.emit(ScalarStep(node, tuple(state.register(v) for v in node.inputs)))
             state.set_register(node.outputs[0])
             return

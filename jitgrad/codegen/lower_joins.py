@@ -1,7 +1,7 @@
 """What flows through joins: the variables that branches and iterations set.
 
-A number or one-element tensor is kept in a register, any other tensor behind a pointer, an Optional as a flag and its
-payload's variable, a sequence as an address.
+A number is kept in a register, and so is a one-element tensor of the host; any other tensor is behind a pointer, an
+Optional is a flag and its payload's variable, a sequence an address.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tensor(value: Value) -> TensorType:
 
 
 def is_single(type_: Type) -> bool:
-    """Whether a value of the type is a tensor that registers can hold."""
+    """Whether a value of the type is a tensor of one element."""
     return isinstance(type_, TensorType) and all(d == 1 for d in type_.dims)
 
 
@@ -85,7 +85,7 @@ def make_variable(state: Lowering, value: Value) -> None:
         flag, payload = Value(BOOL), Value(value.type.elem)
         state.records.optional[value] = (flag, payload)
         make_variable(state, payload)
-    elif is_single(value.type):
+    elif state.holds(value.type):
         state.set_register(value)
     elif isinstance(value.type, TensorType):
         pointer = Buffer(value.type.dtype, 0, "pointer")
@@ -116,7 +116,7 @@ class Transfer:
             assert payload is not None
             self.add(payload, source_payload)
         elif isinstance(target.type, TensorType):
-            if is_single(target.type):
+            if state.holds(target.type):
                 self.values.append((target, state.register(source)))
             else:
                 ref = state.contiguous(source)

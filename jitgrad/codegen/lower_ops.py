@@ -14,7 +14,7 @@ from jitgrad import dims
 from jitgrad.codegen import access
 from jitgrad.codegen.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.kernel import Stmt
-from jitgrad.codegen.lower_joins import is_single, number
+from jitgrad.codegen.lower_joins import number
 from jitgrad.codegen.lower_kernel import KernelBuilder, read, windows
 from jitgrad.codegen.lower_products import ACCUMULATE
 from jitgrad.codegen.program import CallStep, IfStep, LoadScalar, NumberStep, Ref
@@ -112,7 +112,7 @@ def write_back(state: Lowering, node: Node) -> None:
 def copy_of_part(state: Lowering, node: Node) -> None:
     """select, slice of what is about to be written in place."""
     out, part = node.outputs[0], _part(node, state.ref(node.inputs[0]))
-    if is_single(out.type):
+    if state.holds(out.type):
         state.emit(LoadScalar(out, part.buffer, part.offset))
         state.set_register(out)
         return

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jitgrad import dims
-from jitgrad.codegen.lower_joins import aim, is_single
+from jitgrad.codegen.kernel import Stmt
+from jitgrad.codegen.lower_joins import aim
+from jitgrad.codegen.lower_kernel import KernelBuilder
 from jitgrad.codegen.program import GemmStep, Ref
 from jitgrad.dims import Size
 from jitgrad.dtypes import float32, float64
@@ -48,6 +50,9 @@ def _same(a: Ref, b: Ref) -> bool:
 
 
 def _product(state: Lowering, node: Node, c: Ref, accumulate: bool) -> None:
+    if state.device and not c.dtype.is_floating_point:
+        _by_kernel(state, node, c)
+        return
     a, trans_a, lda = _matrix(state, node.inputs[0])
     b, trans_b, ldb = _matrix(state, node.inputs[1])
     shape = c.dims[:-2]
@@ -59,6 +64,26 @@ def _product(state: Lowering, node: Node, c: Ref, accumulate: bool) -> None:
     state.emit(GemmStep(c.dtype, c.dims[-2], c.dims[-1], a.dims[-1], (a.buffer, a.offset), (b.buffer, b.offset),
                         (c.buffer, c.offset), trans_a, trans_b, lda, ldb, c.strides[-2], tuple(_joined(batch)),
                         accumulate))
+
+
+def _by_kernel(state: Lowering, node: Node, c: Ref) -> None:
+    """A product of integers or flags on a device, whose library has none: a sum for each element."""
+    n = len(c.dims)
+    operands = [state.ref(v) for v in node.inputs[:2]]
+    inner = operands[0].dims[-1]
+    builder = KernelBuilder((*c.dims, inner), frozenset((n,)), "matmul")
+    strides: list[list[Size]] = []
+    for ref, own, place in zip(operands, ((-2, n - 2), (-1, n - 1)), ((-1, n), (-2, n)), strict=True):
+        mine: list[Size] = [0] * (n + 1)
+        for axis in range(n - 2):
+            mine[axis] = _batch_stride(ref, axis - (n - 2), c.dims[axis])
+        for of_operand, of_space in (own, place):
+            mine[of_space] = ref.strides[of_operand]
+        strides.append(mine)
+    a, b = (builder.load(ref.buffer, ref.offset, s) for ref, s in zip(operands, strides, strict=True))
+    total = builder.add(Stmt("reduce", (builder.add(Stmt("mul", (a, b), c.dtype)),), c.dtype, fn="sum"))
+    builder.store(total, c.buffer, c.offset, [*c.strides, 0])
+    state.emit(builder.finish())
 
 
 def _matrix(state: Lowering, value: Value) -> tuple[Ref, bool, Size]:
@@ -129,7 +154,7 @@ class Sums:
                 out = node.outputs[0]
                 found = [(acc, self.products[p]) for acc, p in (node.inputs, node.inputs[::-1])
                          if p in self.products and self.uses[p] == 1 and acc.type == p.type == out.type
-                         and not is_single(out.type)]
+                         and not state.holds(out.type)]
                 if found:
                     self.sums[out] = found
 

@@ -21,7 +21,10 @@ class ModuleText:
     Attributes:
         programs: text, and whether each of its steps runs at most once (so it matters little how good its code is).
         functions: helpers, internal.
+        printer: the class that prints programs.
     """
+
+    printer = ProgramPrinter
 
     def __init__(self) -> None:
         self.programs: list[tuple[str, bool]] = []
@@ -53,7 +56,7 @@ class ModuleText:
 
     def add(self, program: Program) -> Layout:
         """Print a program; the layout of its block."""
-        printer = ProgramPrinter(self, program)
+        printer = self.printer(self, program)
         self.programs.append((printer.text(), printer.quick))
         layout = printer.layout
         vars(printer).clear()  # its parts know it: else the program would live until the next garbage collection

@@ -11,8 +11,6 @@ import math
 import struct
 from typing import Any
 
-import numpy as np
-
 from jitgrad.codegen import sites
 from jitgrad.codegen.sites import is_tensor, tensor_kind
 
@@ -50,10 +48,10 @@ class Arena:
 class SeqHandle:
     """A sequence as native code returns and takes it."""
 
-    __slots__ = ("address", "kind", "owners")
+    __slots__ = ("address", "kind", "memory", "owners")
 
-    def __init__(self, address: int, kind: Any, owners: Any):
-        self.address, self.kind, self.owners = address, kind, owners
+    def __init__(self, address: int, kind: Any, owners: Any, memory: sites.Memory = sites.HOST):
+        self.address, self.kind, self.owners, self.memory = address, kind, owners, memory
 
     def __len__(self) -> int:
         return int(ctypes.c_int64.from_address(self.address).value)
@@ -65,7 +63,7 @@ class SeqHandle:
 
     def to_list(self) -> list[Any]:
         """Its elements: copies of the tensors, numbers, None for what is absent, lists of these."""
-        return to_list(self.address, self.kind)
+        return to_list(self.address, self.kind, self.memory)
 
 
 def columns(kind: Any) -> list[tuple[Any, int]]:
@@ -101,15 +99,15 @@ def _nbytes(address: int, kind: Any) -> int:
     return sum(d.itemsize * math.prod(record[1:]) for record in records if record[0])
 
 
-def to_list(address: int, kind: Any) -> list[Any]:
-    """The elements of the sequence at an address."""
+def to_list(address: int, kind: Any, memory: sites.Memory = sites.HOST) -> list[Any]:
+    """The elements of the sequence at an address; `memory` has those that are tensors."""
     places = columns(kind[1])
     header = (ctypes.c_int64 * 64).from_address(address) if len(places) else None
     assert header is not None
-    return [_element(header, places, k) for k in range(header[0])]
+    return [_element(header, places, k, memory) for k in range(header[0])]
 
 
-def _element(header: Any, places: list[tuple[Any, int]], k: int) -> Any:
+def _element(header: Any, places: list[tuple[Any, int]], k: int, memory: sites.Memory) -> Any:
     for kind, at in places[:-1]:
         assert kind == "bool"
         if not ctypes.c_int64.from_address(header[at] + 8 * k).value:
@@ -119,17 +117,17 @@ def _element(header: Any, places: list[tuple[Any, int]], k: int) -> Any:
         width = 16 if kind == "number" else 8
         words = (ctypes.c_int64 * 2).from_address(header[at] + width * k)
         if isinstance(kind, tuple):
-            return to_list(words[0], kind)
+            return to_list(words[0], kind, memory)
         return sites.read(words, 0, kind)[0]
     d, rank = tensor_kind(kind)
     place = header[at] + header[at + 1] * k
     if header[at + 2]:
         record = (ctypes.c_int64 * (1 + rank)).from_address(place)
-        return sites.array(record[0], record[1:], None, d).copy()
-    return sites.array(place, header[at + 3:at + 3 + rank], None, d).copy()
+        return memory.view(record[0], record[1:], None, d).copy()
+    return memory.view(place, header[at + 3:at + 3 + rank], None, d).copy()
 
 
-def from_list(values: list[Any], kind: Any) -> SeqHandle:
+def from_list(values: list[Any], kind: Any, memory: sites.Memory = sites.HOST) -> SeqHandle:
     """A sequence made of Python values (nested lists for sequences of sequences)."""
     while kind[0] == "optional":
         kind = kind[1]
@@ -147,21 +145,21 @@ def from_list(values: list[Any], kind: Any) -> SeqHandle:
         if is_tensor(k):
             header[place + 1], header[place + 2] = width, 1
         for i, value in enumerate(values):
-            _store(data, width * i, k, value, number < len(places) - 1, owners)
-    return SeqHandle(ctypes.addressof(header), kind, owners)
+            _store(data, width * i, k, value, number < len(places) - 1, owners, memory)
+    return SeqHandle(ctypes.addressof(header), kind, owners, memory)
 
 
-def _store(data: Any, at: int, kind: Any, value: Any, flag: bool, owners: list[Any]) -> None:
+def _store(data: Any, at: int, kind: Any, value: Any, flag: bool, owners: list[Any], memory: sites.Memory) -> None:
     if flag:
         struct.pack_into("=q", data, at, value is not None)
     elif value is None:
         return
     elif is_tensor(kind):
-        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        array = memory.contiguous(value)
         owners.append(array)
-        struct.pack_into(f"={1 + array.ndim}q", data, at, array.ctypes.data, *array.shape)
+        struct.pack_into(f"={1 + array.ndim}q", data, at, memory.address(array), *array.shape)
     elif isinstance(kind, tuple):
-        inner = value if isinstance(value, SeqHandle) else from_list(value, kind)
+        inner = value if isinstance(value, SeqHandle) else from_list(value, kind, memory)
         owners.append(inner)
         struct.pack_into("=q", data, at, inner.address)
     elif kind == "number":

@@ -66,20 +66,45 @@ def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: 
     return np.lib.stride_tricks.as_strided(flat[-low:], tuple(shape), [s * d.itemsize for s in strides])
 
 
-def read(block: Any, word: int, kind: Any) -> tuple[Any, int]:
+class Memory:
+    """Arrays over a program's memory, and the module that computes with them."""
+
+    xp: Any = np
+
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> Any:
+        """An array over memory; strides in elements, None: row-major."""
+        return array(address, shape, strides, d)
+
+    def contiguous(self, value: Any) -> Any:
+        """`value` itself, or a copy in row-major order in this memory."""
+        return np.require(value, requirements=["C", "A"])
+
+    def address(self, value: Any) -> int:
+        """Where the elements of an array begin."""
+        return int(value.ctypes.data)
+
+    def empty(self, shape: tuple[int, ...], d: Any) -> Any:
+        """A new array; `d` is a NumPy dtype."""
+        return np.empty(shape, d)
+
+
+HOST = Memory()
+
+
+def read(block: Any, word: int, kind: Any, memory: Memory = HOST) -> tuple[Any, int]:
     """A passed value and the word after it."""
     if isinstance(kind, (tuple, list)) and kind[0] == "seq":
         from jitgrad.codegen.sequences import to_list
 
-        return to_list(block[word], kind), word + 1
+        return to_list(block[word], kind, memory), word + 1
     if isinstance(kind, (tuple, list)):
-        value, after = read(block, word + 1, kind[1])
+        value, after = read(block, word + 1, kind[1], memory)
         return (value if block[word] else None), after
     if is_tensor(kind):
         d, rank = tensor_kind(kind)
         shape = block[word + 1:word + 1 + rank]
         strides = block[word + 1 + rank:word + 1 + 2 * rank]
-        return array(block[word], shape, strides, d), word + 1 + 2 * rank
+        return memory.view(block[word], shape, strides, d), word + 1 + 2 * rank
     if kind == "float":
         return struct.unpack_from("=d", block, 8 * word)[0], word + 1
     if kind == "bool":
@@ -89,26 +114,26 @@ def read(block: Any, word: int, kind: Any) -> tuple[Any, int]:
     return block[word], word + 1
 
 
-def values(site: Site, block: Any, word: int) -> list[Any]:
+def values(site: Site, block: Any, word: int, memory: Memory = HOST) -> list[Any]:
     """Everything that a site passes."""
     result = []
     for kind in site.types:
-        value, word = read(block, word, kind)
+        value, word = read(block, word, kind, memory)
         result.append(value)
     return result
 
 
-def failure(site: Site, block: Any, word: int) -> BaseException:
+def failure(site: Site, block: Any, word: int, memory: Memory = HOST) -> BaseException:
     """The exception of a check that failed."""
     from jitgrad.script.interpret import exception
 
     template, error = site.attrs["template"], site.attrs["error"]
     if isinstance(error, ErrorName):
         error = error.find()
-    return exception(error, template, () if template is None else values(site, block, word))
+    return exception(error, template, () if template is None else values(site, block, word, memory))
 
 
-def pending(sites: Sequence[Site], number: int, block: Any) -> Any:
+def pending(sites: Sequence[Site], number: int, block: Any, memory: Memory = HOST) -> Any:
     """What is to be stored after an exception, from the site that says so."""
     from jitgrad.script.leaving import Pending
 
@@ -118,7 +143,7 @@ def pending(sites: Sequence[Site], number: int, block: Any) -> Any:
         number = chain[-1].attrs["more"]
     result: Pending | None = None
     for site in reversed(chain):
-        found = [np.array(v) if isinstance(v, np.ndarray) else v for v in values(site, block, site.attrs["word"])]
+        found = [v.copy() if hasattr(v, "dtype") else v for v in values(site, block, site.attrs["word"], memory)]
         result = Pending(site.attrs["recipe"], site.attrs["carried"], found, result)
     return result
 
@@ -139,13 +164,14 @@ def annotated(error: BaseException, site: Site) -> BaseException:
 # --- what the call-back runs ---
 
 
-def run_print(site: Site, block: Any, word: int) -> None:
+def run_print(site: Site, block: Any, word: int, memory: Memory) -> None:
     from jitgrad.script.interpret import render
 
-    getattr(sys, site.attrs.get("stream", "stdout")).write(render(site.attrs["template"], values(site, block, word)))
+    found = values(site, block, word, memory)
+    getattr(sys, site.attrs.get("stream", "stdout")).write(render(site.attrs["template"], found))
 
 
-def run_arithmetic(site: Site, block: Any, word: int) -> None:
+def run_arithmetic(site: Site, block: Any, word: int, memory: Memory) -> None:
     """Compute a checked number node as Python does; the result goes where the operands were."""
     from jitgrad.script import number_ops
 
@@ -159,11 +185,11 @@ def run_arithmetic(site: Site, block: Any, word: int) -> None:
     struct.pack_into("=d" if isinstance(result, float) else "=q", block, 8 * word, result)
 
 
-def run_library(site: Site, block: Any, word: int) -> None:
+def run_library(site: Site, block: Any, word: int, memory: Memory) -> None:
     """Run a row's `impl` on the inputs and copy the results into the outputs."""
     from jitgrad.ops import OPS
 
-    found = values(site, block, word)
+    found = values(site, block, word, memory)
     count = sum(kind != SIZE for kind in site.types)
     sizes, found = found[count:], found[:count]
     inputs, outputs = found[:site.n_inputs], found[site.n_inputs:]
@@ -171,7 +197,7 @@ def run_library(site: Site, block: Any, word: int) -> None:
     op = OPS[site.op]
     assert op.impl is not None
     with np.errstate(all="ignore"):
-        results = op.impl(np, *inputs, **attrs)
+        results = op.impl(memory.xp, *inputs, **attrs)
     if site.op == "nonzero":
         outputs[0][...] = len(results)
         outputs[1][:len(results)] = results
@@ -180,11 +206,11 @@ def run_library(site: Site, block: Any, word: int) -> None:
         target[...] = result
 
 
-def run_callback(site: Site, block: Any, word: int) -> None:
+def run_callback(site: Site, block: Any, word: int, memory: Memory) -> None:
     """Call a Python function. What it returns goes to memory, but for tensors of unforeseen sizes: those are kept, and
     their sizes passed.
     """
-    found = values(site, block, word)
+    found = values(site, block, word, memory)
     targets = iter(found[site.n_inputs:])
     late: list[Any] = []
     call = site.attrs["call"]
@@ -201,16 +227,16 @@ def run_callback(site: Site, block: Any, word: int) -> None:
     _late.results = late
 
 
-def run_fetch(site: Site, block: Any, word: int) -> None:
+def run_fetch(site: Site, block: Any, word: int, memory: Memory) -> None:
     """Bring to memory what the call-back just returned."""
-    for target, result in zip(values(site, block, word), _late.results, strict=True):
+    for target, result in zip(values(site, block, word, memory), _late.results, strict=True):
         target[...] = result
     _late.results = []
 
 
-def run_callback_vjp(site: Site, block: Any, word: int) -> None:
+def run_callback_vjp(site: Site, block: Any, word: int, memory: Memory) -> None:
     """Run the tape of a call-back."""
-    found = values(site, block, word)
+    found = values(site, block, word, memory)
     given, results = found[:site.n_inputs], found[site.n_inputs:]
     wanted = site.attrs["wanted"]
     for k, g in enumerate(site.attrs["call"].backward(given[0], wanted, site.attrs["present"], given[1:])):
@@ -235,7 +261,7 @@ def _attr(value: Any, sizes: Sequence[int]) -> Any:
     return value
 
 
-RUN: dict[str, Callable[[Site, Any, int], None]] = {
+RUN: dict[str, Callable[[Site, Any, int, Memory], None]] = {
     "print": run_print, "arithmetic": run_arithmetic, "library": run_library, "callback": run_callback,
     "fetch": run_fetch, "callback.vjp": run_callback_vjp,
 }

@@ -83,8 +83,9 @@ template <class T> JG_DEVICE T jg_ifloor_divide(T a, T b) {
     return T(a % b) != T(0) && ((a < T(0)) != (b < T(0))) ? T(q - T(1)) : q;
 }
 JG_DEVICE i64 jg_ipow(i64 base, i64 exponent) {
+    if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent & 1 ? -1 : 1) : 0;
     u64 result = 1, square = (u64)base;
-    for (i64 rest = exponent < 0 ? 0 : exponent; rest; rest >>= 1) {
+    for (i64 rest = exponent; rest; rest >>= 1) {
         if (rest & 1) result *= square;
         square *= square;
     }

@@ -49,7 +49,7 @@ def entry(source: str) -> str:
 
 
 @functools.cache
-def _header() -> Path:
+def header() -> Path:
     """`host.h` and the prelude, precompiled: each kernel then takes a tenth of a second."""
     prelude = text.prelude().replace("#pragma once\n", "")
     before, half, after = prelude.partition("#ifndef JG_HOST\nJG_DEVICE float jg_widen")
@@ -70,7 +70,12 @@ def _compile(*arguments: str) -> None:
 @functools.cache
 def library(source: str) -> Any:
     """The kernel's text as a loaded library."""
-    whole = f'#include "{_header()}"\n{source}\n{entry(source)}'
+    return shared(f'#include "{header()}"\n{source}\n{entry(source)}')
+
+
+@functools.cache
+def shared(whole: str) -> Any:
+    """C++ text as a loaded library."""
     stem = _folder() / hashlib.sha256(whole.encode()).hexdigest()[:16]
     stem.with_suffix(".cpp").write_text(whole)
     _compile("-shared", "-o", str(stem.with_suffix(".so")), str(stem.with_suffix(".cpp")))

@@ -1,0 +1,173 @@
+"""The host's part of a program for a device: the CPU's native function, but kernels are launched, products asked for.
+
+What stands behind a step is one call of a C function whose address the driver gives (`driver.py`); sizes, numbers,
+branches and loops are computed as on the CPU. Nothing here reads the device's memory but `read_scalar`, which waits for
+it. Addresses and sizes of arrays come as words of the block: the launcher reads the Python objects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jitgrad import dtypes
+from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
+from jitgrad.codegen.layout import CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR
+from jitgrad.codegen.llvm_emit import STORED, widen
+from jitgrad.codegen.llvm_products import batched
+from jitgrad.codegen.llvm_program import ProgramPrinter
+from jitgrad.codegen.llvm_sequences import Sequences
+from jitgrad.codegen.llvm_sizes import alone
+from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments
+from jitgrad.codegen.program import Column, GemmStep, KernelStep, LoadScalar
+from jitgrad.kernels.values import Code, V
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.cuda.module import DeviceModule
+
+#: dtypes by the number with which a product names them
+PRODUCTS = (dtypes.float32, dtypes.float64, dtypes.float16)
+
+
+def launch(p: DevicePrinter, step: KernelStep) -> None:
+    """Store the arguments, launch."""
+    number = p.module.kernel_number(step)
+    arguments = kernel_arguments(p, step)
+    n = len(step.kernel.outer)
+    rows, columns = p.const(1), p.const(1)
+    for size in step.sizes[:n]:
+        rows = rows * p.size(size)
+    for size in step.sizes[n:]:
+        columns = columns * p.size(size)
+    p.arguments = max(p.arguments, len(arguments))
+    for k, (type_, name) in enumerate(arguments):
+        p.line(f"store {type_} {name}, ptr %argument.{k}")
+    form = "rows" if step.kernel.inner else "elements"
+    p.line(f"call void @jg_launch_{form}(ptr %block, i64 {number}, i64 {rows.name}, i64 {columns.name}, "
+           "ptr %arguments)")
+
+
+def product(p: DevicePrinter, step: GemmStep) -> None:
+    """One call for the innermost batch axis, inside loops over the others; nothing for empty results."""
+    m, n, k, *leading = (p.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc))
+    starts = [p.address(*place) for place in (step.a, step.b, step.c)]
+    batch = [tuple([p.size(s) for s in axis]) for axis in step.batch]
+    some, after = p.label("product"), p.label("go")
+    full = (m > 0) & (n > 0)
+    p.line(f"br i1 {full.name}, label %{some}, label %{after}")
+    p.start(some)
+    columns = (m if step.trans_a else k, k if step.trans_b else n, n)
+    leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
+    strided = batch.pop() if batch else (p.const(1), p.const(0), p.const(0), p.const(0))
+
+    def call(a: str, b: str, c: str) -> None:
+        places = [p.code.emit(f"ptrtoint ptr {x} to i64", "i64", 1) for x in (a, b, c)]
+        words: list[int | V] = [PRODUCTS.index(step.dtype), step.trans_a, step.trans_b, step.accumulate, m, n, k,
+                                *leading, *places, *strided, 0, 0, 0]
+        p.products = True
+        for position, word in enumerate(words):
+            value: object = word.name if isinstance(word, V) else int(word)
+            p.line(f"store i64 {value}, ptr %described.{position}")
+        p.line("call void @jg_product(ptr %block, ptr %product)")
+
+    batched(p, STORED[step.dtype.name], batch, starts, call)
+    p.line(f"br label %{after}")
+    p.start(after)
+
+
+def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
+    """Wait for the stream, and bring one element to a register."""
+    stored = STORED[step.buffer.dtype.name]
+    p.read = p.read or p.variable("i64")
+    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {p.read}, ptr {p.address(step.buffer, step.offset)}, "
+                       f"i64 {step.buffer.dtype.itemsize})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    p.define(step.value, widen(p.code.emit(f"load {stored}, ptr {p.read}", stored, 1), step.buffer.dtype))
+
+
+class DevicePrinter(ProgramPrinter):
+    """Prints one program's host function."""
+
+    PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar}
+    module: DeviceModule
+
+    def __init__(self, module: Any, program: Any):
+        self.arguments = 0      # the most that a kernel takes
+        self.products = False
+        self.chunks = False     # whether anything is in device memory that grows
+        self.read = ""          # where elements are read to
+        super().__init__(module, program)
+
+    def new_sequences(self) -> Sequences:
+        return DeviceSequences(self)
+
+    def read_inputs(self) -> None:
+        """Pointers, sizes and numbers of the inputs, pointers of the outputs that the launcher makes."""
+        code, layout, program = self.entry, self.layout, self.program
+        for i, parts in enumerate(program.input_parts):  # first: the launcher packs neighbours at once
+            if parts:
+                self.read_parts(i, parts)
+        for i, buffer in program.input_buffers.items():
+            layout.objects.append(i)
+            at = layout.pointers[i] = layout.take(1)
+            self.pointers[buffer] = self.load_word(at, "ptr", code).name
+        for symbol, (i, axis) in program.input_symbols.items():
+            at = layout.take(1)
+            layout.sizes.append((i, axis, at))
+            self.sizes.known[alone(symbol)] = self.load_word(at, "i64", code).name
+        for k, output in enumerate(program.outputs):
+            if getattr(output, "fresh", False):
+                at = layout.outputs[k] = layout.take(1)
+                self.pointers[output.ref.buffer] = self.load_word(at, "ptr", code).name
+
+    def reserve(self, word: int, bytes_: V, code: Code) -> V:
+        return code.emit(f"call i1 @jg_reserve(ptr %block, i64 {word}, i64 {bytes_.name})", "i1", 1)
+
+    def prologue(self) -> list[str]:
+        lines = super().prologue()
+        if self.chunks:
+            lines.append("  call void @jg_chunks_reset(ptr %block)")
+        lines += [f"  %arguments = alloca [{max(1, self.arguments)} x ptr]",
+                  f"  %values = alloca [{max(1, self.arguments)} x i64]"]
+        for k in range(self.arguments):
+            lines += [f"  %argument.{k} = getelementptr i64, ptr %values, i64 {k}",
+                      f"  %place.{k} = getelementptr ptr, ptr %arguments, i64 {k}",
+                      f"  store ptr %argument.{k}, ptr %place.{k}"]
+        if self.products:
+            lines.append(f"  %product = alloca [{PRODUCT_WORDS} x i64]")
+            lines += [f"  %described.{k} = getelementptr i64, ptr %product, i64 {k}" for k in range(PRODUCT_WORDS)]
+        return lines
+
+    def epilogue(self) -> None:
+        """Report an error of the driver. A failing kernel is told by what waits for it."""
+        self.leave_unless(self.load_word(ERROR).eq(0), DEVICE_FAILED)
+
+    def mark_arena(self) -> Any:
+        return super().mark_arena(), self.load_word(CHUNKS), self.load_word(CHUNK_USED)
+
+    def release_arena(self, mark: Any) -> None:
+        host, chunks, used = mark
+        super().release_arena(host)
+        self.line(f"call void @jg_chunks_release(ptr %block, i64 {chunks.name}, i64 {used.name})")
+
+
+class DeviceSequences(Sequences):
+    """Headers, flags and places are the host's; the elements of tensors are the device's."""
+
+    def tensors(self, bytes_: V) -> str:
+        from jitgrad.codegen.layout import NO_MEMORY
+
+        p = self.printer
+        assert isinstance(p, DevicePrinter)
+        p.chunks = True
+        found = p.code.emit(f"call ptr @jg_take(ptr %block, i64 {bytes_.name})", "ptr", 1)
+        p.leave_unless(p.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
+        return found.name
+
+    def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
+        if column.kind == "tensor" and column.dims is not None:
+            self.printer.line(f"call void @jg_copy(ptr %block, ptr {to}, ptr {source.name}, i64 {bytes_.name})")
+        else:
+            super().move(column, to, source, bytes_)
+
+
+__all__ = ["DevicePrinter"]

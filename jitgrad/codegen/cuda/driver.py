@@ -1,0 +1,71 @@
+"""What runs a device program: the C functions that its host function calls, and the device's memory.
+
+`Driver` is the seam between generated code and CUDA. `cudadriver.CudaDriver` is the real one; tests have one that runs
+the kernels' text on the host. The addresses are of C functions:
+
+    launch   int (void* kernel, unsigned gx, gy, gz, bx, by, bz, unsigned shared_bytes, void* stream,
+                  void** arguments, void** extra): cuLaunchKernel
+    read     int (void* host, uint64 device, size_t bytes, void* stream): copy to the host, and wait
+    copy     int (uint64 to, uint64 from, size_t bytes, void* stream): on the device, in the stream's order
+    matmul   int (void* stream, const int64* call): c[m, n] (+)= op(a)[m, k] @ op(b)[k, n], row-major. The words of
+             `call`: 0 dtype (`device_program.PRODUCTS`), 1 transpose a, 2 transpose b, 3 accumulate, 4 m, 5 n, 6 k,
+             7 lda, 8 ldb, 9 ldc (elements from row to row), 10 a, 11 b, 12 c, 13 count of the batch, 14 to 16 its
+             strides in elements, 17 epilogue, 18 bias, 19 auxiliary output (0: none)
+
+All return 0, or the driver's error, which `error` turns into an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class Block(Protocol):
+    """Device memory; given back, in the stream's order, when the object dies."""
+
+    @property
+    def ptr(self) -> int:
+        """The address."""
+
+
+class Driver(Protocol):
+    """A device to compile for and to run on. `xp` is the module that computes with its arrays (cupy)."""
+
+    name: str
+    arch: str
+    launch: int
+    read: int
+    copy: int
+    matmul: int
+    xp: Any
+
+    def stream(self) -> int:
+        """The handle of the current stream."""
+
+    def load(self, source: str, names: Sequence[str]) -> list[int]:
+        """Compile a text of kernels; a handle for each name."""
+
+    def allocate(self, size: int) -> Block:
+        """Memory of so many bytes. Raises MemoryError."""
+
+    def empty(self, shape: tuple[int, ...], d: Any) -> Any:
+        """A new array; `d` is a NumPy dtype."""
+
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
+        """An array over memory that somebody else owns; strides in elements, None: row-major."""
+
+    def contiguous(self, array: Any) -> Any:
+        """`array`, or a copy on the device: in row-major order, and from the host's memory if it is there."""
+
+    def write_back(self, target: Any, copy: Any) -> None:
+        """`target[...] = copy`, where `copy` is what `contiguous` made of `target`."""
+
+    def address(self, array: Any) -> int:
+        """Where the elements of an array of the device begin."""
+
+    def error(self, status: int) -> Exception:
+        """The exception for what a function returned."""
+
+
+__all__ = ["Block", "Driver"]

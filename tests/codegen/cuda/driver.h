@@ -1,0 +1,64 @@
+// The C functions of a driver whose device is the host: launches run the kernels' text, memory is a region that nobody
+// may touch between them, so a host function that reads the device's memory by itself dies.
+#pragma once
+#include <sys/mman.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <mutex>
+
+struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned); void (*body)(void**); };
+struct Launch { void* kernel; unsigned blocks, threads; };
+
+static char* region;
+static size_t region_size;
+static Launch log_[1 << 16];
+static unsigned launches;
+static int failing = -1;
+static std::mutex busy;  // the host runs one thing after another
+
+static void open_() { if (region) mprotect(region, region_size, PROT_READ | PROT_WRITE); }
+static void close_() { if (region) mprotect(region, region_size, PROT_NONE); }
+
+extern "C" {
+char* fake_region(size_t size) {
+    region_size = size;
+    region = (char*)mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return region;
+}
+void fake_open() { open_(); }
+void fake_begin() { busy.lock(); open_(); }
+void fake_end() { close_(); busy.unlock(); }
+unsigned fake_launches() { return launches; }
+Launch* fake_log() { return log_; }
+void fake_clear() { launches = 0; }
+void fake_fail(int after) { failing = after; }
+
+int fake_launch(void* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared, void* stream, void** arguments, void** extra) {
+    std::lock_guard<std::mutex> guard(busy);
+    if (failing == 0) return 719;
+    if (failing > 0) failing--;
+    if (launches < (1 << 16)) log_[launches] = {kernel, gx, bx};
+    launches++;
+    open_();
+    Entry* entry = (Entry*)kernel;
+    int status = entry->run(entry->body, arguments, gx, bx);
+    close_();
+    return status ? 999 : 0;
+}
+int fake_read(void* host, uint64_t device, size_t bytes, void* stream) {
+    std::lock_guard<std::mutex> guard(busy);
+    open_();
+    memcpy(host, (void*)device, bytes);
+    close_();
+    return 0;
+}
+int fake_copy(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+    std::lock_guard<std::mutex> guard(busy);
+    open_();
+    memmove((void*)to, (void*)from, bytes);
+    close_();
+    return 0;
+}
+}

@@ -1,0 +1,142 @@
+"""A driver whose device is the host: `compile` for it, and whole programs run as on a GPU, kernels by `host.h`.
+
+Its arrays are NumPy's; its slots are memory that is closed to everybody but kernels, copies and products.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.codegen import sites
+from jitgrad.codegen.cuda import text
+from jitgrad.codegen.cuda.device_program import PRODUCTS
+from tests.codegen.cuda import host
+
+REGION = 1 << 36
+_ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+)\(([^)]*)\)')
+
+
+def entries(source: str) -> str:
+    """For each kernel of a text, what `fake_launch` takes for its handle."""
+    lines = ["struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned); void (*body)(void**); };"]
+    for name, given in _ENTRY.findall(source):
+        types = [p.rsplit(" ", 1)[0] for p in given.split(", ") if p]
+        values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
+        lines.append(f"static void body_{name}(void** a) {{ {name}({values}); }}")
+        lines.append(f'extern "C" Entry entry_{name} = {{run, body_{name}}};')
+    return "\n".join(lines)
+
+
+class _Block:
+    """Memory of the region; a free list by size."""
+
+    def __init__(self, driver: HostDriver, size: int):
+        self.driver, self.size = driver, size
+        spare = driver.spare.get(size)
+        if spare:
+            self.ptr = spare.pop()
+        else:
+            self.ptr = driver.top
+            driver.top += (size + 511) & -512
+            if driver.top > driver.region + REGION:
+                raise MemoryError
+
+    def __del__(self) -> None:
+        self.driver.spare.setdefault(self.size, []).append(self.ptr)
+
+
+class HostDriver:
+    """See the module."""
+
+    name, arch = "host", "host"
+    xp = np
+
+    def __init__(self) -> None:
+        self.c = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
+        self.c.fake_region.restype = ctypes.c_void_p
+        self.c.fake_region.argtypes = [ctypes.c_size_t]
+        self.region = self.top = self.c.fake_region(REGION)
+        self.c.fake_log.restype = ctypes.c_void_p
+        self.spare: dict[int, list[int]] = {}
+        self.launch, self.read, self.copy = (self._function(f"fake_{n}") for n in ("launch", "read", "copy"))
+        self._matmul = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))(self.product)
+        self.matmul = ctypes.cast(self._matmul, ctypes.c_void_p).value or 0
+        self.products: list[list[int]] = []
+        self.libraries: list[Any] = []
+
+    def _function(self, name: str) -> int:
+        return ctypes.cast(getattr(self.c, name), ctypes.c_void_p).value or 0
+
+    def stream(self) -> int:
+        return 0
+
+    def load(self, source: str, names: Sequence[str]) -> list[int]:
+        kernels = source.removeprefix(text.prelude())
+        library = host.shared(f'#include "{host.header()}"\n{kernels}\n{entries(kernels)}')
+        self.libraries.append(library)
+        return [ctypes.addressof(ctypes.c_char.in_dll(library, f"entry_{name}")) for name in names]
+
+    def allocate(self, size: int) -> Any:
+        return _Block(self, size)
+
+    def empty(self, shape: tuple[int, ...], d: Any) -> Any:
+        found = np.empty(shape, d)
+        found.view(np.uint8 if found.ndim else d)[...] = 0xA5 if found.ndim and found.dtype != bool else 0
+        return found
+
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
+        self.c.fake_open()
+        return sites.array(address, shape, strides, dtypes.from_numpy(np.dtype(d)))
+
+    def contiguous(self, array: Any) -> Any:
+        return np.require(array, requirements=["C", "A"])
+
+    def write_back(self, target: Any, copy: Any) -> None:
+        target[...] = copy
+
+    def address(self, array: Any) -> int:
+        return int(array.ctypes.data)
+
+    def error(self, status: int) -> Exception:
+        return RuntimeError(f"CUDA error {status}")
+
+    def product(self, stream: Any, call: Any) -> int:
+        """The product that a call describes."""
+        words = [call[k] for k in range(20)]
+        self.products.append(words)
+        number, trans_a, trans_b, accumulate, m, n, k, lda, ldb, ldc, a, b, c, count, sa, sb, sc = words[:17]
+        d = PRODUCTS[number]
+        self.c.fake_begin()
+        for i in range(count):
+            x = self.matrix(a + i * sa * d.itemsize, (k, m) if trans_a else (m, k), lda, d)
+            y = self.matrix(b + i * sb * d.itemsize, (n, k) if trans_b else (k, n), ldb, d)
+            z = self.matrix(c + i * sc * d.itemsize, (m, n), ldc, d)
+            result = (x.T if trans_a else x) @ (y.T if trans_b else y)
+            z[...] = z + result if accumulate else result
+        self.c.fake_end()
+        return 0
+
+    def matrix(self, address: int, shape: tuple[int, int], rows: int, d: dtypes.dtype) -> Any:
+        return sites.array(address, shape, (rows, 1), d)
+
+    def launches(self) -> list[tuple[int, int, int]]:
+        """(kernel, blocks, threads) of what was launched since `clear`."""
+        count = min(self.c.fake_launches(), 1 << 16)
+        log = (ctypes.c_uint64 * (2 * count)).from_address(self.c.fake_log()) if count else []
+        return [(log[2 * i], log[2 * i + 1] & 0xFFFFFFFF, log[2 * i + 1] >> 32) for i in range(count)]
+
+    def clear(self) -> None:
+        self.c.fake_clear()
+
+
+@functools.cache
+def driver() -> HostDriver:
+    """The one driver of the process."""
+    return HostDriver()

@@ -1,0 +1,41 @@
+"""The tests of native programs again, on a device: the host function launches, kernels run as CUDA text."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from jitgrad.codegen.cuda.gpu import DeviceCompiled, compile
+from tests.codegen import (
+    programs,
+    test_cpu_programs,
+    test_lower_control,
+    test_lower_conv,
+    test_lower_products,
+    test_lower_random,
+    test_lower_sequences,
+    test_lower_windows,
+    test_rows_native,
+)
+from tests.codegen.cuda import host
+from tests.codegen.cuda.fakedriver import driver
+
+pytestmark = host.needs_compiler
+
+AGAIN = (programs, test_cpu_programs, test_lower_control, test_lower_conv, test_lower_products, test_lower_random,
+         test_lower_sequences, test_lower_windows, test_rows_native)
+
+
+@pytest.fixture(autouse=True)
+def on_device(monkeypatch):
+    """Let everything be compiled for the device."""
+    for module in AGAIN:
+        if hasattr(module, "compile"):
+            monkeypatch.setattr(module, "compile", lambda graphs: compile(graphs, driver()))
+    stored = SimpleNamespace(from_bytes=lambda data: DeviceCompiled.for_device(data, driver()))
+    monkeypatch.setattr(test_cpu_programs, "Compiled", stored)
+
+
+for _module in AGAIN:
+    for _name, _test in vars(_module).items():
+        if _name.startswith("test_"):
+            globals()[f"{_name}"] = _test
