@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
-from jitgrad.codegen.layout import CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR
+from jitgrad.codegen.layout import CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR, NO_MEMORY, SCRATCH
 from jitgrad.codegen.llvm_emit import STORED, widen
 from jitgrad.codegen.llvm_products import batched
 from jitgrad.codegen.llvm_program import ProgramPrinter
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from jitgrad.codegen.cuda.module import DeviceModule
 
 #: dtypes by the number with which a product names them
-PRODUCTS = (dtypes.float32, dtypes.float64, dtypes.float16)
+PRODUCTS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 
 
 def launch(p: DevicePrinter, step: KernelStep) -> None:
     """Store the arguments, launch."""
-    number = p.module.kernel_number(step)
+    table, scratch = p.module.forms(step.kernel)
     arguments = kernel_arguments(p, step)
+    if scratch:
+        p.scratch = max(p.scratch, scratch)
+        arguments.append(("ptr", p.load_word(SCRATCH, "ptr").name))
     n = len(step.kernel.outer)
     rows, columns = p.const(1), p.const(1)
     for size in step.sizes[:n]:
@@ -41,9 +44,7 @@ def launch(p: DevicePrinter, step: KernelStep) -> None:
     p.arguments = max(p.arguments, len(arguments))
     for k, (type_, name) in enumerate(arguments):
         p.line(f"store {type_} {name}, ptr %argument.{k}")
-    form = "rows" if step.kernel.inner else "elements"
-    p.line(f"call void @jg_launch_{form}(ptr %block, i64 {number}, i64 {rows.name}, i64 {columns.name}, "
-           "ptr %arguments)")
+    p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {rows.name}, i64 {columns.name}, ptr %arguments)")
 
 
 def product(p: DevicePrinter, step: GemmStep) -> None:
@@ -93,6 +94,7 @@ class DevicePrinter(ProgramPrinter):
     def __init__(self, module: Any, program: Any):
         self.arguments = 0      # the most that a kernel takes
         self.products = False
+        self.scratch = 0        # bytes of scratch memory that kernels need
         self.chunks = False     # whether anything is in device memory that grows
         self.read = ""          # where elements are read to
         super().__init__(module, program)
@@ -124,6 +126,10 @@ class DevicePrinter(ProgramPrinter):
 
     def prologue(self) -> list[str]:
         lines = super().prologue()
+        if self.scratch:
+            lines += [f"  %scratched = call i1 @jg_reserve(ptr %block, i64 {SCRATCH}, i64 {self.scratch})",
+                      "  br i1 %scratched, label %scratch.go, label %scratch.none", "scratch.none:",
+                      f"  ret i64 {NO_MEMORY}", "scratch.go:"]
         if self.chunks:
             lines.append("  call void @jg_chunks_reset(ptr %block)")
         lines += [f"  %arguments = alloca [{max(1, self.arguments)} x ptr]",
@@ -154,8 +160,6 @@ class DeviceSequences(Sequences):
     """Headers, flags and places are the host's; the elements of tensors are the device's."""
 
     def tensors(self, bytes_: V) -> str:
-        from jitgrad.codegen.layout import NO_MEMORY
-
         p = self.printer
         assert isinstance(p, DevicePrinter)
         p.chunks = True

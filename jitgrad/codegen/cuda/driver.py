@@ -49,6 +49,9 @@ class Driver(Protocol):
     def allocate(self, size: int) -> Block:
         """Memory of so many bytes. Raises MemoryError."""
 
+    def clear(self, block: Block, size: int) -> None:
+        """Set the first `size` bytes to zero, in the stream's order."""
+
     def empty(self, shape: tuple[int, ...], d: Any) -> Any:
         """A new array; `d` is a NumPy dtype."""
 

@@ -77,7 +77,7 @@ def compile(graphs: Mapping[str, Graph], driver: Driver) -> DeviceCompiled:
     emitted = clock()
     code = engine.compile_module(*module.halves())
     timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
-    return DeviceCompiled(code, faces, module.source(), list(module.sources), driver,
+    return DeviceCompiled(code, faces, module.source(), list(module.handles), driver,
                           [cpu.describe(k, name) for name, k in module.kernel_list],
                           list(dict.fromkeys(cpu.reason(*r) for p in programs for r in p.reasons)), timing, text)
 

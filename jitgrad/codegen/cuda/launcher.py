@@ -12,8 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import Driver
+from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.launch import Interface, Launcher, Workspace, live, payload, raise_status
-from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR, STREAM
+from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR, SCRATCH, STREAM
 from jitgrad.codegen.sites import Memory, is_tensor, tensor_kind
 from jitgrad.dtypes import dtype
 
@@ -73,6 +74,8 @@ class DeviceWorkspace(Workspace):
             self.slots.pop(word, None)
             rounded = (size + (size >> 3) + 511) & -512
             self.slots[word] = found = self.device.allocate(rounded)
+            if word == SCRATCH:
+                self.device.clear(found, TICKETS)
             block[word], block[word + 1] = found.ptr, rounded
             return found.ptr
         if size < 0:

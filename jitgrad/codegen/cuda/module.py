@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.codegen import llvm_kernel
 from jitgrad.codegen.cuda import runtime, text
 from jitgrad.codegen.cuda.device_program import DevicePrinter
+from jitgrad.codegen.cuda.geometry import scratch
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.lower import lower
 from jitgrad.codegen.module import ModuleText
@@ -16,28 +17,37 @@ from jitgrad.script.ir import Graph
 
 
 class DeviceModule(ModuleText):
-    """The host functions of several programs; `sources` has the kernels that they share, as CUDA text, by symbol."""
+    """The host functions of several programs, and the kernels that they share.
+
+    Attributes:
+        sources: the kernels as CUDA text.
+        handles: the functions in these texts, by symbol: their places in the table of handles.
+    """
 
     printer = DevicePrinter
 
     def __init__(self) -> None:
         super().__init__()
-        self.numbers: dict[Hashable, int] = {}
-        self.sources: dict[str, str] = {}
+        self.tables: dict[Hashable, tuple[str, int]] = {}
+        self.sources: list[str] = []
+        self.handles: dict[str, int] = {}
         self.externals |= {*runtime.EXTERNALS}
 
-    def kernel_number(self, step: KernelStep) -> int:
-        """The place of a kernel in the table of handles, printed unless an equal one is there."""
-        kernel = step.kernel
+    def forms(self, kernel: Kernel) -> tuple[str, int]:
+        """The table with the forms of a kernel, printed unless an equal one is there; the scratch memory it needs."""
         key = llvm_kernel.body_key(kernel)
-        number = self.numbers.get(key)
-        if number is None:
-            number = self.numbers[key] = len(self.numbers)
-            name = _name(kernel, number)
-            symbol = f"jg_{text.kind(kernel)}_{name}"
-            self.sources[symbol] = text.source(kernel, name)
-            self.kernel_list.append((symbol, kernel))
-        return number
+        found = self.tables.get(key)
+        if found is None:
+            name = _name(kernel, len(self.tables))
+            forms = text.forms(kernel, name)
+            self.sources.append(text.source(kernel, name))
+            for form in forms:
+                for launch in form.launches:
+                    self.handles.setdefault(launch.symbol, len(self.handles))
+            found = self.tables[key] = f"jg_forms{len(self.tables)}", scratch(forms)
+            self.functions.append(runtime.table(found[0], forms, self.handles))
+            self.kernel_list.append((forms[0].launches[0].symbol, kernel))
+        return found
 
     def halves(self) -> tuple[str, str]:
         """All of it for the good code generator where something repeats, else for the quick one."""
@@ -45,11 +55,11 @@ class DeviceModule(ModuleText):
         return ("", self.text()) if quick else (self.text(), "")
 
     def _around(self) -> list[str]:
-        return [*super()._around(), runtime.handles(len(self.sources)), runtime.TEXT]
+        return [*super()._around(), runtime.handles(len(self.handles)), runtime.TEXT]
 
     def source(self) -> str:
         """The prelude and all kernels: one text to compile."""
-        return "\n".join([text.prelude(), *self.sources.values()])
+        return "\n".join([text.prelude(), *self.sources])
 
 
 def kernels(graphs: Mapping[str, Graph]) -> list[str]:

@@ -6,7 +6,9 @@ its end or where it waits for the device.
 
 from __future__ import annotations
 
-from jitgrad.codegen.cuda.text import BLOCKS, THREADS
+from collections.abc import Mapping, Sequence
+
+from jitgrad.codegen.cuda.geometry import Form
 from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, ERROR, STREAM
 
 #: words with which a product is described (`driver.py`)
@@ -20,6 +22,21 @@ ALIGNMENT = 256
 def handles(count: int) -> str:
     """The table of kernels, which the loader fills."""
     return f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer"
+
+
+#: words of a launch in a table of forms: what `geometry.grid` computes with, and the number of the function's handle
+LAUNCH_WORDS = 8
+
+
+def table(name: str, forms: Sequence[Form], numbers: Mapping[str, int]) -> str:
+    """A kernel's forms as a constant that `jg_launch` reads; `numbers`: handles by symbol."""
+    words: list[int] = []
+    for form in forms:
+        words += [form.bound, len(form.launches)]
+        for launch in form.launches:
+            words += [numbers[launch.symbol], launch.threads, launch.each, launch.most, launch.split, launch.blocks,
+                      launch.shared, launch.unit]
+    return f"@{name} = internal constant [{len(words)} x i64] [{', '.join(f'i64 {w}' for w in words)}]"
 
 
 #: it matters little how good the code of these is
@@ -50,17 +67,84 @@ set:
 done:
   ret void
 }}
-define internal void @jg_launch(ptr %block, i64 %number, i64 %blocks, i64 %threads, ptr %arguments) {ONCE} {{
+define internal void @jg_launch(ptr %block, ptr %table, i64 %outer, i64 %inner, ptr %arguments) {ONCE} {{
 entry:
-  %some = icmp sgt i64 %blocks, 0
-  br i1 %some, label %go, label %done
-go:
+  %some = icmp sgt i64 %outer, 0
+  br i1 %some, label %find, label %done
+find:
+  %form = phi ptr [ %table, %entry ], [ %following, %skip ]
+  %bound = load i64, ptr %form
+  %countat = getelementptr i64, ptr %form, i64 1
+  %count = load i64, ptr %countat
+  %first = getelementptr i64, ptr %form, i64 2
+  %fits = icmp sle i64 %inner, %bound
+  br i1 %fits, label %each, label %skip
+skip:
+  %words = mul i64 %count, {LAUNCH_WORDS}
+  %following = getelementptr i64, ptr %first, i64 %words
+  br label %find
+each:
+  %k = phi i64 [ 0, %find ], [ %next, %launch ]
+  %launch.at = phi ptr [ %first, %find ], [ %launch.next, %launch ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %launch, label %done
+launch:
+  call void @jg_launch_one(ptr %block, ptr %launch.at, i64 %outer, i64 %inner, ptr %arguments)
+  %next = add i64 %k, 1
+  %launch.next = getelementptr i64, ptr %launch.at, i64 {LAUNCH_WORDS}
+  br label %each
+done:
+  ret void
+}}
+define internal i64 @jg_word(ptr %words, i64 %k) {ONCE} {{
+entry:
+  %place = getelementptr i64, ptr %words, i64 %k
+  %word = load i64, ptr %place
+  ret i64 %word
+}}
+define internal i64 @jg_up(i64 %a, i64 %b) {ONCE} {{
+entry:
+  %less = sub i64 %b, 1
+  %more = add i64 %a, %less
+  %result = sdiv i64 %more, %b
+  ret i64 %result
+}}
+define internal void @jg_launch_one(ptr %block, ptr %launch, i64 %outer, i64 %inner, ptr %arguments) {ONCE} {{
+entry:
+  %number = call i64 @jg_word(ptr %launch, i64 0)
+  %threads = call i64 @jg_word(ptr %launch, i64 1)
+  %of.each = call i64 @jg_word(ptr %launch, i64 2)
+  %most = call i64 @jg_word(ptr %launch, i64 3)
+  %split = call i64 @jg_word(ptr %launch, i64 4)
+  %blocks = call i64 @jg_word(ptr %launch, i64 5)
+  %shared = call i64 @jg_word(ptr %launch, i64 6)
+  %unit = call i64 @jg_word(ptr %launch, i64 7)
+  %wanted = call i64 @jg_up(i64 %outer, i64 %of.each)
+  %few = icmp slt i64 %wanted, %most
+  %x = select i1 %few, i64 %wanted, i64 %most
+  %whole = icmp eq i64 %split, 0
+  br i1 %whole, label %ready, label %divide
+divide:
+  %parts = call i64 @jg_up(i64 %inner, i64 %split)
+  %room = sdiv i64 %blocks, %x
+  %fewer = icmp slt i64 %parts, %room
+  %chosen = select i1 %fewer, i64 %parts, i64 %room
+  %none = icmp slt i64 %chosen, 1
+  %least = select i1 %none, i64 1, i64 %chosen
+  br label %ready
+ready:
+  %y = phi i64 [ 1, %entry ], [ %least, %divide ]
+  %units = call i64 @jg_up(i64 %inner, i64 %unit)
+  %elements = mul i64 %units, %unit
+  %bytes = mul i64 %elements, %shared
   %place = getelementptr ptr, ptr @jg_handles, i64 %number
   %function = load ptr, ptr %place
   %stream = call ptr @jg_stream(ptr %block)
-  %x = trunc i64 %blocks to i32
-  %t = trunc i64 %threads to i32
-  %status = call i32 @jg_cuda_launch(ptr %function, i32 %x, i32 1, i32 1, i32 %t, i32 1, i32 1, i32 0,
+  %x32 = trunc i64 %x to i32
+  %y32 = trunc i64 %y to i32
+  %t32 = trunc i64 %threads to i32
+  %b32 = trunc i64 %bytes to i32
+  %status = call i32 @jg_cuda_launch(ptr %function, i32 %x32, i32 %y32, i32 1, i32 %t32, i32 1, i32 1, i32 %b32,
                                       ptr %stream, ptr %arguments, ptr null)
   %bad = icmp ne i32 %status, 0
   br i1 %bad, label %fail, label %done
@@ -68,35 +152,6 @@ fail:
   call void @jg_note(ptr %block, i32 %status)
   br label %done
 done:
-  ret void
-}}
-define internal void @jg_launch_elements(ptr %block, i64 %number, i64 %rows, i64 %columns, ptr %arguments) {ONCE} {{
-entry:
-  %more = add i64 %rows, {THREADS - 1}
-  %blocks = udiv i64 %more, {THREADS}
-  %few = icmp ult i64 %blocks, {BLOCKS}
-  %grid = select i1 %few, i64 %blocks, i64 {BLOCKS}
-  call void @jg_launch(ptr %block, i64 %number, i64 %grid, i64 {THREADS}, ptr %arguments)
-  ret void
-}}
-define internal void @jg_launch_rows(ptr %block, i64 %number, i64 %rows, i64 %columns, ptr %arguments) {ONCE} {{
-entry:
-  br label %each
-each:
-  %threads = phi i64 [ 32, %entry ], [ %twice, %next ]
-  %four = shl i64 %threads, 2
-  %small = icmp ult i64 %four, %columns
-  %room = icmp ult i64 %threads, 1024
-  %go = and i1 %small, %room
-  br i1 %go, label %next, label %done
-next:
-  %twice = shl i64 %threads, 1
-  br label %each
-done:
-  %most = udiv i64 {BLOCKS * 1024}, %threads
-  %few = icmp ult i64 %rows, %most
-  %grid = select i1 %few, i64 %rows, i64 %most
-  call void @jg_launch(ptr %block, i64 %number, i64 %grid, i64 %threads, ptr %arguments)
   ret void
 }}
 define internal void @jg_product(ptr %block, ptr %words) {ONCE} {{
@@ -216,4 +271,4 @@ done:
 }}
 """
 
-__all__ = ["EXTERNALS", "PRODUCT_WORDS", "TEXT", "handles"]
+__all__ = ["EXTERNALS", "PRODUCT_WORDS", "TEXT", "handles", "table"]

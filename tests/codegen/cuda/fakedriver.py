@@ -86,6 +86,11 @@ class HostDriver:
     def allocate(self, size: int) -> Any:
         return _Block(self, size)
 
+    def clear(self, block: Any, size: int) -> None:
+        self.c.fake_begin()
+        ctypes.memset(block.ptr, 0, size)
+        self.c.fake_end()
+
     def empty(self, shape: tuple[int, ...], d: Any) -> Any:
         found = np.empty(shape, d)
         found.view(np.uint8 if found.ndim else d)[...] = 0xA5 if found.ndim and found.dtype != bool else 0
@@ -127,12 +132,13 @@ class HostDriver:
         return sites.array(address, shape, (rows, 1), d)
 
     def launches(self) -> list[tuple[int, int, int]]:
-        """(kernel, blocks, threads) of what was launched since `clear`."""
+        """(kernel, blocks, threads) of what was launched since `forget`."""
         count = min(self.c.fake_launches(), 1 << 16)
         log = (ctypes.c_uint64 * (2 * count)).from_address(self.c.fake_log()) if count else []
         return [(log[2 * i], log[2 * i + 1] & 0xFFFFFFFF, log[2 * i + 1] >> 32) for i in range(count)]
 
-    def clear(self) -> None:
+    def forget(self) -> None:
+        """Forget what was launched."""
         self.c.fake_clear()
 
 
