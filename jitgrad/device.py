@@ -1,12 +1,23 @@
-"""Devices. The CPU is `device("cpu")`."""
+"""Devices: `device("cpu")`, and `device("cuda", index)` for a GPU whose tensors are CuPy arrays.
+
+CuPy is imported by the first question about a GPU, never before; nothing here costs CPU users anything.
+"""
 
 from __future__ import annotations
+
+import builtins
+import sys
+import threading
+from types import TracebackType
+from typing import Any
 
 KINDS = ("cpu", "cuda")
 
 
 class device:
     """Where a tensor's memory is: `device("cpu")`, `device("cuda", 0)`, `device("cuda:0")`.
+
+    As a context manager it is where new tensors go: `with device("cuda"):`.
 
     Raises:
         RuntimeError: an unknown kind of device, or an index given twice.
@@ -51,15 +62,93 @@ class device:
     def __reduce__(self) -> tuple[object, tuple[str, int | None]]:
         return (device, (self.type, self.index))
 
+    def __enter__(self) -> device:
+        _new.before.append(_new.device)
+        _new.device = resolve(self)
+        return self
+
+    def __exit__(self, kind: builtins.type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        _new.device = _new.before.pop()
+
 
 CPU = device("cpu")
 
 
+class _New(threading.local):
+    """Where the tensors that this thread makes go, if nothing else is said."""
+
+    device: device = CPU
+
+    def __init__(self) -> None:
+        self.before: list[device] = []
+
+
+_new = _New()
+
+
+def set_default_device(where: device | str | int | None) -> None:
+    """Make new tensors on a device from now on, in this thread; None: on the CPU. RuntimeError where it cannot be."""
+    _new.device = CPU if where is None else resolve(where)
+
+
+def get_default_device() -> device:
+    """Where new tensors go in this thread."""
+    return _new.device
+
+
 def resolve(where: device | str | int | None) -> device:
-    """The device that an argument `device=` names, the CPU for None. RuntimeError for one that cannot be used."""
+    """The device that an argument `device=` names, the default one for None. RuntimeError for one that is not there."""
     if where is None:
-        return CPU
+        return _new.device
     found = where if isinstance(where, device) else device(where)
-    if found.type != "cpu":
-        raise RuntimeError(f"device '{found}' is not available: this version computes on the CPU only")
+    if found.type == "cpu":
+        return CPU
+    cupy = require_gpu()
+    if found.index is None:
+        return device("cuda", cupy.cuda.Device().id)
+    count = cupy.cuda.runtime.getDeviceCount()
+    if found.index >= count:
+        raise RuntimeError(f"CUDA error: invalid device ordinal: there is no device '{found}', but "
+                           f"{count} CUDA device{'s' * (count != 1)}")
     return found
+
+
+# --- CuPy ----------------------------------------------------------------------------------------------------------
+
+INSTALL = ('jitgrad computes on NVIDIA GPUs through CuPy: pip install "jitgrad[cuda13]" (CUDA 13) or '
+           'pip install "jitgrad[cuda12]" (CUDA 12)')
+_usable: Any = None
+
+
+def require_gpu() -> Any:
+    """The module `cupy`. RuntimeError, with what is missing and how to get it, where no GPU can be used."""
+    global _usable
+    if _usable is not None and sys.modules.get("cupy") is _usable:
+        return _usable
+    try:
+        import cupy  # noqa: TID251
+    except ImportError as error:
+        raise RuntimeError(f"CUDA is not available: {error}. {INSTALL}") from None
+    if not cupy.cuda.is_available():
+        raise RuntimeError(f"No CUDA GPUs are available: CuPy {cupy.__version__} is installed, but {_trouble(cupy)}")
+    _usable = cupy
+    return cupy
+
+
+def _trouble(cupy: Any) -> str:
+    """Why CuPy sees no GPU, in the driver's words."""
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except RuntimeError as error:
+        return f"the CUDA driver says: {error}"
+    return f"the CUDA driver knows {count} devices"
+
+
+def has_gpu() -> bool:
+    """Whether there is a GPU that can be used."""
+    try:
+        require_gpu()
+    except RuntimeError:
+        return False
+    return True

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import random
+from jitgrad import dtypes, random
 from jitgrad.device import resolve
 from jitgrad.dtypes import bfloat16, dtype, float32, uint8
 from jitgrad.eager import EAGER
-from jitgrad.eager.tensor import Tensor, from_numpy
+from jitgrad.eager.arrays import foreign
+from jitgrad.eager.tensor import Tensor, from_numpy, wrap
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import cast, library
 from jitgrad.ops.library.creation import tensor
@@ -18,14 +19,21 @@ from jitgrad.ops.library.creation import tensor
 
 @library
 def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
-    """`data` as a tensor: a tensor or ndarray shares its memory where the dtype fits, anything else is copied."""
-    resolve(device)
+    """`data` as a tensor: a tensor, ndarray or CuPy array shares its memory where the dtype fits, anything
+    else is copied."""
     if isinstance(data, AnyTensor):
-        return cast(data, dtype or data.dtype)  # type: ignore[attr-defined]
-    if isinstance(data, np.ndarray) and backend() is EAGER:
-        shared = from_numpy(data)
-        return cast(shared, dtype or shared.dtype)
-    return tensor(data, dtype=dtype)
+        there = data if device is None else backend().move(data, resolve(device))
+        return cast(there, dtype or data.dtype)  # type: ignore[attr-defined]
+    if backend() is EAGER:
+        shared = None
+        if isinstance(data, np.ndarray):
+            shared = backend().move(from_numpy(data), resolve(device))
+        elif foreign(data) is not None:
+            dtypes.from_numpy(data.dtype)
+            shared = wrap(data) if device is None else backend().move(wrap(data), resolve(device))
+        if shared is not None:
+            return cast(shared, dtype or shared.dtype)
+    return tensor(data, dtype=dtype, device=device)
 
 
 asarray = as_tensor

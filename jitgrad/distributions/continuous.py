@@ -47,7 +47,8 @@ class Normal(_LocationScale):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """loc + scale * noise."""
-        return self.loc + jitgrad.randn(self._extended(sample_shape), dtype=self.loc.dtype) * self.scale
+        drawn = jitgrad.randn(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + drawn * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
         """-((x - loc) / scale)^2 / 2 - log(scale) - log(2 pi) / 2."""
@@ -135,7 +136,8 @@ class Uniform(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """low + (high - low) * u."""
-        return self.low + jitgrad.rand(self._extended(sample_shape), dtype=self.low.dtype) * (self.high - self.low)
+        u = jitgrad.rand(self._extended(sample_shape), dtype=self.low.dtype, device=self.low.device)
+        return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """-log(high - low) inside, -inf outside."""
@@ -178,7 +180,8 @@ class Exponential(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """-log(1 - u) / rate."""
-        return -jitgrad.log1p(-jitgrad.rand(self._extended(sample_shape), dtype=self.rate.dtype)) / self.rate
+        u = jitgrad.rand(self._extended(sample_shape), dtype=self.rate.dtype, device=self.rate.device)
+        return -jitgrad.log1p(-u) / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
         """log(rate) - rate * x."""
@@ -212,7 +215,7 @@ class Laplace(_LocationScale):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """loc - scale * sign(u) * log(1 - |u|), u uniform in (-1, 1)."""
-        u = jitgrad.rand(self._extended(sample_shape), dtype=self.loc.dtype) * 2 - 1
+        u = jitgrad.rand(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device) * 2 - 1
         return self.loc - self.scale * u.sign() * jitgrad.log1p(-u.abs().clamp_max(1 - 1e-7))
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -244,7 +247,8 @@ class Gumbel(_LocationScale):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """loc - scale * log(-log(u))."""
-        u = jitgrad.rand(self._extended(sample_shape), dtype=self.loc.dtype).clamp(1e-20, 1 - 1e-7)
+        u = jitgrad.rand(self._extended(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
+        u = u.clamp(1e-20, 1 - 1e-7)
         return self.loc - self.scale * jitgrad.log(-jitgrad.log(u))
 
     def log_prob(self, value: Tensor) -> Tensor:

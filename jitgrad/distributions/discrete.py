@@ -68,7 +68,7 @@ class Bernoulli(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """0 and 1 along a new first axis."""
-        values = jitgrad.arange(2, dtype=self.probs.dtype).reshape(2, *[1] * self.probs.dim())
+        values = jitgrad.arange(2, dtype=self.probs.dtype, device=self.probs.device).reshape(2, *[1] * self.probs.dim())
         return values.expand(2, *self.probs.shape) if expand else values
 
     def __repr__(self) -> str:
@@ -115,7 +115,8 @@ class Categorical(Distribution):
         """int64 classes: where a uniform number falls among the running sums of probs."""
         with jitgrad.no_grad():
             sums = jitgrad.cumsum(self.probs.detach(), -1)
-            u = jitgrad.rand(self._extended(sample_shape), dtype=sums.dtype).unsqueeze(-1) * sums[..., -1:]
+            u = jitgrad.rand(self._extended(sample_shape), dtype=sums.dtype, device=sums.device)
+            u = u.unsqueeze(-1) * sums[..., -1:]
             return (sums[..., :-1] <= u).sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -132,7 +133,7 @@ class Categorical(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The classes along a new first axis."""
-        values = jitgrad.arange(self._num_events).reshape(-1, *[1] * len(self._batch_shape))
+        values = jitgrad.arange(self._num_events, device=self.probs.device).reshape(-1, *[1] * len(self._batch_shape))
         return values.expand(self._num_events, *self._batch_shape) if expand else values
 
     def __repr__(self) -> str:
@@ -170,7 +171,8 @@ class OneHotCategorical(Distribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """One-hot vectors in the dtype of the parameters."""
         index = self._categorical.sample(sample_shape)
-        return (index.unsqueeze(-1) == jitgrad.arange(self.probs.shape[-1])).to(self.probs.dtype)
+        classes = jitgrad.arange(self.probs.shape[-1], device=self.probs.device)
+        return (index.unsqueeze(-1) == classes).to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logit of the class that is 1."""
@@ -211,7 +213,8 @@ class Geometric(Distribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """floor(log(u) / log(1 - probs))."""
         with jitgrad.no_grad():
-            u = jitgrad.rand(self._extended(sample_shape), dtype=self.probs.dtype).clamp_min(1e-20)
+            u = jitgrad.rand(self._extended(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+            u = u.clamp_min(1e-20)
             return (u.log() / jitgrad.log1p(-self.probs.detach())).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ def broadcast(*values: Parameter) -> list[Tensor]:
             like = v
     if like is None:
         return [jitgrad.tensor(float(v)) for v in values]
-    tensors = [v if isinstance(v, Tensor) else jitgrad.full((), v, dtype=like.dtype) for v in values]
+    tensors = [v if isinstance(v, Tensor) else jitgrad.full((), v, dtype=like.dtype, device=like.device)
+               for v in values]
     return list(jitgrad.broadcast_tensors(*tensors))
 
 

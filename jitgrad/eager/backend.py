@@ -6,13 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad import random
+from jitgrad.device import device
 from jitgrad.dtypes import dtype
 from jitgrad.eager import direct, inplace, record
 from jitgrad.eager.grad_mode import is_grad_enabled
-from jitgrad.eager.tensor import Tensor, lift, new_tensor, wrap
+from jitgrad.eager.moves import is_pinned, move, pin
+from jitgrad.eager.tensor import Tensor, lift, new_tensor
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import set_default
 from jitgrad.ops.opdef import OpDef
+
+
+def _device(where: Tensor | device) -> device:
+    return where.device if isinstance(where, Tensor) else where
 
 
 class EagerBackend:
@@ -24,14 +30,35 @@ class EagerBackend:
         return record.apply(op, operands, attrs)
 
     @staticmethod
+    def create(op: OpDef, where: Tensor | device, attrs: dict[str, Any]) -> Tensor:
+        """Run a row without operands; the tensor is on a device, or where another one is."""
+        return record.create(op, (), attrs, _device(where))
+
+    @staticmethod
+    def move(tensor: Tensor, where: device) -> Tensor:
+        """The tensor on a device: itself, or a copy with its history."""
+        return move(tensor, where)
+
+    @staticmethod
+    def pin(tensor: Tensor) -> Tensor:
+        """A copy in page-locked memory."""
+        return pin(tensor)
+
+    @staticmethod
+    def is_pinned(tensor: Tensor) -> bool:
+        """Whether the memory is page-locked."""
+        return is_pinned(tensor)
+
+    @staticmethod
     def lift(number: Any, d: dtype) -> Tensor:
         """A 0-dim tensor."""
         return lift(number, d)
 
     @staticmethod
-    def from_data(data: Any, d: dtype | None) -> Tensor:
-        """A new leaf with a copy of `data`."""
-        return new_tensor(data, d)
+    def from_data(data: Any, d: dtype | None, where: Tensor | device | None = None) -> Tensor:
+        """A new leaf with a copy of `data`, on a device or where another tensor is."""
+        made = new_tensor(data, d)
+        return made if where is None else move(made, _device(where))
 
     @staticmethod
     def assign(target: Tensor, value: Tensor) -> Tensor:
@@ -49,19 +76,20 @@ class EagerBackend:
         return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})  # type: ignore[no-any-return]
 
     @staticmethod
-    def draw(kind: str, shape: tuple[int, ...], d: dtype, **params: Any) -> Tensor:
+    def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device, **params: Any) -> Tensor:
         """`kind` "uniform" and "bits" from the generator; other kinds are composed of these by the library."""
         generator = random.default_generator
         n = 1
         for size in shape:
             n *= size
         if kind == "uniform":
-            return wrap(random.uniform(*generator.advance(random.words_needed(n, d)), shape, d))  # type: ignore[no-any-return]
+            return record.create(OPS["random.uniform"], generator.advance(random.words_needed(n, d)),
+                                 {"shape": shape, "dtype": d}, _device(where))
         if kind == "bits":
-            return wrap(random.bits(*generator.advance(n), shape))  # type: ignore[no-any-return]
+            return record.create(OPS["random.bits"], generator.advance(n), {"shape": shape}, _device(where))
         from jitgrad.ops.library.random import compose
 
-        return compose(kind, shape, d, **params)  # type: ignore[no-any-return]
+        return compose(kind, shape, d, where, **params)  # type: ignore[no-any-return]
 
     @staticmethod
     def item(tensor: Tensor) -> bool | int | float:

@@ -73,7 +73,7 @@ def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if target._inference and not mode.inference:
         return NotImplemented
     array = target._data
-    if array.dtype.kind not in "fiu":
+    if type(array) is not _ndarray or array.dtype.kind not in "fiu":
         return NotImplemented
     token = _silence(_SILENT)
     try:

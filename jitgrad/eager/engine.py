@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.eager.arrays import copy, library
 from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import Edge, Node, edge_of, storage_of
 from jitgrad.eager.record import _SILENT, _restore, _silence
-from jitgrad.eager.tape import TAPE
+from jitgrad.eager.tape import TAPE, tape_of
 from jitgrad.eager.tensor import Tensor, install_engine, wrap
 from jitgrad.ops.namespaces import unbroadcast
 
 Given = Tensor | Sequence[Tensor]
+_ndarray = np.ndarray
 
 
 def _references(value: Any) -> int:
@@ -47,17 +49,17 @@ _ONE = _references_of_one()
 
 def _is_memory(value: Any) -> bool:
     """Whether `value` is an ndarray that owns writable memory (a view of it would be one more reference to it)."""
-    return type(value) is np.ndarray and value.flags.owndata and value.flags.writeable
+    return (value.flags.owndata and value.flags.writeable) if type(value) is _ndarray else library(value).owns(value)
 
 
 def _in_order(value: Any) -> Any:
     """`value`, which nobody else knows, as a C-ordered ndarray with memory of its own."""
-    return value if _is_memory(value) and value.flags.c_contiguous else np.array(value, order="C")
+    return value if _is_memory(value) and value.flags.c_contiguous else copy(value)
 
 
 def _own(value: Any) -> Any:
     """`value`, which its caller has in a variable and in a dict, likewise; a copy where somebody else knows it too."""
-    return np.array(value, order="C") if _references(value) > _ONE + 1 else _in_order(value)
+    return copy(value) if _references(value) > _ONE + 1 else _in_order(value)
 
 
 class _Arrays:
@@ -70,14 +72,15 @@ class _Arrays:
     @staticmethod
     def fit(value: Any, meta: Any) -> Any:
         if value.shape != meta.shape:
-            value = unbroadcast(np.asarray(value), meta.shape) if value.ndim else np.broadcast_to(value, meta.shape)
+            value = (unbroadcast(value, meta.shape) if value.ndim else
+                     library(value).xp.broadcast_to(value, meta.shape))
         d = value.dtype
         return value if d is meta.dtype or d == meta.dtype else value.astype(meta.dtype)
 
     @staticmethod
     def add(total: Any, value: Any, own: bool) -> Any:
         """The sum; written over `total` if that is the engine's `own`, or nobody else knows it."""
-        if type(total) is np.ndarray and (own or (_references(total) <= _ONE and _is_memory(total))):
+        if type(total) is _ndarray and (own or (_references(total) <= _ONE and _is_memory(total))):
             return np.add(total, value, out=total)
         return total + value
 
@@ -94,11 +97,12 @@ class _Arrays:
         grad = leaf._grad
         if grad is None:
             known = _references(value) > _ONE
-            leaf._grad = wrap(np.array(value, order="C") if known else _in_order(value))
+            leaf._grad = wrap(copy(value) if known else _in_order(value))
             return
-        if not grad._data.flags.writeable:
+        home = library(grad._data)
+        if not home.writable(grad._data):
             grad._data = grad._data.copy()
-        np.add(grad._data, value, out=grad._data)
+        home.xp.add(grad._data, value, out=grad._data)
         storage_of(grad).version += 1
 
 
@@ -113,7 +117,7 @@ class _Tensors:
     def fit(value: Any, meta: Any) -> Any:
         if value._data.shape != meta.shape:
             if value._data.ndim:
-                value = TAPE.sum_to(value, shape=meta.shape)
+                value = tape_of(value).sum_to(value, shape=meta.shape)
             else:
                 value = TAPE.expand(value, shape=meta.shape)
         return value if value._data.dtype == meta.dtype else TAPE.cast(value, dtype=dtypes.from_numpy(meta.dtype))
@@ -325,7 +329,8 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
         if g is None:
             if y._data.size != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
-            g = wrap(np.ones(y._data.shape, y._data.dtype))
+            g = wrap(np.ones(y._data.shape, y._data.dtype) if type(y._data) is _ndarray else
+                     library(y._data).xp.ones_like(y._data))
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         elif g._data.shape != y._data.shape:
@@ -429,7 +434,7 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
         if value is not None:
             results.append(value if create_graph else wrap(_own(value)))
         elif materialize_grads:
-            results.append(wrap(np.zeros_like(x._data)))
+            results.append(wrap(library(x._data).xp.zeros_like(x._data)))
         elif allow_unused:
             results.append(None)
         else:
@@ -446,7 +451,7 @@ def run_to_edges(outputs: Sequence[Tensor], cotangents: Sequence[Tensor], edges:
     roots = [(edge, g) for y, g in zip(outputs, cotangents, strict=True) if (edge := edge_of(y)) is not None]
     work = _run(roots, create_graph, create_graph, edges, collect=True, inner=True)
     values = [work.collected.get(edge) for edge in edges]
-    return [None if v is None else v if create_graph else wrap(np.asarray(v)) for v in values]
+    return [None if v is None else v if create_graph else wrap(v) for v in values]
 
 
 install_engine(backward)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.eager.arrays import library, to_host
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
@@ -125,11 +126,24 @@ def array_text(array: np.ndarray[Any, Any], indent: int = 0) -> str:
     return _body(array, indent, summarize, form)
 
 
+def _body_elsewhere(array: Any, indent: int) -> str:
+    """`array_text` of an array that is not in the CPU's memory; of a large one only what is shown is copied."""
+    summarize = array.size > THRESHOLD
+    if summarize:
+        for axis, n in enumerate(array.shape):
+            if n > 2 * EDGE:  # one element more than the edges, so that the row still counts as cut
+                along = (slice(None),) * axis
+                array = library(array).xp.concatenate(
+                    [array[(*along, slice(0, EDGE + 1))], array[(*along, slice(n - EDGE, n))]], axis=axis)
+    array = to_host(array)
+    return _body(array, indent, summarize, _Formatter(_visible(array) if summarize else array))
+
+
 def to_text(t: Tensor, history: str = "") -> str:
     """`tensor([...], dtype=..., grad_fn=<...>)` as torch prints it. `history`: what to say in place of its own."""
     prefix = "tensor("
     array = t._data
-    suffixes = []
+    suffixes = [f"device='{t.device}'"] if t.is_cuda else []
     d = t.dtype
     default = d is dtypes.get_default_dtype() or d in (dtypes.int64, dtypes.bool_)
     if not array.size:
@@ -141,7 +155,7 @@ def to_text(t: Tensor, history: str = "") -> str:
     else:
         if not default:
             suffixes.append(f"dtype={d!r}")
-        body = array_text(array, len(prefix))
+        body = _body_elsewhere(array, len(prefix)) if t.is_cuda else array_text(array, len(prefix))
     node = t.grad_fn
     if history:
         suffixes.append(history)

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad.eager import record
+from jitgrad.eager.arrays import HOST, copy, device_of, library, transfer
 from jitgrad.eager.grad_mode import enable_grad, mode
+from jitgrad.eager.moves import move
 from jitgrad.eager.node import Node, Storage, storage_of
-from jitgrad.eager.tape import TAPE
+from jitgrad.eager.tape import TAPE, tape_of
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
@@ -49,9 +51,13 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
     array = target._data
     if target._inference and not mode.inference:
         raise RuntimeError(INFERENCE)
-    if not array.flags.writeable:
+    home, source = library(array), value._data
+    if not home.writable(array):
         _make_writable(array)
-    np.copyto(array, value._data, casting="no")
+    if type(source) is not type(array):
+        repeated = type(source) is np.ndarray and source.size and not any(source.strides)  # one number
+        source = source[(0,) * source.ndim] if repeated else transfer(source, device_of(array))
+    home.xp.copyto(array, source, casting="no")
     if tracked:
         rebase(target, value)
     else:
@@ -98,6 +104,8 @@ def _make_writable(array: np.ndarray[Any, Any]) -> None:
     """Unlock a view that NumPy made read-only although no two elements share memory (an `expand` that repeats none)."""
     if array.size and any(stride == 0 and size > 1 for stride, size in zip(array.strides, array.shape, strict=True)):
         raise RuntimeError(OVERLAP)
+    if type(array) is not np.ndarray:
+        return
     try:
         array.flags.writeable = True
     except ValueError:
@@ -141,6 +149,8 @@ class Overwrite(Node):
     __slots__ = ()
 
     def __init__(self, target: Tensor, value: Tensor):
+        if type(value._data) is not type(target._data):
+            value = move(value, target.device)
         self.begin((target, value))
         if value._node is not None and self.edges[0] in value._node.edges:
             self.edges[0] = None  # the new value was computed from the old: zeros would add nothing
@@ -151,11 +161,11 @@ class Overwrite(Node):
 
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         (g,) = cotangents
-        return [np.zeros_like(g) if needs[0] else None, g]
+        return [library(g).xp.zeros_like(g) if needs[0] else None, g]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         (g,) = cotangents
-        return [TAPE.zeros_like(g) if needs[0] else None, g]
+        return [tape_of(g).zeros_like(g) if needs[0] else None, g]
 
     def release(self) -> None:
         """Nothing is kept."""
@@ -176,7 +186,7 @@ class CopySlices(Node):
     def _view(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         for op, attrs in self.path:
             assert op.impl is not None
-            array = op.impl(np, array, **attrs)
+            array = op.impl(library(array).xp, array, **attrs)
         return array
 
     def _written(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
@@ -190,24 +200,29 @@ class CopySlices(Node):
         (g,) = cotangents
         rest = None
         if needs[0]:
-            rest = np.array(g, order="C")
+            home = library(g)
+            rest = copy(g)
             part = self._view(rest)
-            if np.may_share_memory(part, rest):
-                if not part.flags.writeable:
+            if home.shares(part, rest):
+                if home is HOST and not part.flags.writeable:
                     part.flags.writeable = True
                 part[...] = 0
             else:
-                rest[self._written(g.shape)] = 0
+                rest[home.xp.asarray(self._written(g.shape))] = 0
         return [rest, self._view(g) if needs[1] else None]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         from jitgrad.eager.tensor import wrap
 
+        g: Tensor
         (g,) = cotangents
         part = g
         for op, attrs in self.path:
             part = record.apply(op, (part,), attrs)
-        return [TAPE.where(wrap(self._written(g._data.shape)), 0.0, g) if needs[0] else None, part]
+        if not needs[0]:
+            return [None, part]
+        written = transfer(self._written(g._data.shape), g.device)
+        return [TAPE.where(wrap(written), 0.0, g), part]
 
     def release(self) -> None:
         """Nothing is kept."""

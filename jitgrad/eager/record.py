@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.device import CPU, device
 from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
+from jitgrad.eager import arrays as libraries
+from jitgrad.eager.arrays import HOST, Library, library
 from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import (
     SECOND_BACKWARD,
@@ -28,7 +31,6 @@ from jitgrad.eager.node import (
 )
 from jitgrad.ops.checks import C
 from jitgrad.ops.halves import widened
-from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name
 from jitgrad.ops.rules import Each, is_wide, partial_vjp
 from jitgrad.ops.saved import saved
@@ -37,7 +39,7 @@ from jitgrad.ops.types import TensorType
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
 
-ARRAYS = ArrayNamespace(np)
+ARRAYS = HOST.F
 _ndarray = np.ndarray
 _new = object.__new__
 
@@ -77,7 +79,8 @@ class Plan:
     """What eager knows about a row.
 
     Attributes:
-        run: the op on arrays.
+        run: the op on NumPy's arrays.
+        elsewhere: the op on the arrays of other libraries.
         node: the class of its tape nodes; None where it has no derivative.
         decompose: differentiable only through its parts.
         view: a result may share memory with the operand.
@@ -86,11 +89,12 @@ class Plan:
         ordered: a result lies in row order whatever the operands' order, as torch's do (NumPy's may not).
     """
 
-    __slots__ = ("decompose", "node", "numbers", "op", "ordered", "run", "silent", "usages", "view")
+    __slots__ = ("decompose", "elsewhere", "node", "numbers", "op", "ordered", "run", "silent", "usages", "view")
 
     def __init__(self, op: OpDef):
         self.op = op
         self.run: Callable[..., Any] = ARRAYS.bind(op)
+        self.elsewhere: dict[Library, Callable[..., Any]] = {}
         self.decompose = op.vjp is None and op.compose is not None
         self.node: type[OpNode] | None = None
         title = backward_name(op)
@@ -191,13 +195,14 @@ class OpNode(Node):
 
     def _cotangents(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         parts = self.parts
+        F = ARRAYS if type(g) is _ndarray else _library(g).F
         if parts is None:
-            return self.op.vjp(ARRAYS, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
-        return [parts[i](ARRAYS, g, y, *xs, **self.attrs) if needed and parts[i] is not None else None
+            return self.op.vjp(F, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
+        return [parts[i](F, g, y, *xs, **self.attrs) if needed and parts[i] is not None else None
                 for i, needed in enumerate(needs)]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        from jitgrad.eager.tape import TAPE
+        from jitgrad.eager.tape import tape_of
 
         xs = [self._operand(i, x) for i, x in enumerate(self._open())]
         g: Any = cotangents[0]
@@ -206,7 +211,8 @@ class OpNode(Node):
             g, y = tuple(cotangents), tuple([self._result(i, a) for i, a in enumerate(self.ys)])
         else:
             y = self._result(0, self.ys[0]) if self.ys else g
-        return partial_vjp(self.op, needs, TAPE, g, y, xs, self.attrs)
+        like = next(c for c in cotangents if c is not None)
+        return partial_vjp(self.op, needs, tape_of(like), g, y, xs, self.attrs)
 
     def _operand(self, index: int, x: Any) -> Any:
         """Operand `index` as a Tensor with its history, or its type."""
@@ -237,6 +243,11 @@ class OpNode(Node):
             self.ys = []
 
 
+def _library(g: Any) -> Library:
+    """Of a cotangent, or of a tuple of them."""
+    return library(next(c for c in g if c is not None)) if type(g) is tuple else library(g)
+
+
 _wrap: Callable[[Any], Tensor]
 _Tensor: type[Tensor]
 
@@ -257,7 +268,16 @@ def explain(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
         op.check(C, *types, **attrs)
 
 
-def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: device) -> Tensor:
+    """Run a row without tensor operands: a new tensor on a device."""
+    if where.type == "cpu":
+        return _wrap((op.cache.get("eager") or plan_of(op)).run(*numbers, **attrs))
+    home = libraries.on_device(where)
+    with home.on(where):
+        return _wrap(getattr(home.F, op.name)(*numbers, **attrs))
+
+
+def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  # noqa: C901 (no calls: it is hot)
     """Run `op` on Tensors; record it where grad mode is on and an operand requires a gradient."""
     plan: Plan = op.cache.get("eager") or plan_of(op)
     if plan.numbers:
@@ -266,14 +286,15 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     arrays = []
     tracked = False
     for t in operands:
-        arrays.append(t._data)
+        a = t._data
+        if type(a) is not _ndarray:
+            return _elsewhere(plan, operands, attrs)
+        arrays.append(a)
         if t._needs or (t._base is not None and t._base._needs):
             tracked = recording
     if tracked and plan.node is None:
         if plan.decompose:
-            from jitgrad.eager.tape import TAPE
-
-            return TAPE.expand_composite(op, operands, attrs)
+            return _in_parts(op, operands, attrs, operands[0])
         tracked = False
     try:
         if plan.silent:
@@ -309,6 +330,80 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
     if tracked and result._data.dtype.kind in FLOAT_KINDS:
         record(plan, operands, arrays, attrs, (result,))
     return result
+
+
+def _in_parts(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any], like: Tensor) -> Any:
+    """A composite without a derivative of its own: the ops that define it, recorded where `like` is."""
+    from jitgrad.eager.tape import tape_of
+
+    return tape_of(like).expand_composite(op, operands, attrs)  # type: ignore[arg-type]
+
+
+def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """`apply` where an operand's memory is not the CPU's."""
+    recording = mode.enabled
+    home, operands, arrays = _together(plan, operands)
+    tracked = recording and any(t._needs or (t._base is not None and t._base._needs) for t in operands)
+    if tracked and plan.node is None:
+        if plan.decompose:
+            return _in_parts(plan.op, operands, attrs, next(t for t in operands if type(t._data) is home.ndarray))
+        tracked = False
+    run = plan.elsewhere.get(home)
+    if run is None:
+        run = plan.elsewhere[home] = home.F.bind(plan.op)
+    try:
+        with home.near(arrays):
+            out = run(*arrays, **attrs)
+    except (ValueError, IndexError, TypeError):
+        explain(plan.op, operands, attrs)
+        raise
+    outs = tuple([_wrap(a) for a in out]) if type(out) is tuple else (_wrap(out),)
+    if plan.view:
+        if out is arrays[0]:
+            outs[0]._storage = storage_of(operands[0])
+        elif home.shares(out, arrays[0]):
+            _link(outs[0], operands[0], plan.op, attrs)
+    elif plan.ordered:
+        for y in outs:
+            if not y._data.flags.c_contiguous:
+                y._data = libraries.copy(y._data)
+    if tracked and (len(outs) > 1 or outs[0]._data.dtype.kind in FLOAT_KINDS):
+        record(plan, operands, arrays, attrs, outs)
+    return outs if type(out) is tuple else outs[0]
+
+
+def _together(plan: Plan, operands: tuple[Any, ...]) -> tuple[Library, tuple[Any, ...], list[Any]]:
+    """The library of operands of which one is not on the CPU, the operands, and their arrays, which are together.
+
+    Of those on the CPU, 0-dim tensors and indices go to where the others are. torch's RuntimeError for all else.
+    """
+    where = None
+    for t in operands:
+        if type(t._data) is not _ndarray:
+            there = libraries.device_of(t._data)
+            if where is None:
+                where, home = there, library(t._data)
+            elif there != where:
+                raise libraries.different_devices(where, there)
+    assert where is not None
+    moved, arrays = list(operands), []
+    indices = {"index": 1, "index_put": 2}.get(plan.op.name, len(operands))
+    for i, t in enumerate(operands):
+        a = t._data
+        if type(a) is _ndarray:
+            if a.ndim and i < indices:
+                raise libraries.different_devices(where, CPU)
+            if mode.enabled and t.requires_grad:
+                from jitgrad.eager.moves import move
+
+                moved[i] = t = move(t, where)
+                a = t._data
+            elif plan.op.kind is POINTWISE:
+                a = home.scalar(a)
+            else:
+                a = home.from_host(a, where)
+        arrays.append(a)
+    return home, tuple(moved), arrays
 
 
 def _link(view: Tensor, x: Tensor, op: OpDef, attrs: dict[str, Any]) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jitgrad import dtypes
-from jitgrad.device import CPU, device
+from jitgrad.device import CPU
+from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype
-from jitgrad.eager import record
+from jitgrad.eager import arrays, record
 from jitgrad.eager.format import to_text
 from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import Hook, Node, RemovableHandle, Storage, edge_of, storage_of
@@ -86,9 +87,31 @@ class Tensor(TensorBase):
         return self._data.ndim
 
     @property
-    def device(self) -> device:
+    def device(self) -> Device:
         """Where the memory is."""
-        return CPU
+        return CPU if type(self._data) is _ndarray else arrays.device_of(self._data)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return type(self._data) is not _ndarray
+
+    def get_device(self) -> int:
+        """The number of the GPU; -1 for the CPU."""
+        index = self.device.index
+        return -1 if index is None else index
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """How CuPy, Numba and others share the memory. AttributeError on the CPU, RuntimeError where a gradient is."""
+        if type(self._data) is _ndarray:
+            raise AttributeError("Can't get __cuda_array_interface__ on non-CUDA tensor type: "
+                                 f"{self.type()} If CUDA data is required use tensor.cuda() to copy tensor to device "
+                                 "memory.")
+        if self.requires_grad:
+            raise RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad. If gradients "
+                               "aren't required, use var.detach() to get Variable that doesn't require grad.")
+        return self._data.__cuda_array_interface__  # type: ignore[attr-defined, no-any-return]
 
     @property
     def data(self) -> Tensor:
@@ -125,6 +148,11 @@ class Tensor(TensorBase):
         """
         if self.requires_grad and not force:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if type(self._data) is not _ndarray:
+            if not force:
+                raise TypeError(f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy "
+                                "the tensor to host memory first.")
+            return self.cpu().detach().numpy()
         if self._data.dtype.kind == "V":
             raise TypeError("Got unsupported ScalarType BFloat16")
         return self._data
@@ -206,6 +234,10 @@ class Tensor(TensorBase):
             if value._data.dtype != self._data.dtype:
                 raise RuntimeError(f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with "
                                    f"dtype '{self.dtype.name}'. The gradient must match the tensor's dtype")
+            if type(value._data) is not type(self._data) or value.device != self.device:
+                raise RuntimeError(f"attempting to assign a gradient with device type '{value.device.type}' to a "
+                                   f"tensor with device type '{self.device.type}'. Please ensure that the gradient "
+                                   "and the tensor are on the same device")
             if value._data.shape != self._data.shape:
                 raise RuntimeError(f"attempting to assign a gradient of size '{list(value._data.shape)}' to a tensor "
                                    f"of size '{list(self._data.shape)}'. Please ensure that the gradient and the "
@@ -289,7 +321,7 @@ class Tensor(TensorBase):
 
     def data_ptr(self) -> int:
         """The address of the first element."""
-        return self._data.ctypes.data
+        return arrays.library(self._data).address(self._data)
 
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""
@@ -368,7 +400,7 @@ def install_engine(backward: Callable[..., None]) -> None:
 def wrap(array: Any, cls: type[Any] = Tensor) -> Any:
     """A Tensor of an ndarray (or of a NumPy scalar), sharing memory, without history. The hot path: checks nothing."""
     t = _new(cls)
-    t._data = array if type(array) is _ndarray else np.asarray(array)
+    t._data = array if type(array) is _ndarray else arrays.as_array(array)
     if mode.inference:
         t._inference = True
     return t
@@ -404,6 +436,10 @@ def new_tensor(data: Any, d: dtype | None = None) -> Tensor:
     """A leaf with a copy of `data`: numbers, nested sequences, arrays, tensors. The dtype is inferred as torch does."""
     if isinstance(data, Tensor):
         return wrap(data._data.astype(data._data.dtype if d is None else d.np, order="C"))  # type: ignore[no-any-return]
+    home = arrays.foreign(data)
+    if home is not None:
+        found = dtypes.from_numpy(data.dtype)
+        return wrap(data.astype((d or found).np, order="C"))  # type: ignore[no-any-return]
     if isinstance(data, (np.ndarray, np.generic)):
         array = np.array(data, copy=True, order="C")
         found = dtypes.from_numpy(array.dtype if array.dtype.isnative else array.dtype.newbyteorder("="))

@@ -42,7 +42,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: Number 
     terms = terms if p == 1 else terms * terms
     if weight is not None:
         terms = terms * _classes.factors_of(weight, target).unsqueeze(1)
-    others = jitgrad.arange(input.shape[1]) != target.unsqueeze(1)
+    others = jitgrad.arange(input.shape[1], device=input.device) != target.unsqueeze(1)
     loss = jitgrad.where(others, terms, 0.0).sum(1) / input.shape[1]
     return _reduced(loss.squeeze(0) if one else loss, reduction)
 
@@ -58,7 +58,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: None = N
     input = _widen(input)
     valid = jitgrad.cumprod((target >= 0).to(jitgrad.int64), -1) == 1
     labels = jitgrad.where(valid, target, 0)
-    classes = jitgrad.arange(input.shape[-1])
+    classes = jitgrad.arange(input.shape[-1], device=input.device)
     is_label = ((labels.unsqueeze(-1) == classes) & valid.unsqueeze(-1)).any(-2)
     right = jitgrad.gather(input, -1, labels)
     terms = (1 - (right.unsqueeze(-1) - input.unsqueeze(-2))).clamp_min(0)
@@ -84,8 +84,8 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
     return _reduced((near - far + margin).clamp_min(0), reduction)
 
 
-def _lengths(given: Any) -> Tensor:
-    return given if isinstance(given, Tensor) else jitgrad.tensor(given)
+def _lengths(given: Any, like: Tensor) -> Tensor:
+    return given.to(like.device) if isinstance(given, Tensor) else jitgrad.tensor(given, device=like.device)
 
 
 def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
@@ -107,16 +107,17 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
     one = log_probs.dim() == 2
     if one:
         log_probs = log_probs.unsqueeze(1)
-    times, labels = _lengths(input_lengths).reshape(-1), _lengths(target_lengths).reshape(-1)
+    times, labels = (_lengths(given, log_probs).reshape(-1) for given in (input_lengths, target_lengths))
+    targets = targets.to(log_probs.device)
     batch = log_probs.shape[1]
     if targets.dim() == 1:
         longest = int(labels.max())
         first = jitgrad.cumsum(labels, 0) - labels
-        place = first.unsqueeze(1) + jitgrad.arange(longest)
+        place = first.unsqueeze(1) + jitgrad.arange(longest, device=targets.device)
         padded = jitgrad.cat([targets, targets.new_full((1,), blank)])
         targets = padded[place.clamp_max(targets.shape[0])]
     size = targets.shape[1]
-    given = jitgrad.where(jitgrad.arange(size) < labels.unsqueeze(1), targets, blank)
+    given = jitgrad.where(jitgrad.arange(size, device=labels.device) < labels.unsqueeze(1), targets, blank)
     # blank, label, blank, label, ..., blank
     empty = jitgrad.full_like(given, blank)
     pairs = jitgrad.stack([empty, given], 2).reshape(batch, 2 * size)
@@ -125,7 +126,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
     before = jitgrad.cat([path.new_full((batch, 2), blank), path[:, :-2]], 1) if size > 0 else path
     skips = (path != blank) & (path != before)
     emitted = log_probs.gather(2, path.unsqueeze(0).expand(log_probs.shape[0], batch, 2 * size + 1))
-    start = jitgrad.arange(2 * size + 1) < 2
+    start = jitgrad.arange(2 * size + 1, device=path.device) < 2
     alpha = jitgrad.where(start, emitted[0], IMPOSSIBLE)
     for t in range(1, log_probs.shape[0]):
         line = jitgrad.cat([nothing, alpha], 1)

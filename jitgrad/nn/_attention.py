@@ -45,8 +45,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         if attn_mask is not None:
             raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when "
                                "is_causal=True")
-        rows = jitgrad.arange(query.shape[-2]).unsqueeze(1)
-        columns = jitgrad.arange(key.shape[-2])
+        rows = jitgrad.arange(query.shape[-2], device=query.device).unsqueeze(1)
+        columns = jitgrad.arange(key.shape[-2], device=key.device)
         scores = scores.masked_fill(columns > rows, -math.inf)
     if attn_mask is None:
         weights = _reduce.softmax(scores, -1)
@@ -72,7 +72,7 @@ def _added(mask: Tensor | None, name: str, d: Any) -> Tensor | None:
     if mask is None:
         return None
     if mask.dtype == jitgrad.bool:
-        return jitgrad.zeros(mask.shape, dtype=d).masked_fill(mask, -math.inf)
+        return jitgrad.zeros(mask.shape, dtype=d, device=mask.device).masked_fill(mask, -math.inf)
     if not mask.dtype.is_floating_point:
         raise AssertionError(f"only bool and floating types of {name} are supported")
     return mask

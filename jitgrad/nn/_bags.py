@@ -13,7 +13,8 @@ Number = bool | int | float
 def _bound_norms(weight: Tensor, input: Tensor, max_norm: Number, norm_type: Number) -> None:
     """Scale the rows that are read down to max_norm, in place."""
     with jitgrad.no_grad():
-        read = jitgrad.zeros(weight.shape[0], dtype=jitgrad.bool).index_fill(0, input.reshape(-1), True).unsqueeze(1)
+        rows = jitgrad.zeros(weight.shape[0], dtype=jitgrad.bool, device=weight.device)
+        read = rows.index_fill(0, input.reshape(-1), True).unsqueeze(1)
         norm = p_norm(weight, norm_type, 1, True)
         weight.copy_(jitgrad.where(read & (norm > max_norm), weight * (max_norm / (norm + 1e-7)), weight))
 
@@ -37,8 +38,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
         _bound_norms(weight, input, max_norm, norm_type)
     rows = _classes.lookup(input, weight)
     if scale_grad_by_freq:
-        ones = jitgrad.ones(input.numel(), dtype=weight.dtype)
-        count = jitgrad.zeros(weight.shape[0], dtype=weight.dtype).index_add(0, input.reshape(-1), ones)
+        ones = weight.new_ones(input.numel())
+        count = weight.new_zeros(weight.shape[0]).index_add(0, input.reshape(-1), ones)
         kept = rows.detach()
         rows = kept + (rows - kept) / count[input].unsqueeze(-1)
     if padding_idx is None:
@@ -75,26 +76,26 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
             raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
                              "fixed length sequences. However, found offsets of type Tensor")
         bags, length = input.shape
-        bag = jitgrad.arange(bags).unsqueeze(1).expand(bags, length).reshape(-1)
+        bag = jitgrad.arange(bags, device=input.device).unsqueeze(1).expand(bags, length).reshape(-1)
     elif input.dim() == 1:
         if offsets is None:
             raise ValueError("offsets has to be a 1D Tensor but got None")
         if offsets.dim() != 1:
             raise ValueError("offsets has to be a 1D Tensor")
         bags = offsets.shape[0] - 1 if include_last_offset else offsets.shape[0]
-        bag = (jitgrad.arange(input.shape[0]).unsqueeze(1) >= offsets[:bags]).sum(1) - 1
+        bag = (jitgrad.arange(input.shape[0], device=input.device).unsqueeze(1) >= offsets[:bags]).sum(1) - 1
     else:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
     rows = embedding(input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1).unsqueeze(1)
-    counts = jitgrad.ones(rows.shape[0], dtype=weight.dtype)
+    counts = weight.new_ones(rows.shape[0])
     if padding_idx is not None:
         skipped = input.reshape(-1) == (padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx)
         counts = jitgrad.where(skipped, 0.0, counts)
     sizes = weight.new_zeros(bags).index_add(0, bag, counts).unsqueeze(1)
     if mode == "max":
-        member = (bag == jitgrad.arange(bags).unsqueeze(1)) & (counts > 0)
+        member = (bag == jitgrad.arange(bags, device=bag.device).unsqueeze(1)) & (counts > 0)
         spread = jitgrad.where(member.unsqueeze(2), rows, float("-inf"))
         best = spread.max(1, keepdim=True).indices if rows.shape[0] > 0 else None
         if best is None:

@@ -214,7 +214,7 @@ def _dropout_channels(input: Tensor, p: Number, training: bool, inplace: bool, s
     if not training:
         return input
     channels = tuple(input.shape)[:input.dim() - spatial] + (1,) * spatial
-    mask = _dropout(jitgrad.ones(channels, dtype=input.dtype), p, True)
+    mask = _dropout(jitgrad.ones(channels, dtype=input.dtype, device=input.device), p, True)
     return input.mul_(mask) if inplace else input * mask
 
 
@@ -239,7 +239,7 @@ def _alpha_dropout(input: Tensor, p: Number, mask_shape: Any, inplace: bool) -> 
     saturation = -1.7580993408473766
     a = ((1 - p) * (1 + p * saturation * saturation)) ** -0.5 if p < 1.0 else 0.0
     b = -a * saturation * p
-    lost = jitgrad.rand(mask_shape, dtype=input.dtype) < p
+    lost = jitgrad.rand(mask_shape, dtype=input.dtype, device=input.device) < p
     result = jitgrad.where(lost, saturation, input) * a + b
     return input.copy_(result) if inplace else result
 

@@ -89,7 +89,7 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with jitgrad.no_grad():
-        return tensor.copy_(jitgrad.eye(tensor.shape[0], tensor.shape[1], dtype=tensor.dtype))
+        return tensor.copy_(jitgrad.eye(tensor.shape[0], tensor.shape[1], dtype=tensor.dtype, device=tensor.device))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
@@ -139,7 +139,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
     with jitgrad.no_grad():
         tensor.normal_(0, std)
         for column in range(columns):
-            tensor[jitgrad.randperm(rows)[:zeros], column] = 0
+            tensor[jitgrad.randperm(rows, device=tensor.device)[:zeros], column] = 0
     return tensor
 
 
@@ -152,7 +152,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
     with jitgrad.no_grad():
-        flat = jitgrad.randn(max(rows, columns), min(rows, columns), dtype=tensor.dtype)
+        flat = jitgrad.randn(max(rows, columns), min(rows, columns), dtype=tensor.dtype, device=tensor.device)
         kept: list[Tensor] = []
         for column in flat.t():
             for _ in range(2):  # the second pass takes out what rounding left

@@ -289,7 +289,7 @@ class Module:
         return self
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:
-        """Cast floating-point parameters and buffers to a dtype, or move to a device (there is the CPU)."""
+        """Cast floating-point parameters and buffers to a dtype, or move to a device."""
         target: dtype | None = kwargs.pop("dtype", None)
         device: Any = kwargs.pop("device", None)
         kwargs.pop("non_blocking", None)
@@ -297,7 +297,7 @@ class Module:
             raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
         for a in args:
             if isinstance(a, Tensor):
-                target = a.dtype
+                target, device = a.dtype, a.device
             elif isinstance(a, dtype):
                 target = a
             elif not isinstance(a, bool):
@@ -328,6 +328,10 @@ class Module:
     def bfloat16(self: M) -> M:
         """Floating-point parameters and buffers as bfloat16."""
         return self.to(jitgrad.bfloat16)
+
+    def cuda(self: M, device: Any = None) -> M:
+        """Everything on a GPU, the current one if none is named. RuntimeError where there is none."""
+        return self.to("cuda" if device is None else device)
 
     def cpu(self: M) -> M:
         """Everything on the CPU."""

@@ -164,9 +164,11 @@ class _BatchNorm(Module):
         else:
             self.register_parameter("bias", None)
         tracked = track_running_stats
-        self.register_buffer("running_mean", jitgrad.zeros(num_features, dtype=dtype) if tracked else None)
-        self.register_buffer("running_var", jitgrad.ones(num_features, dtype=dtype) if tracked else None)
-        self.register_buffer("num_batches_tracked", jitgrad.tensor(0, dtype=jitgrad.int64) if tracked else None)
+        how = {"device": device, "dtype": dtype}
+        self.register_buffer("running_mean", jitgrad.zeros(num_features, **how) if tracked else None)
+        self.register_buffer("running_var", jitgrad.ones(num_features, **how) if tracked else None)
+        self.register_buffer("num_batches_tracked",
+                             jitgrad.tensor(0, device=device, dtype=jitgrad.int64) if tracked else None)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:

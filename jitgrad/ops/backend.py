@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from jitgrad.device import device
     from jitgrad.dtypes import dtype
     from jitgrad.ops.opdef import OpDef
 
@@ -66,11 +67,23 @@ class Backend(Protocol):
     def apply(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         """Run or emit `op` on tensors of equal dtype; the result tensor or a tuple of them."""
 
+    def create(self, op: OpDef, where: Any, attrs: dict[str, Any]) -> Any:
+        """Run or emit `op`, which has no operands; `where`: the device of the result, or a tensor that is there."""
+
+    def move(self, tensor: Any, where: device) -> Any:
+        """The tensor on a device, itself if it is there."""
+
+    def pin(self, tensor: Any) -> Any:
+        """A copy of a CPU tensor in page-locked memory, itself if it is there."""
+
+    def is_pinned(self, tensor: Any) -> bool:
+        """Whether a tensor is in page-locked memory."""
+
     def lift(self, number: Any, d: dtype) -> Any:
         """A 0-dim tensor of dtype `d` from a Python or symbolic number."""
 
-    def from_data(self, data: Any, d: dtype | None) -> Any:
-        """A new leaf tensor from nested lists or an ndarray (a constant in a graph)."""
+    def from_data(self, data: Any, d: dtype | None, where: Any = None) -> Any:
+        """A new leaf tensor from nested lists or an ndarray (a constant in a graph), on a device or a tensor's."""
 
     def assign(self, target: Any, value: Any) -> Any:
         """In-place write of the whole of `target` (same shape and dtype as `value`), views included; returns target."""
@@ -84,7 +97,7 @@ class Backend(Protocol):
     def alias(self, tensor: Any) -> Any:
         """A view op that changes nothing: a new view of all of `tensor` (eager), or tensor itself (script)."""
 
-    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
+    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
         """`kind` "uniform", "normal", "randint" or "randperm" from the current Philox stream, which advances."""
 
     def item(self, tensor: Any) -> Any:

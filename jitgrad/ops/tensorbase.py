@@ -64,8 +64,8 @@ class TensorBase(Operators):
     H = T
     itemsize = property(lambda self: self.dtype.itemsize)
     nbytes = property(lambda self: self.dtype.itemsize * product(self.shape))
-    device = property(lambda self: CPU)
-    is_cuda = property(lambda self: False)
+    device: Any = property(lambda self: CPU)
+    is_cuda: Any = property(lambda self: False)
     is_sparse = property(lambda self: False)
 
     def dim(self: Any) -> builtins.int:

@@ -271,8 +271,8 @@ class LBFGS(Optimizer):
 def _ring(changes: list[Tensor], moves: list[Tensor], factors: list[Any], like: Tensor, size: int) -> dict[str, Any]:
     """The history from lists, as the state has it; `like` has the size of a row."""
     changes, moves, factors = changes[-size:], moves[-size:], factors[-size:]
-    rows = [jitgrad.zeros(size + 1, like.numel(), dtype=like.dtype) for _ in range(2)]
-    scales = jitgrad.zeros(size + 1, dtype=like.dtype)
+    rows = [jitgrad.zeros(size + 1, like.numel(), dtype=like.dtype, device=like.device) for _ in range(2)]
+    scales = jitgrad.zeros(size + 1, dtype=like.dtype, device=like.device)
     for k in range(len(changes)):
         rows[0][k], rows[1][k], scales[k] = changes[k], moves[k], factors[k]
     return {"old_dirs": rows[0], "old_stps": rows[1], "ro": scales, "kept": len(changes)}

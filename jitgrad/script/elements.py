@@ -21,8 +21,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from jitgrad.dtypes import by_name, dtype
 from jitgrad.ops.backend import AnyTensor
+from jitgrad.script.signature import require_cpu
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -90,6 +93,8 @@ def kind_of(items: Sequence[Any]) -> Kind | None:
 def _of_tensors(items: Sequence[Any]) -> Tensors | None:
     if not all(isinstance(x, AnyTensor) for x in items):
         return None
+    for x in items:
+        require_cpu(x)
     first = items[0]
     needs = bool(first.requires_grad)
     if any(x.dtype is not first.dtype or x.ndim != first.ndim or bool(x.requires_grad) is not needs for x in items):
@@ -130,7 +135,8 @@ def _fit_tensors(items: Sequence[Any], kind: Tensors) -> bool:
         if not isinstance(x, AnyTensor) or tensor.requires_grad is not needs:
             return False
         array = tensor._data
-        if array.dtype != wanted or array.ndim != rank or (ordered and not array.flags.c_contiguous):
+        if type(array) is not np.ndarray or array.dtype != wanted or array.ndim != rank or (
+                ordered and not array.flags.c_contiguous):
             return False
         shapes.add(array.shape)
     if not shapes:

@@ -154,6 +154,14 @@ class TensorKey:
     requires_grad: bool
 
 
+def require_cpu(tensor: Any) -> None:
+    """NotImplementedError for a tensor with which scripts do not compute: one on another device than the CPU."""
+    if tensor.is_cuda:
+        raise NotImplementedError(f"scripted functions compute on the CPU, but a tensor is on {tensor.device}: move it "
+                                  "by `.cpu()`, or call the function without @script (`with jitgrad.eager_mode():`), "
+                                  "which runs on any device")
+
+
 # --- results -------------------------------------------------------------------------------------------------------
 
 

@@ -273,6 +273,7 @@ class EntryWriter:
         wanted = self.constant(key.dtype.np)
         needs = f"({tensor}._needs or {tensor}._base is not None and {tensor}.requires_grad)"  # cheaper than to ask it
         conditions = [f"not {needs}" if key.requires_grad else needs,
+                      f"{array}.__class__ is not {self.constant(np.ndarray)}",
                       f"{array}.dtype is not {wanted} and {array}.dtype != {wanted}"]
         if known is not None:
             conditions.append(f"{shape} != {known!r}")
@@ -423,6 +424,7 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
 
 def tensor_key(t: Any) -> sig.TensorKey:
     """What a specialisation assumes of tensor `t`."""
+    sig.require_cpu(t)
     return sig.TensorKey(t.dtype, t.ndim, tuple(s == 1 for s in t._data.shape), bool(t.requires_grad))
 
 

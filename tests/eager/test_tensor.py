@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+import sys
 import warnings
 
 import numpy as np
@@ -262,7 +264,7 @@ def test_wrap_makes_arrays_of_scalars():
 # --- devices -------------------------------------------------------------------------------------------------------
 
 
-def test_devices():
+def test_devices(monkeypatch):
     assert device("cpu") == CPU
     assert str(device("cuda", 1)) == "cuda:1"
     assert repr(device("cuda:1")) == "device(type='cuda', index=1)"
@@ -279,7 +281,8 @@ def test_devices():
             device(bad)
     with pytest.raises(RuntimeError, match="index was passed explicitly"):
         device("cuda:1", 1)
-    with pytest.raises(RuntimeError, match="CPU only"):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(RuntimeError, match=re.escape('pip install "jitgrad[cuda13]"')):
         resolve("cuda")
 
 

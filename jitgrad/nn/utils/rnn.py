@@ -75,7 +75,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The inverse of a permutation, int64 (B,)."""
     if permutation is None:
         return None
-    return jitgrad.zeros_like(permutation).scatter(0, permutation, jitgrad.arange(permutation.numel()))
+    places = jitgrad.arange(permutation.numel(), device=permutation.device)
+    return jitgrad.zeros_like(permutation).scatter(0, permutation, places)
 
 
 def present(batch_sizes: Tensor) -> Tensor:
@@ -90,6 +91,7 @@ def packed(padded: Tensor, mask: Tensor) -> Tensor:
 
 def padded(data: Tensor, mask: Tensor, padding_value: float = 0.0) -> Tensor:
     """The inverse of `packed`, with padding_value where mask is False."""
+    mask = mask.to(data.device)
     place = (jitgrad.cumsum(mask.reshape(-1), 0) - 1).clamp_min(0).reshape(mask.shape)
     steps = data[place]
     mask = mask.reshape(*mask.shape, *[1] * (data.dim() - 1))
@@ -130,7 +132,7 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
         raise RuntimeError("Length of all samples has to be greater than 0, but found an element in 'lengths' that is "
                            "<= 0")
     longest = int(lengths[0])
-    mask = jitgrad.arange(longest).unsqueeze(1) < lengths
+    mask = jitgrad.arange(longest, device=lengths.device).unsqueeze(1) < lengths
     return PackedSequence(packed(input[:longest], mask), mask.sum(1), sorted_indices,
                           invert_permutation(sorted_indices))
 

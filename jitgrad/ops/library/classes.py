@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import backend
-from jitgrad.ops.library.core import apply, cast, library, product, require, require_equal, text
+from jitgrad.ops.library.core import (
+    apply,
+    cast,
+    create,
+    library,
+    product,
+    require,
+    require_equal,
+    text,
+)
 from jitgrad.ops.library.indexing import checked_indices
 
 if TYPE_CHECKING:
@@ -25,7 +34,7 @@ def lookup(input: Tensor, weight: Tensor) -> Tensor:
 def one_hot(tensor: Tensor, n: Any) -> Tensor:
     """int64 with an axis of n classes more: 1 at the class, 0 elsewhere. RuntimeError for a class out of range."""
     i = checked_indices(tensor, n, 0, negative=False, error=RuntimeError)
-    classes = apply("arange", length=n, dtype=int64)
+    classes = create("arange", i, length=n, dtype=int64)
     return cast(apply("eq", apply("unsqueeze", i, axis=i.ndim), classes), int64)
 
 

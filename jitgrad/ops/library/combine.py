@@ -12,6 +12,7 @@ from jitgrad.ops.library.core import (
     as_operand,
     axis,
     cast,
+    create,
     expand_to,
     inplace,
     library,
@@ -168,7 +169,7 @@ def corrcoef(input: Tensor) -> Tensor:
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector (n,): (n, N), falling unless `increasing`; N is n by default."""
     count = x.shape[0] if N is None else static_int(N)
-    powers = apply("arange", length=count, dtype=int64)
+    powers = create("arange", x, length=count, dtype=int64)
     if not increasing:
         powers = count - 1 - powers
     return apply("pow", apply("unsqueeze", x, axis=1), cast(powers, x.dtype))
@@ -185,7 +186,7 @@ def extreme_scatter(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce:
     for k, n in enumerate(index.shape):
         src = take_slice(src, k, 0, n)
     i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
-    places = apply("reshape", apply("arange", length=input.shape[a], dtype=int64),
+    places = apply("reshape", create("arange", input, length=input.shape[a], dtype=int64),
                    shape=tuple(input.shape[a] if k == a else 1 for k in range(input.ndim + 1)))
     here = apply("eq", places, apply("unsqueeze", _moved(i, a), axis=a))
     values = apply("unsqueeze", _moved(src, a), axis=a)

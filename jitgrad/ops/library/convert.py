@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import dtypes
+from jitgrad.device import CPU, resolve
 from jitgrad.device import device as Device
-from jitgrad.device import resolve as require_cpu
 from jitgrad.dtypes import dtype
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import (
@@ -16,6 +16,7 @@ from jitgrad.ops.library.core import (
     as_operand,
     axis,
     cast,
+    create,
     expand_to,
     is_one,
     library,
@@ -37,21 +38,24 @@ def to(input: Tensor, *args: Any, dtype: dtype | None = None, device: Any = None
        non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """Another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; itself if nothing changes.
 
-    Raises RuntimeError for a device other than the CPU.
+    Raises RuntimeError for a device that is not there.
     """
     for a in args:
         if isinstance(a, dtypes.dtype):
             dtype = a
         elif isinstance(a, AnyTensor):
-            dtype = a.dtype  # type: ignore[attr-defined]
-        elif isinstance(a, (str, Device)) or (a is None and device is None):
+            dtype, device = a.dtype, a.device  # type: ignore[attr-defined]
+        elif isinstance(a, (str, Device)) or (a is None and device is None) or type(a) is int:
             device = a
         elif isinstance(a, bool):
-            continue  # non_blocking, copy: everything here is one memory
+            continue  # non_blocking, copy
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({type(a).__name__})")
-    require_cpu(device)
     target = dtype or input.dtype
+    if device is not None:
+        there = resolve(device)
+        if there != input.device:
+            return cast(backend().move(input, there), target)
     return clone(input) if copy and target is input.dtype else cast(input, target)
 
 
@@ -81,7 +85,7 @@ _TYPE_NAMES = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "H
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without an argument the type's name ("torch.FloatTensor"), else the tensor in that dtype."""
     if dtype is None:
-        return f"torch.{word(input.dtype)}Tensor"
+        return f"torch.{'cuda.' if input.is_cuda else ''}{word(input.dtype)}Tensor"
     if not isinstance(dtype, dtypes.dtype):
         name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", "")
         try:
@@ -93,21 +97,32 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 @library
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """In other's dtype."""
-    return cast(input, other.dtype)
+    """In other's dtype, where other is."""
+    return to(input, other)
 
 
 @library
 def cpu(input: Tensor) -> Tensor:
-    """On the CPU, where it is."""
-    return input
+    """On the CPU; itself if it is there."""
+    return backend().move(input, CPU)
 
 
 @library
 def cuda(input: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """Raises RuntimeError: this version computes on the CPU."""
-    require_cpu("cuda")
-    return input
+    """On a GPU, the current one if none is named; itself if it is there. RuntimeError where there is none."""
+    return backend().move(input, resolve("cuda" if device is None else device))
+
+
+@library
+def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+    """A copy of a CPU tensor in memory that a GPU reads directly; itself if it is such. RuntimeError without a GPU."""
+    return backend().pin(input)
+
+
+@library
+def is_pinned(input: Tensor, device: Any = None) -> bool:
+    """Whether the tensor's memory is page-locked, for fast copies to a GPU."""
+    return backend().is_pinned(input)
 
 
 @library
@@ -179,7 +194,7 @@ def zero_(input: Tensor) -> Tensor:
     """Overwrite with zeros."""
     if backend().update("zero", input, (), {}) is not NotImplemented:
         return input
-    return backend().assign(input, apply("full", value=0, shape=tuple(input.shape), dtype=input.dtype))
+    return backend().assign(input, create("full", input, value=0, shape=tuple(input.shape), dtype=input.dtype))
 
 
 @library

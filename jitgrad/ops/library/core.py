@@ -43,6 +43,11 @@ def apply(name: str, *operands: Any, **attrs: Any) -> Any:
     return backend().apply(OPS[name], operands, attrs)
 
 
+def create(name: str, where: Any, **attrs: Any) -> Any:
+    """Run or emit the op called `name`, which has no operands: a tensor on a device, or where another tensor is."""
+    return backend().create(OPS[name], where, attrs)
+
+
 def word(d: dtype) -> str:
     """torch's word for a dtype in messages: Float, Long, ..."""
     return WORDS[d.name]
@@ -349,7 +354,7 @@ def reject(fn: str, **arguments: Any) -> None:
 
 
 __all__ = ["OPERAND", "WORDS", "AnyTensor", "Number", "SymNumber", "alias", "apply", "as_operand", "axes", "axis",
-           "backend", "binary", "cast", "ceil_div", "expand_to", "floating", "inplace", "is_one", "is_tensor",
+           "backend", "binary", "cast", "ceil_div", "create", "expand_to", "floating", "inplace", "is_one", "is_tensor",
            "library", "maximum", "minimum", "number_type", "pair_dtype", "product", "reject", "require",
            "require_equal", "require_tensor", "result_dtype", "same_float", "same_shape", "same_size", "select_number",
            "size_list", "size_of", "static_int", "text", "word", "wrap_index", "write"]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import dtypes
-from jitgrad.device import resolve as require_cpu
+from jitgrad.device import CPU, resolve
+from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype, float64, int64
 from jitgrad.ops.backend import AnyTensor, SymNumber, backend
 from jitgrad.ops.library.core import (
@@ -16,6 +17,7 @@ from jitgrad.ops.library.core import (
     as_operand,
     cast,
     ceil_div,
+    create,
     expand_to,
     is_tensor,
     library,
@@ -36,6 +38,11 @@ def _leaf(x: Any, requires_grad: bool) -> Any:
     return x.requires_grad_() if requires_grad else x
 
 
+def _near(input: Any, device: Any) -> Any:
+    """Where a tensor like `input` goes: where it is, unless a device is named."""
+    return input if device is None else resolve(device)
+
+
 def _size(fn: str, size: tuple[Any, ...], shape: Any) -> tuple[Any, ...]:
     sizes = size_list(size if shape is None else (shape,))
     for s in sizes:
@@ -53,9 +60,8 @@ def _size(fn: str, size: tuple[Any, ...], shape: Any) -> tuple[Any, ...]:
 def _constant(name: str, value: Any, doc: str) -> Callable[..., Tensor]:
     def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False, memory_format: Any = None, layout: Any = None, out: Any = None) -> Tensor:
-        require_cpu(device)
-        return _leaf(apply("full", value=value, shape=_size(name, size, None),
-                           dtype=dtype or dtypes.get_default_dtype()), requires_grad)
+        return _leaf(create("full", resolve(device), value=value, shape=_size(name, size, None),
+                            dtype=dtype or dtypes.get_default_dtype()), requires_grad)
 
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = doc
@@ -71,26 +77,26 @@ empty = _constant("empty", 0, "A tensor whose contents are unspecified (zeros he
 def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
          requires_grad: bool = False) -> Tensor:
     """A number repeated; without dtype that of the number."""
-    require_cpu(device)
     sizes = _size("full", (size,), None)
     if isinstance(fill_value, AnyTensor):
         d = dtype or fill_value.dtype  # type: ignore[attr-defined]
-        return _leaf(clone(expand_to(cast(fill_value, d), sizes)), requires_grad)
+        return _leaf(backend().move(clone(expand_to(cast(fill_value, d), sizes)), resolve(device)), requires_grad)
     d = dtype or dtypes.of_number(number_type(fill_value))
-    return _leaf(_filled(fill_value, sizes, d), requires_grad)
+    return _leaf(_filled(fill_value, sizes, d, resolve(device)), requires_grad)
 
 
-def _filled(value: Any, sizes: tuple[Any, ...], d: dtype) -> Any:
+def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
     if isinstance(value, SymNumber):
-        return clone(expand_to(as_operand(value, d), sizes))
-    return apply("full", value=value, shape=sizes, dtype=d)
+        there = where if isinstance(where, Device) else where.device
+        return backend().move(clone(expand_to(as_operand(value, d), sizes)), there)
+    return create("full", where, value=value, shape=sizes, dtype=d)
 
 
 def _constant_like(name: str, value: Any, doc: str) -> Callable[..., Tensor]:
     def fn(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            memory_format: Any = None, layout: Any = None) -> Tensor:
-        require_cpu(device)
-        return _leaf(apply("full", value=value, shape=tuple(input.shape), dtype=dtype or input.dtype), requires_grad)
+        return _leaf(create("full", _near(input, device), value=value, shape=tuple(input.shape),
+                            dtype=dtype or input.dtype), requires_grad)
 
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = doc
@@ -113,35 +119,36 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: dtype | None = None, dev
 def new_zeros(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False) -> Tensor:
     """Zeros of another size in input's dtype."""
-    return zeros(*size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return zeros(*size, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @library
 def new_ones(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """Ones of another size in input's dtype."""
-    return ones(*size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return ones(*size, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @library
 def new_empty(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False) -> Tensor:
     """An uninitialised tensor of another size in input's dtype (zeros here)."""
-    return empty(*size, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return empty(*size, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 @library
 def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """A number repeated to another size in input's dtype."""
-    return full(size, fill_value, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return full(size, fill_value, dtype=dtype or input.dtype, device=device or input.device,
+                requires_grad=requires_grad)
 
 
 @library
 def new_tensor(input: Tensor, data: Any, *, dtype: dtype | None = None, device: Any = None,
                requires_grad: bool = False) -> Tensor:
     """A tensor of data in input's dtype."""
-    return tensor(data, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return tensor(data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
 
 
 # --- ranges --------------------------------------------------------------------------------------------------------
@@ -166,7 +173,6 @@ def _length(start: Any, end: Any, step: Any, kinds: list[type]) -> Any:
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = None, device: Any = None,
            requires_grad: bool = False) -> Tensor:
     """start, start + step, ... before end; `arange(end)` starts at 0. Integers give int64, floats the default dtype."""
-    require_cpu(device)
     if end is None:
         start, end = 0, start
     start, end, step = (backend().item(v) if is_tensor(v) else v for v in (start, end, step))
@@ -177,7 +183,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
     d = dtype or (dtypes.get_default_dtype() if float in kinds else int64)
     length = _length(start, end, step, kinds)
     wide = d if not d.is_floating_point else (float64 if float in kinds else d)
-    x = apply("arange", length=length, dtype=wide)
+    x = create("arange", resolve(device), length=length, dtype=wide)
     if not isinstance(step, int) or step != 1:
         x = apply("mul", x, as_operand(step, wide))
     if not isinstance(start, int) or start != 0:
@@ -189,12 +195,11 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
 def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """`steps` values from start to end, both included, equally far apart."""
-    require_cpu(device)
     steps = size_of(steps)
     require(steps >= 0, RuntimeError, "number of steps must be non-negative")
     d = dtype or dtypes.get_default_dtype()
     low, high = as_operand(start, float64), as_operand(end, float64)
-    i = apply("arange", length=steps, dtype=float64)
+    i = create("arange", resolve(device), length=steps, dtype=float64)
     last = as_operand(maximum(steps - 1, 1), float64)
     width = apply("div", apply("sub", high, low), last)
     rising = apply("add", low, apply("mul", i, width))
@@ -218,9 +223,9 @@ def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dt
 def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None,
         requires_grad: bool = False) -> Tensor:
     """Ones on the diagonal of an n x m matrix (n x n without m)."""
-    require_cpu(device)
-    rows = apply("unsqueeze", apply("arange", length=size_of(n), dtype=int64), axis=1)
-    columns = apply("arange", length=size_of(n if m is None else m), dtype=int64)
+    where = resolve(device)
+    rows = apply("unsqueeze", create("arange", where, length=size_of(n), dtype=int64), axis=1)
+    columns = create("arange", where, length=size_of(n if m is None else m), dtype=int64)
     return _leaf(cast(apply("eq", rows, columns), dtype or dtypes.get_default_dtype()), requires_grad)
 
 
@@ -235,9 +240,9 @@ def triu_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, d
 
 
 def _triangle_indices(comparison: str, row: Any, col: Any, offset: Any, d: dtype, device: Any) -> Any:
-    require_cpu(device)
-    rows = apply("unsqueeze", apply("arange", length=size_of(row), dtype=int64), axis=1)
-    columns = apply("arange", length=size_of(col), dtype=int64)
+    where = resolve(device)
+    rows = apply("unsqueeze", create("arange", where, length=size_of(row), dtype=int64), axis=1)
+    columns = create("arange", where, length=size_of(col), dtype=int64)
     inside = apply(comparison, apply("sub", columns, rows), as_operand(offset, int64))
     return cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), d)
 
@@ -251,10 +256,10 @@ tril_indices, triu_indices = library(tril_indices), library(triu_indices)
 def tensor(data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:
     """A new leaf that copies data: numbers, nested lists, arrays. Python floats get the default dtype, ints int64."""
-    require_cpu(device)
     if isinstance(data, AnyTensor):
-        return _leaf(clone(cast(data, dtype or data.dtype)).detach(), requires_grad)  # type: ignore[attr-defined]
-    return _leaf(backend().from_data(data, dtype), requires_grad)
+        copied = clone(cast(data, dtype or data.dtype)).detach()  # type: ignore[attr-defined]
+        return _leaf(copied if device is None else backend().move(copied, resolve(device)), requires_grad)
+    return _leaf(backend().from_data(data, dtype, resolve(device)), requires_grad)
 
 
 def _legacy(name: str, d: dtype) -> Callable[..., Tensor]:
@@ -262,7 +267,7 @@ def _legacy(name: str, d: dtype) -> Callable[..., Tensor]:
     def fn(*args: Any) -> Tensor:
         if len(args) == 1 and not isinstance(args[0], (int, SymNumber)):
             return tensor(args[0], dtype=d)
-        return apply("full", value=0, shape=size_list(args), dtype=d)
+        return create("full", CPU, value=0, shape=size_list(args), dtype=d)
 
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = f"A {d.name} tensor from data, or of a size (zeros)."

@@ -14,6 +14,7 @@ from jitgrad.ops.library.core import (
     as_operand,
     axis,
     cast,
+    create,
     expand_to,
     inplace,
     library,
@@ -276,9 +277,9 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     length = maximum(most + 1, minlength)
     i = checked_indices(i, length, 0, negative=False, error=RuntimeError)
     if weights is None:
-        zeros, ones = apply("full", value=0, shape=(length,), dtype=int64), as_operand(1, int64)
+        zeros, ones = create("full", i, value=0, shape=(length,), dtype=int64), as_operand(1, int64)
     else:
-        zeros, ones = apply("full", value=0, shape=(length,), dtype=weights.dtype), weights
+        zeros, ones = create("full", weights, value=0, shape=(length,), dtype=weights.dtype), weights
     return apply("index_put", zeros, ones, i, axes=(0,), accumulate=True)
 
 

@@ -21,6 +21,7 @@ from jitgrad.ops.library.core import (
     as_operand,
     cast,
     ceil_div,
+    create,
     expand_to,
     is_one,
     library,
@@ -172,7 +173,7 @@ def _view(x: Any, key: Any) -> tuple[Any, _Advanced]:
 def _flag(view: Any, a: int, flag: bool, advanced: _Advanced) -> Any:
     """A bool as an index: a new axis of size one, kept (True) or emptied (False)."""
     advanced.axes.append(a)
-    advanced.indices.append(lambda: apply("full", value=0, shape=(1 if flag else 0,), dtype=int64))
+    advanced.indices.append(lambda: create("full", view, value=0, shape=(1 if flag else 0,), dtype=int64))
     return apply("unsqueeze", view, axis=a)
 
 
@@ -288,7 +289,7 @@ def as_value(value: Any, like: Any) -> Any:
     """What is to be written, as a tensor of like's dtype."""
     if isinstance(value, OPERAND):
         return as_operand(value, like.dtype)
-    return backend().from_data(value, like.dtype)
+    return backend().from_data(value, like.dtype, like)
 
 
 def _without_leading_ones(value: Any, rank: int) -> Any:

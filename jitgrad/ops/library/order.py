@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.autocast import widen
 from jitgrad.ops.backend import backend
-from jitgrad.ops.library.core import apply, as_operand, axis, cast, library, product, require, result_dtype, size_of
+from jitgrad.ops.library.core import (
+    apply,
+    as_operand,
+    axis,
+    cast,
+    create,
+    library,
+    product,
+    require,
+    result_dtype,
+    size_of,
+)
 from jitgrad.ops.library.shape import take_slice
 
 if TYPE_CHECKING:
@@ -47,9 +58,9 @@ def _back(x: Any, a: int) -> Any:
     return x if a == n else apply("permute", x, axes=(*range(a), n, *range(a, n)))
 
 
-def _earlier(n: Any) -> Any:
-    """bool (n, n): [i, j] says whether j <= i."""
-    k = apply("arange", length=n, dtype=int64)
+def _earlier(x: Any, n: Any) -> Any:
+    """bool (n, n), where x is: [i, j] says whether j <= i."""
+    k = create("arange", x, length=n, dtype=int64)
     return apply("le", apply("unsqueeze", k, axis=0), apply("unsqueeze", k, axis=1))
 
 
@@ -57,7 +68,7 @@ def _seen(x: Any, fill: Any) -> Any:
     """(..., n) -> (..., n, n): row i has elements up to i, then `fill`."""
     n = x.shape[-1]
     rows = apply("expand", apply("unsqueeze", x, axis=x.ndim - 1), shape=(*x.shape[:-1], n, n))
-    return apply("where", _earlier(n), rows, as_operand(fill, x.dtype))
+    return apply("where", _earlier(x, n), rows, as_operand(fill, x.dtype))
 
 
 def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
@@ -228,8 +239,8 @@ def _distinct(line: Any, want_counts: bool) -> tuple[Any, Any, Any]:
     values = apply("index", line, first, axes=(0,))
     if not want_counts:
         return values, number, None
-    zeros = apply("full", value=0, shape=(first.shape[0],), dtype=int64)
-    ones = apply("full", value=1, shape=(line.shape[0],), dtype=int64)
+    zeros = create("full", line, value=0, shape=(first.shape[0],), dtype=int64)
+    ones = create("full", line, value=1, shape=(line.shape[0],), dtype=int64)
     return values, number, apply("index_put", zeros, ones, number, axes=(0,), accumulate=True)
 
 

@@ -13,6 +13,7 @@ from jitgrad.ops.library.core import (
     as_operand,
     cast,
     ceil_div,
+    create,
     library,
     minimum,
     product,
@@ -168,11 +169,11 @@ def _sum(p: _Pool, x: Any) -> Any:
     return apply("sum", _windows(p, x), axes=axes, keepdim=False)
 
 
-def _counts(p: _Pool, include_pad: bool, d: Any) -> Any:
+def _counts(p: _Pool, include_pad: bool, x: Any) -> Any:
     """How many elements each window holds, as a tensor that broadcasts over (N, C, *windows)."""
     total = None
     for axis, (n, m, k, s, before) in enumerate(zip(p.spatial, p.shape, p.kernel, p.stride, p.padding, strict=True)):
-        start = apply("arange", length=m, dtype=int64)
+        start = create("arange", x, length=m, dtype=int64)
         start = apply("sub", apply("mul", start, as_operand(s, int64)), as_operand(before, int64))
         end = apply("add", start, as_operand(k, int64))
         if include_pad:
@@ -182,7 +183,7 @@ def _counts(p: _Pool, include_pad: bool, d: Any) -> Any:
         length = apply("sub", apply("minimum", end, last), start)
         length = apply("reshape", length, shape=(m, *(1,) * (p.rank - 1 - axis)))
         total = length if total is None else apply("mul", total, length)
-    return cast(total, d)
+    return cast(total, x.dtype)
 
 
 def _average(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
@@ -194,7 +195,7 @@ def _average(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padd
         require(divisor_override != 0, RuntimeError, "divisor must be not zero")
         divisor = as_operand(divisor_override, input.dtype)
     elif p.ceil or (any(p.padding) and not count_include_pad):
-        divisor = _counts(p, bool(count_include_pad), input.dtype)
+        divisor = _counts(p, bool(count_include_pad), input)
     else:
         divisor = as_operand(product(p.kernel), input.dtype)
     return p.finish(apply("div", _sum(p, p.x), divisor))
@@ -276,13 +277,13 @@ def _spread(x: Any, axis: int, m: Any) -> tuple[Any, Any, Any]:
     """
     n = x.shape[axis]
     size, count = as_operand(n, int64), as_operand(m, int64)
-    i = apply("arange", length=m, dtype=int64)
+    i = create("arange", x, length=m, dtype=int64)
     start = apply("floor_divide", apply("mul", i, size), count)
     one = as_operand(1, int64)
     reach = apply("sub", apply("add", apply("mul", apply("add", i, one), size), count), one)
     end = apply("floor_divide", reach, count)
     length = (n + m - 2) // m + 1  # ceil(n / m), and one where windows begin inside elements
-    steps = apply("arange", length=length, dtype=int64)
+    steps = create("arange", x, length=length, dtype=int64)
     place = apply("add", apply("unsqueeze", start, axis=1), steps)
     counts = apply("lt", place, apply("unsqueeze", end, axis=1))
     place = apply("minimum", place, apply("sub", size, one))
@@ -439,10 +440,10 @@ def fold(input: Tensor, output_size: Any, kernel_size: Sizes, dilation: Sizes = 
     x = apply("reshape", x, shape=(n, c, *kernel, *counts))
     x = apply("permute", x, axes=(0, 1, 4, 5, 2, 3))  # (N, C, rows, columns, kH, kW)
     high, wide = (m + 2 * p for m, p in zip(sizes, pads, strict=True))
-    rows = apply("full", value=0, shape=(n, c, counts[0], wide, kernel[0]), dtype=x.dtype)
+    rows = create("full", x, value=0, shape=(n, c, counts[0], wide, kernel[0]), dtype=x.dtype)
     rows = apply("windows_add", rows, x, axis=3, size=kernel[1],
                  step=strides[1], dilation=dilations[1])
-    y = apply("full", value=0, shape=(n, c, high, wide), dtype=x.dtype)
+    y = create("full", x, value=0, shape=(n, c, high, wide), dtype=x.dtype)
     y = apply("windows_add", y, rows, axis=2, size=kernel[0], step=strides[0], dilation=dilations[0])
     for axis, (m, p) in enumerate(zip(sizes, pads, strict=True), 2):
         if p:

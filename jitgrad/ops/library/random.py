@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import dtypes
-from jitgrad.device import resolve as require_cpu
+from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
 
 
-def compose(kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
+def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
     """A draw of `kind` from uniform numbers and words.
 
     "normal": sqrt(-2 log1p(-u1)) cos(2 pi u2), u1 drawn first. "randint" (low, high): low + word % (high - low).
@@ -39,11 +39,11 @@ def compose(kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
     """
     if kind == "normal":
         wide = float32 if d.is_half else d
-        u1, u2 = backend().draw("uniform", shape, wide), backend().draw("uniform", shape, wide)
+        u1, u2 = (backend().draw("uniform", shape, wide, where) for _ in range(2))
         minus_two, two_pi = as_operand(-2.0, wide), as_operand(2.0 * math.pi, wide)
         radius = apply("sqrt", apply("mul", apply("log1p", apply("neg", u1)), minus_two))
         return cast(apply("mul", radius, apply("cos", apply("mul", u2, two_pi))), d)
-    words = backend().draw("bits", shape, int64)
+    words = backend().draw("bits", shape, int64, where)
     if kind == "randperm":
         return cast(apply("argsort", words, axis=0, descending=False, stable=True), d)
     if kind != "randint":
@@ -76,52 +76,52 @@ def _stream(generator: Any) -> None:
 def rand(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
          generator: Any = None) -> Tensor:
     """Uniform numbers in [0, 1)."""
-    require_cpu(device)
     _stream(generator)
-    return _leaf(backend().draw("uniform", size_list(size), _float(dtype, "uniform_")), requires_grad)
+    return _leaf(backend().draw("uniform", size_list(size), _float(dtype, "uniform_"), resolve(device)), requires_grad)
 
 
 @library
 def randn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
           generator: Any = None) -> Tensor:
     """Normal numbers with mean 0 and standard deviation 1."""
-    require_cpu(device)
     _stream(generator)
-    return _leaf(backend().draw("normal", size_list(size), _float(dtype, "normal_kernel_cpu")), requires_grad)
+    return _leaf(backend().draw("normal", size_list(size), _float(dtype, "normal_kernel_cpu"), resolve(device)),
+                 requires_grad)
 
 
 @library
 def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
             requires_grad: bool = False, generator: Any = None) -> Tensor:
     """Integers in [low, high); `randint(high, size)` starts at 0."""
-    require_cpu(device)
     _stream(generator)
     if size is None:
         low, high, size = 0, low, high
     require(low < high, RuntimeError, "random_ expects 'from' to be less than 'to', but got from=", low, " >= to=",
             high)
-    return _leaf(backend().draw("randint", size_list((size,)), dtype or int64, low=low, high=high), requires_grad)
+    return _leaf(backend().draw("randint", size_list((size,)), dtype or int64, resolve(device), low=low, high=high),
+                 requires_grad)
 
 
 @library
 def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
              generator: Any = None) -> Tensor:
     """0, ..., n - 1 in random order."""
-    require_cpu(device)
     _stream(generator)
-    return _leaf(backend().draw("randperm", (size_of(n),), dtype), requires_grad)
+    return _leaf(backend().draw("randperm", (size_of(n),), dtype, resolve(device)), requires_grad)
 
 
 @library
 def rand_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform numbers in [0, 1) of input's shape and dtype."""
-    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+                requires_grad=requires_grad)
 
 
 @library
 def randn_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal numbers of input's shape and dtype."""
-    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+                 requires_grad=requires_grad)
 
 
 @library
@@ -130,14 +130,13 @@ def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: dtype | No
     """Integers in [low, high) of input's shape and dtype."""
     if high is None:
         low, high = 0, low
-    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, device=device)
+    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device)
 
 
 @library
 def normal(mean: Tensor | Number = 0.0, std: Tensor | Number = 1.0, size: Any = None, *, dtype: dtype | None = None,
            device: Any = None, generator: Any = None) -> Tensor:
     """Normal numbers with means and standard deviations from tensors or numbers."""
-    require_cpu(device)
     _stream(generator)
     tensors: list[Any] = [x for x in (mean, std) if isinstance(x, AnyTensor)]
     if size is not None:
@@ -147,7 +146,8 @@ def normal(mean: Tensor | Number = 0.0, std: Tensor | Number = 1.0, size: Any = 
         d = tensors[0].dtype
     else:
         raise TypeError("normal() needs a size where mean and std are numbers")
-    drawn = apply("mul", backend().draw("normal", shape, d), as_operand(std, d))
+    where = tensors[0] if tensors and device is None else resolve(device)
+    drawn = apply("mul", backend().draw("normal", shape, d, where), as_operand(std, d))
     return apply("add", drawn, as_operand(mean, d))
 
 
@@ -157,7 +157,7 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None) 
     _stream(generator)
     d = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
     chance = as_operand(input if p is None else p, d)
-    return cast(apply("lt", backend().draw("uniform", tuple(input.shape), d), chance), input.dtype)
+    return cast(apply("lt", backend().draw("uniform", tuple(input.shape), d, input), chance), input.dtype)
 
 
 @library
@@ -172,14 +172,14 @@ def multinomial(input: Tensor, num_samples: Any, replacement: bool = False, *, g
     if not replacement:  # the k largest of p / e, e exponential. Source: Efraimidis and Spirakis, 2006
         require(k <= input.shape[-1], RuntimeError, "cannot sample n_sample > prob_dist.size(-1) samples without "
                                                     "replacement")
-        u = backend().draw("uniform", tuple(input.shape), d)
+        u = backend().draw("uniform", tuple(input.shape), d, input)
         waiting = apply("neg", apply("log1p", apply("neg", u)))
         tiny = as_operand(1e-38 if d is not float16 else 6e-8, d)
         return apply("topk", apply("div", input, apply("maximum", waiting, tiny)), k=k, axis=last, largest=True,
                      sorted=True)[1]
     steps = apply("cumsum", input, axis=last)
     total = apply("slice", steps, axis=last, start=input.shape[-1] - 1, length=1, step=1)
-    u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d), total)
+    u = apply("mul", backend().draw("uniform", (*input.shape[:-1], k), d, input), total)
     passed = apply("le", apply("unsqueeze", steps, axis=last), apply("unsqueeze", u, axis=last + 1))
     return apply("sum", cast(passed, int64), axes=(last + 1,), keepdim=False)
 
@@ -192,7 +192,7 @@ def uniform_(input: Tensor, from_: Number = 0.0, to: Number = 1.0, *, generator:
     """Overwrite with uniform numbers in [from, to)."""
     _stream(generator)
     d = _float(input.dtype, "uniform_")
-    drawn = apply("mul", backend().draw("uniform", tuple(input.shape), d), as_operand(to - from_, d))  # type: ignore[operator]
+    drawn = apply("mul", backend().draw("uniform", tuple(input.shape), d, input), as_operand(to - from_, d))  # type: ignore[operator]
     return write(input, apply("add", drawn, as_operand(from_, d)))
 
 
@@ -201,7 +201,7 @@ def normal_(input: Tensor, mean: Number = 0.0, std: Number = 1.0, *, generator: 
     """Overwrite with normal numbers."""
     _stream(generator)
     d = _float(input.dtype, "normal_kernel_cpu")
-    drawn = apply("mul", backend().draw("normal", tuple(input.shape), d), as_operand(std, d))
+    drawn = apply("mul", backend().draw("normal", tuple(input.shape), d, input), as_operand(std, d))
     return write(input, apply("add", drawn, as_operand(mean, d)))
 
 
@@ -216,7 +216,7 @@ def random_(input: Tensor, from_: Any = 0, to: Any = None, *, generator: Any = N
             to = spans[input.dtype.name]
         else:
             from_, to = 0, from_
-    return write(input, backend().draw("randint", tuple(input.shape), input.dtype, low=from_, high=to))
+    return write(input, backend().draw("randint", tuple(input.shape), input.dtype, input, low=from_, high=to))
 
 
 @library
@@ -224,7 +224,7 @@ def bernoulli_(input: Tensor, p: Tensor | Number = 0.5, *, generator: Any = None
     """Overwrite with 1 with probability p, else 0."""
     _stream(generator)
     chance = expand_to(as_operand(p, float32), tuple(input.shape))
-    drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32), chance)
+    drawn = apply("lt", backend().draw("uniform", tuple(input.shape), float32, input), chance)
     return write(input, cast(drawn, input.dtype))
 
 
@@ -233,7 +233,7 @@ def exponential_(input: Tensor, lambd: Number = 1.0, *, generator: Any = None) -
     """Overwrite with exponential numbers of rate lambd."""
     _stream(generator)
     d = _float(input.dtype, "exponential_")
-    u = backend().draw("uniform", tuple(input.shape), d)
+    u = backend().draw("uniform", tuple(input.shape), d, input)
     return write(input, apply("div", apply("neg", apply("log1p", apply("neg", u))), as_operand(lambd, d)))
 
 
@@ -252,7 +252,7 @@ def dropout(input: Tensor, p: Number = 0.5, train: bool = True) -> Tensor:
     require(p <= 1, ValueError, message, p)  # type: ignore[operator]
     d = input.dtype
     chance, zero, one = as_operand(p, d), as_operand(0.0, d), as_operand(1.0, d)
-    kept = apply("ge", backend().draw("uniform", tuple(input.shape), d), chance)
+    kept = apply("ge", backend().draw("uniform", tuple(input.shape), d, input), chance)
     share = apply("sub", one, chance)
     scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
     return apply("mul", input, apply("where", kept, scale, zero))

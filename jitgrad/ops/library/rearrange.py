@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import int64
 from jitgrad.ops.backend import backend
-from jitgrad.ops.library.core import apply, axes, axis, library, require, static_int
+from jitgrad.ops.library.core import (
+    apply,
+    axes,
+    axis,
+    create,
+    library,
+    require,
+    static_int,
+)
 from jitgrad.ops.library.shape import clone, flatten, movedim, reshape, take_slice, transpose
 
 if TYPE_CHECKING:
@@ -91,8 +99,8 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     side = input.shape[-1] + (offset if offset >= 0 else -offset)
     before, after = (0, offset) if offset >= 0 else (-offset, 0)
     wide = apply("pad", input, pads=((0, 0),) * (n - 2) + ((before, after),), value=0)  # element i of row i
-    rows = apply("unsqueeze", apply("arange", length=side, dtype=int64), axis=1)
-    columns = apply("arange", length=side, dtype=int64)
+    rows = apply("unsqueeze", create("arange", input, length=side, dtype=int64), axis=1)
+    columns = create("arange", input, length=side, dtype=int64)
     on = apply("eq", apply("add", rows, _int_tensor(offset)), columns)
     full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), _zero(input))
     return movedim(full, (-2, -1), (a, b))
@@ -119,8 +127,8 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 def _triangle(name: str, input: Any, diagonal: Any, comparison: str) -> Any:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
-    rows = apply("unsqueeze", apply("arange", length=input.shape[-2], dtype=int64), axis=1)
-    columns = apply("arange", length=input.shape[-1], dtype=int64)
+    rows = apply("unsqueeze", create("arange", input, length=input.shape[-2], dtype=int64), axis=1)
+    columns = create("arange", input, length=input.shape[-1], dtype=int64)
     kept = apply(comparison, apply("sub", columns, rows), _int_tensor(diagonal))
     return apply("where", kept, input, _zero(input))
 
@@ -144,7 +152,7 @@ def unfold(input: Tensor, dimension: int, size: Any, step: Any) -> Tensor:
     n = input.shape[a]
     require(size <= n, RuntimeError, f"maximum size for tensor at dimension {a} is ", n, " but size is ", size)
     windows = (n - size) // step + 1
-    starts = apply("mul", apply("arange", length=windows, dtype=int64), _int_tensor(step))
-    places = apply("add", apply("unsqueeze", starts, axis=1), apply("arange", length=size, dtype=int64))
+    starts = apply("mul", create("arange", input, length=windows, dtype=int64), _int_tensor(step))
+    places = apply("add", apply("unsqueeze", starts, axis=1), create("arange", input, length=size, dtype=int64))
     taken = apply("index", input, places, axes=(a,))
     return movedim(taken, a + 1, -1)

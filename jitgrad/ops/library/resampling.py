@@ -11,6 +11,7 @@ from jitgrad.ops.library.core import (
     apply,
     as_operand,
     cast,
+    create,
     library,
     require,
     require_tensor,
@@ -66,7 +67,7 @@ def _padded(x: Any, axis: int, before: Any, after: Any, mode: str, number: int, 
     length = before + n + after
     require(length >= 1, RuntimeError, "input (", n, ") is too small. Calculated output size: ", length)
     last = as_operand(n - 1, int64)
-    i = apply("sub", apply("arange", length=length, dtype=int64), as_operand(before, int64))
+    i = apply("sub", create("arange", x, length=length, dtype=int64), as_operand(before, int64))
     if mode == "reflect":
         i = apply("sub", last, apply("abs", apply("sub", last, apply("abs", i))))
     elif mode == "replicate":
@@ -86,8 +87,8 @@ def _ratio(n: Any, out: Any, ratio: Any, d: dtype) -> Any:
     return apply("div", as_operand(n, d), as_operand(out, d))
 
 
-def _places(out: Any, d: dtype, shift: float) -> Any:
-    i = apply("arange", length=out, dtype=d)
+def _places(x: Any, out: Any, d: dtype, shift: float) -> Any:
+    i = create("arange", x, length=out, dtype=d)
     return apply("add", i, as_operand(shift, d)) if shift else i
 
 
@@ -97,16 +98,16 @@ def _clipped(i: Any, n: Any) -> Any:
 
 def _nearest(x: Any, axis: int, out: Any, ratio: Any, shift: float) -> Any:
     n = x.shape[axis]
-    at = apply("mul", _places(out, float32, shift), _ratio(n, out, ratio, float32))
+    at = apply("mul", _places(x, out, float32, shift), _ratio(n, out, ratio, float32))
     return apply("index", x, _clipped(cast(apply("floor", at), int64), n), axes=(axis,))
 
 
-def _source(n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> Any:
+def _source(x: Any, n: Any, out: Any, ratio: Any, align: bool, d: dtype) -> Any:
     """Where the result's elements lie among the input's."""
     if align:
         spaces = apply("maximum", as_operand(out - 1, d), as_operand(1, d))
-        return apply("mul", _places(out, d, 0.0), apply("div", as_operand(n - 1, d), spaces))
-    at = apply("mul", _places(out, d, 0.5), _ratio(n, out, ratio, d))
+        return apply("mul", _places(x, out, d, 0.0), apply("div", as_operand(n - 1, d), spaces))
+    at = apply("mul", _places(x, out, d, 0.5), _ratio(n, out, ratio, d))
     return apply("sub", at, as_operand(0.5, d))
 
 
@@ -116,7 +117,7 @@ def _along(weights: Any, axis: int, ndim: int) -> Any:
 
 def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
     n, d = x.shape[axis], x.dtype
-    at = apply("maximum", _source(n, out, ratio, align, d), as_operand(0, d))
+    at = apply("maximum", _source(x, n, out, ratio, align, d), as_operand(0, d))
     first = _clipped(cast(apply("floor", at), int64), n)
     second = _clipped(apply("add", first, as_operand(1, int64)), n)
     part = apply("minimum", apply("sub", at, cast(first, d)), as_operand(1, d))
@@ -128,7 +129,7 @@ def _linear(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
 def _cubic(x: Any, axis: int, out: Any, ratio: Any, align: bool) -> Any:
     """Keys' convolution with a = -3/4. Source: Keys, "Cubic convolution interpolation", 1981."""
     n, d = x.shape[axis], x.dtype
-    at = _source(n, out, ratio, align, d)
+    at = _source(x, n, out, ratio, align, d)
     below = apply("floor", at)
     t = apply("sub", at, below)
     start = cast(below, int64)

@@ -14,6 +14,7 @@ from jitgrad.ops.library.core import (
     axes,
     axis,
     ceil_div,
+    create,
     expand_to,
     library,
     maximum,
@@ -291,7 +292,7 @@ def _repeat_each(input: Tensor, repeats: Tensor, a: int, output_size: Any) -> Te
     total = output_size if output_size is not None else backend().item(
         apply("sum", apply("cast", repeats, dtype=int64), axes=(0,), keepdim=False))
     # position p comes from the element whose block is the first to end after p
-    places = apply("unsqueeze", apply("arange", length=total, dtype=int64), axis=1)
+    places = apply("unsqueeze", create("arange", repeats, length=total, dtype=int64), axis=1)
     passed = apply("le", apply("unsqueeze", ends, axis=0), places)
     source = apply("sum", apply("cast", passed, dtype=int64), axes=(1,), keepdim=False)
     return apply("index", input, source, axes=(a,))

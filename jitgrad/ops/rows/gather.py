@@ -59,6 +59,14 @@ def _key(x: Any, indices: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[Any, 
     return tuple(key)
 
 
+def add_at(xp: Any, y: Any, key: tuple[Any, ...], values: Any) -> None:
+    """y[key] += values in place, with repeated places added up."""
+    if xp is np:
+        np.add.at(y, key, values)
+    else:
+        xp.add_at(y, key, values)
+
+
 def _index(xp: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
     return xp.asarray(x[_key(x, indices, axes)])
 
@@ -66,7 +74,7 @@ def _index(xp: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
 def _index_put(xp: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], accumulate: bool) -> Any:
     y = x.copy()
     if accumulate:
-        xp.add.at(y, _key(x, indices, axes), v)
+        add_at(xp, y, _key(x, indices, axes), v)
     else:
         y[_key(x, indices, axes)] = v
     return y
@@ -131,7 +139,7 @@ def _scatter(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
 
 def _scatter_add(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
     y = x.copy()
-    xp.add.at(y, _along(xp, i, axis), src)
+    add_at(xp, y, _along(xp, i, axis), src)
     return y
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dims
+from jitgrad.device import device
 from jitgrad.dims import Dim, Size, Symbol, is_not_one
 from jitgrad.dtypes import dtype, from_numpy, int64
 from jitgrad.errors import TypeMismatch
@@ -91,6 +92,30 @@ class SymbolicBackend:
             return value.item()
         return value
 
+    def create(self, op: OpDef, where: Any, attrs: dict[str, Any]) -> Any:
+        """A new tensor; on the CPU, which is where scripts compute."""
+        self._require_cpu(where)
+        return self.apply(op, (), attrs)
+
+    def move(self, tensor: SymTensor, where: device) -> SymTensor:
+        """The tensor itself: it is on the CPU."""
+        self._require_cpu(where)
+        return tensor
+
+    def pin(self, tensor: SymTensor) -> SymTensor:
+        """Scripts have no pinned memory."""
+        raise NotImplementedError("pin_memory() is not available in a script: pin the tensor before the call")
+
+    def is_pinned(self, tensor: SymTensor) -> bool:
+        """Scripts have no pinned memory."""
+        raise NotImplementedError("is_pinned() is not available in a script: ask before the call")
+
+    @staticmethod
+    def _require_cpu(where: Any) -> None:
+        if isinstance(where, device) and where.type != "cpu":
+            raise NotImplementedError(f"a script makes no tensors on device '{where}' yet: make them before the call, "
+                                      "or call the function without @script")
+
     def lift(self, number: Any, d: dtype) -> SymTensor:
         context = self.context
         if isinstance(number, Number):
@@ -101,8 +126,9 @@ class SymbolicBackend:
             value = context.remember(key, context.one("full", value=number, shape=(), dtype=d))
         return heap.new_tensor(context, value)
 
-    def from_data(self, data: Any, d: dtype | None) -> SymTensor:
+    def from_data(self, data: Any, d: dtype | None, where: Any = None) -> SymTensor:
         context = self.context
+        self._require_cpu(where)
         shape, leaves = _flatten(data)
         if not any(isinstance(x, (Number, SymTensor)) for x in leaves):
             return self._constant(np.asarray(data), d)
@@ -166,7 +192,8 @@ class SymbolicBackend:
 
     # --- random numbers --------------------------------------------------------------------------------------------
 
-    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, **params: Any) -> Any:
+    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
+        self._require_cpu(where)
         sizes = tuple(self.attribute(s) for s in shape)
         if kind == "uniform":
             return self._words("random.uniform", sizes, d, 2 if d.name == "float64" else 1)
@@ -174,7 +201,7 @@ class SymbolicBackend:
             return self._words("random.bits", sizes, None, 1)
         from jitgrad.ops.library import random
 
-        return random.compose(kind, shape, d, **params)
+        return random.compose(kind, shape, d, where, **params)
 
     def _words(self, op: str, shape: tuple[Size, ...], d: dtype | None, per_element: int) -> SymTensor:
         """Draw from the stream, which advances by a block for every four words."""

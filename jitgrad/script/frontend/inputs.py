@@ -333,6 +333,7 @@ class Inputs:
             found = self._twin(tensor, source)
         if found is None:
             context = self.context
+            sig.require_cpu(tensor)
             shape = tuple(tensor.shape)
             type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
             index = len(self.values)
