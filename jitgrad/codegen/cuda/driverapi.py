@@ -25,6 +25,7 @@ FUNCTION_STATIC_SHARED, FUNCTION_DYNAMIC_SHARED = 1, 8
 NON_BLOCKING = 1
 CAPTURE_RELAXED = 2
 NODE_CONDITIONAL, COND_IF, COND_WHILE = 13, 0, 1
+DEVICE_MEMORY = 2
 SUCCESS, INVALID_VALUE = 0, 1
 
 
@@ -40,6 +41,16 @@ class Conditional(ctypes.Structure):
 
     _fields_ = (("handle", c_uint64), ("kind", c_int), ("size", c_uint), ("graphs", POINTER(c_void_p)),
                 ("context", c_void_p))
+
+
+class Copy(ctypes.Structure):
+    """CUDA_MEMCPY3D_v2: here always of one row of device memory."""
+
+    _fields_ = (("from_place", c_size_t * 4), ("from_kind", c_int), ("from_host", c_void_p), ("source", c_uint64),
+                ("from_array", c_void_p), ("reserved0", c_void_p), ("from_pitch", c_size_t), ("from_height", c_size_t),
+                ("to_place", c_size_t * 4), ("to_kind", c_int), ("to_host", c_void_p), ("target", c_uint64),
+                ("to_array", c_void_p), ("reserved1", c_void_p), ("to_pitch", c_size_t), ("to_height", c_size_t),
+                ("bytes", c_size_t), ("height", c_size_t), ("depth", c_size_t))
 
 
 class _AnyNode(ctypes.Union):
@@ -91,6 +102,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuGraphCreate": (_Out, c_uint),
     "cuGraphDestroy": (_Handle,),
     "cuGraphAddKernelNode_v2": (*_GraphNode, POINTER(KernelNode)),
+    "cuGraphAddMemcpyNode": (*_GraphNode, POINTER(Copy), _Handle),
     "cuGraphAddChildGraphNode": (*_GraphNode, _Handle),
     "cuGraphAddNode_v2": (_Out, _Handle, _Out, c_void_p, c_size_t, POINTER(NodeParameters)),
     "cuGraphConditionalHandleCreate": (POINTER(c_uint64), _Handle, _Handle, c_uint, c_uint),
@@ -99,6 +111,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuGraphExecDestroy": (_Handle,),
     "cuGraphExecUpdate_v2": (_Handle, _Handle, POINTER(UpdateResult)),
     "cuGraphExecKernelNodeSetParams_v2": (_Handle, _Handle, POINTER(KernelNode)),
+    "cuGraphExecMemcpyNodeSetParams": (_Handle, _Handle, POINTER(Copy), _Handle),
     "cuGraphExecChildGraphNodeSetParams": (_Handle, _Handle, _Handle),
 }
 
@@ -119,10 +132,13 @@ class DriverApi:
 
     def error(self, call: str, code: int) -> CudaError:
         """What a code means that `call` returned."""
-        name = c_char_p()
-        asked = bind(self.library, "cuGetErrorName", c_int, c_int, POINTER(c_char_p))(code, ctypes.byref(name))
-        known = not asked and name.value
-        return CudaError(call, code, (name.value or b"").decode() if known else f"error {code}")
+        name, text = [self._told(about, code) for about in ("cuGetErrorName", "cuGetErrorString")]
+        return CudaError(call, code, name or f"error {code}", text)
+
+    def _told(self, about: str, code: int) -> str:
+        place = c_char_p()
+        unknown = bind(self.library, about, c_int, c_int, POINTER(c_char_p))(code, ctypes.byref(place))
+        return "" if unknown else (place.value or b"").decode()
 
     def code(self, name: str, *arguments: Any) -> int:
         """Call a function; what it returns."""
@@ -174,5 +190,5 @@ def version_text(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-__all__ = ["SIGNATURES", "Conditional", "DriverApi", "KernelNode", "NodeParameters", "UpdateResult", "driver",
-           "version_text"]
+__all__ = ["SIGNATURES", "Conditional", "Copy", "DriverApi", "KernelNode", "NodeParameters", "UpdateResult",
+           "driver", "version_text"]

@@ -80,6 +80,14 @@ def fake_driver(handlers: Mapping[str, Handler] | None = None, missing: tuple[st
         place[0] = names[code]
         return 0
 
-    signatures = {**SIGNATURES, "cuGetErrorName": (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))}
-    return FakeLibrary(signatures, {"cuGetErrorName": named, **(handlers or {})}, missing,
+    def described(code: int, place: Any) -> int:
+        if code != 700:
+            return 1
+        place[0] = b"an illegal memory access was encountered"
+        return 0
+
+    told = (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))
+    signatures = {**SIGNATURES, "cuGetErrorName": told, "cuGetErrorString": told}
+    about = {"cuGetErrorName": named, "cuGetErrorString": described}
+    return FakeLibrary(signatures, {**about, **(handlers or {})}, missing,
                        {"cuGraphDestroy": "", "cuGraphExecDestroy": "", "cuStreamDestroy_v2": ""})

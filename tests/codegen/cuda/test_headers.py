@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jitgrad.codegen.cuda import driverapi, nvrtc
+from jitgrad.codegen.cuda import blaslt, driverapi, graphs, nvrtc
 
 COMPILER = shutil.which("g++")
 #: how many arguments a function takes, and their sizes
@@ -80,16 +80,56 @@ def test_constants_of_the_driver(tmp_path):
         "CU_STREAM_CAPTURE_MODE_RELAXED": driverapi.CAPTURE_RELAXED,
         "CU_GRAPH_NODE_TYPE_CONDITIONAL": driverapi.NODE_CONDITIONAL,
         "CU_GRAPH_COND_TYPE_IF": driverapi.COND_IF, "CU_GRAPH_COND_TYPE_WHILE": driverapi.COND_WHILE,
+        "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY, "CU_GRAPH_COND_ASSIGN_DEFAULT": graphs.ASSIGN_DEFAULT,
         "CUDA_SUCCESS": driverapi.SUCCESS, "CUDA_ERROR_INVALID_VALUE": driverapi.INVALID_VALUE,
     }
     found = printed(tmp_path, ("cuda.h",), "\n".join(f"VALUE({name});" for name in expected))
     assert found == {name: [value] for name, value in expected.items()}
 
 
+def test_signatures_of_cublaslt(tmp_path):
+    found = printed(tmp_path, ("cublasLt.h",), "\n".join(f"SHOW({name});" for name in blaslt.SIGNATURES))
+    check_signatures(found, blaslt.SIGNATURES)
+
+
+def test_constants_and_structures_of_cublaslt(tmp_path):
+    epilogues = ("DEFAULT", "RELU", "BIAS", "RELU_BIAS", "GELU", "GELU_BIAS", "RELU_AUX", "RELU_AUX_BIAS", "DRELU",
+                 "DRELU_BGRAD", "GELU_AUX", "GELU_AUX_BIAS", "DGELU", "DGELU_BGRAD", "BGRADA", "BGRADB")
+    description = {"TRANSA": "TRANS_A", "TRANSB": "TRANS_B", "EPILOGUE": "EPILOGUE", "BIAS_POINTER": "BIAS_POINTER",
+                   "EPILOGUE_AUX_POINTER": "AUX_POINTER", "EPILOGUE_AUX_LD": "AUX_STRIDE",
+                   "EPILOGUE_AUX_BATCH_STRIDE": "AUX_BATCH_STRIDE"}
+    preference = {"MAX_WORKSPACE_BYTES": "MAX_WORKSPACE", "MIN_ALIGNMENT_A_BYTES": "ALIGNMENT_A",
+                  "MIN_ALIGNMENT_B_BYTES": "ALIGNMENT_B", "MIN_ALIGNMENT_C_BYTES": "ALIGNMENT_C",
+                  "MIN_ALIGNMENT_D_BYTES": "ALIGNMENT_D"}
+    ours = {**{f"CUBLASLT_EPILOGUE_{e}": e for e in epilogues},
+            **{f"CUBLASLT_MATMUL_DESC_{theirs}": own for theirs, own in description.items()},
+            **{f"CUBLASLT_MATMUL_PREF_{theirs}": own for theirs, own in preference.items()},
+            "CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT": "BATCH_COUNT",
+            "CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET": "BATCH_STRIDE",
+            "CUDA_R_32F": "R_32F", "CUDA_R_64F": "R_64F", "CUDA_R_16F": "R_16F", "CUDA_R_16BF": "R_16BF",
+            "CUBLAS_COMPUTE_32F": "COMPUTE_32F", "CUBLAS_COMPUTE_64F": "COMPUTE_64F",
+            "CUBLAS_COMPUTE_32F_FAST_TF32": "COMPUTE_TF32", "CUBLAS_STATUS_INVALID_VALUE": "INVALID_VALUE",
+            "CUBLAS_STATUS_NOT_SUPPORTED": "NOT_SUPPORTED"}
+    members = {"algorithm": "algo", "workspace": "workspaceSize", "state": "state", "waves": "wavesCount",
+               "reserved": "reserved"}
+    body = [f"VALUE({name});" for name in ours]
+    body += [f'printf("{own} %d\\n", (int)offsetof(cublasLtMatmulHeuristicResult_t, {theirs}));'
+             for own, theirs in members.items()]
+    body.append('printf("size %d\\n", (int)sizeof(cublasLtMatmulHeuristicResult_t));')
+    found = printed(tmp_path, ("cublasLt.h",), "\n".join(body))
+    assert found == {**{theirs: [getattr(blaslt, own)] for theirs, own in ours.items()},
+                     **{own: [getattr(blaslt.Heuristic, own).offset] for own in members},
+                     "size": [ctypes.sizeof(blaslt.Heuristic)]}
+
+
 STRUCTURES = {
     "CUDA_KERNEL_NODE_PARAMS_v2": (driverapi.KernelNode, {
         "function": "func", "grid": "gridDimX", "block": "blockDimX", "shared": "sharedMemBytes",
         "parameters": "kernelParams", "extra": "extra", "kernel": "kern", "context": "ctx"}),
+    "CUDA_MEMCPY3D": (driverapi.Copy, {
+        "from_place": "srcXInBytes", "from_kind": "srcMemoryType", "source": "srcDevice", "to_place": "dstXInBytes",
+        "to_kind": "dstMemoryType", "target": "dstDevice", "bytes": "WidthInBytes", "height": "Height",
+        "depth": "Depth"}),
     "CUDA_CONDITIONAL_NODE_PARAMS": (driverapi.Conditional, {
         "handle": "handle", "kind": "type", "size": "size", "graphs": "phGraph_out", "context": "ctx"}),
     "CUgraphNodeParams": (driverapi.NodeParameters, {"kind": "type", "of": "kernel", "reserved2": "reserved2"}),

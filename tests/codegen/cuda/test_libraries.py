@@ -88,7 +88,7 @@ def test_addresses():
 def test_errors_of_the_driver_have_cudas_names():
     api = driverapi.DriverApi(fake_driver({"cuStreamSynchronize": lambda stream: 700,
                                            "cuInit": lambda flags: 4711}, missing=("cuGraphLaunch",)))
-    with pytest.raises(CudaError, match="cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS") as raised:
+    with pytest.raises(CudaError, match=r"cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal") as raised:
         api.call("cuStreamSynchronize", None)
     assert (raised.value.code, raised.value.name) == (700, "CUDA_ERROR_ILLEGAL_ADDRESS")
     with pytest.raises(CudaError, match="cuInit: error 4711"):

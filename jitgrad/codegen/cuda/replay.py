@@ -1,0 +1,417 @@
+"""The calls of a host function as a CUDA graph: launched as one, changed where the next call differs.
+
+    graphs = Graphs(api, products, launch=..., matmul=..., copy=..., read=...)     # one for a device
+    replay = graphs.replay(stream)                 # one for a host function's workspace
+    replay.begin()
+    native(...)        # with `graphs.functions.launch` and so on, and `replay.address` where the stream goes
+    replay.finish()    # always, also when `native` reports an error
+
+The host function runs at every call, computes sizes and addresses and takes its branches; but its launches, products
+and copies go to `replaying.py`, which compares them with the graph of the call before. Nothing is given to the device
+until the calls end (`finish`), or the host waits for a value (`read`), or `flush` is called: the calls up to there are
+one *segment*, and one graph launch. So input addresses, output addresses, learning rates and seeds are arguments that
+differ, at the price of one `cuGraphExecKernelNodeSetParams` each; nothing is captured anew for them, and what was
+launched is never launched again.
+
+Where the calls are others than those of the graph (a branch, another size with another algorithm), the part that was
+alike and what follows is looked up among the graphs that are kept, or recorded and instantiated as a new one. A graph
+is also chosen by its beginning, so that a loop that waits for its condition replays one graph each time. Programs whose
+calls keep changing are launched directly instead (`CREDIT`).
+
+Matrix products are child graphs, captured alone: a product with other addresses is captured again, and replaces its
+child by `cuGraphExecChildGraphNodeSetParams` (some 30 us). That is the only way that asks nothing of the arguments of
+kernels that are not ours. A program should therefore read what changes at each call by kernels: a small operand of a
+product is copied to the workspace first.
+
+What the host must keep to: memory that a segment's calls use lives, and is not given to others, until the segment
+ends; before anything else is done on the stream (a call back to Python), `flush`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from jitgrad.codegen.cuda import precision, replaying
+from jitgrad.codegen.cuda.blaslt import FAILED, WORDS, Call
+from jitgrad.codegen.cuda.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi, KernelNode
+from jitgrad.codegen.cuda.graphs import Builder, Executable, captured, linear_copy
+from jitgrad.codegen.cuda.libraries import CudaError
+from jitgrad.codegen.cuda.replaying import COPY, DIRECT, LAUNCH, PRODUCT, READ, RECORD, SAME, Node, State
+
+UPDATE_FAILED = 910
+#: calls of a host function that are launched directly, before the first graph
+WARM = 1
+#: a first recorded call of fewer launches than this is quicker without a graph
+FEW = 3
+#: graphs kept by one replay
+KEPT = 16
+#: building a graph costs `BUILT`, replaying one earns 1, up to CREDIT; below 0 the rest is launched directly
+CREDIT, BUILT = 64, 6
+
+
+class Products(Protocol):
+    """What multiplies matrices: `BlasLt`."""
+
+    def prepare(self, stream: int, call: Call) -> None: ...
+    def matmul(self, stream: int, call: Call, owner: int | None = None) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One call: a launch (`kernel`, `grid`: blocks, threads, shared bytes, `arguments`), or the words of another."""
+
+    kind: int
+    kernel: int = 0
+    grid: tuple[int, ...] = ()
+    arguments: tuple[bytes, ...] = ()
+    words: tuple[int, ...] = ()
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What cannot be changed in a graph."""
+        if self.kind == LAUNCH:
+            return LAUNCH, self.kernel
+        return (PRODUCT, *self.words[:10], *self.words[13:18]) if self.kind == PRODUCT else (COPY,)
+
+
+class Graphs:
+    """What the replays of a device share. `launch` and so on are the addresses of the driver's functions.
+
+    Attributes:
+        functions: what a host function calls instead.
+        failure: the exception of the last call that returned `FAILED`.
+    """
+
+    def __init__(self, api: DriverApi, products: Products, *, launch: int, matmul: int, copy: int, read: int):
+        self.api, self.products = api, products
+        self.launch, self.matmul, self.copy, self.read = launch, matmul, copy, read
+        self.functions = replaying.functions()
+        self.update = api.address("cuGraphExecKernelNodeSetParams_v2")
+        self.context = api.made("cuCtxGetCurrent")
+        self.failure: BaseException | None = None
+        self._sizes: dict[int, tuple[int, ...]] = {}
+        self._stream = 0
+
+    def replay(self, stream: int) -> Replay:
+        """The graphs of one host function with one workspace, on a stream."""
+        return Replay(self, stream)
+
+    def sizes(self, kernel: int) -> tuple[int, ...]:
+        """The bytes of each argument of a kernel. LibraryError where the driver cannot tell (before CUDA 12.4)."""
+        found = self._sizes.get(kernel)
+        if found is None:
+            offset, size = c_size_t(), c_size_t()
+            sizes: list[int] = []
+            while not (code := self.api.code("cuFuncGetParamInfo", kernel, len(sizes), byref(offset), byref(size))):
+                sizes.append(size.value)
+            if code != INVALID_VALUE:
+                raise self.api.error("cuFuncGetParamInfo", code)
+            found = self._sizes[kernel] = tuple(sizes)
+        return found
+
+    def product(self, words: Sequence[int], owner: int) -> int:
+        """The graph of a product alone."""
+        if not self._stream:
+            self._stream = self.api.made("cuStreamCreate", NON_BLOCKING)
+        call = Call(*words)
+        self.products.prepare(owner, call)  # heuristics and allocation: not while capturing
+        return captured(self.api, self._stream, lambda stream: self.products.matmul(stream, call, owner))
+
+    def close(self) -> None:
+        """Give the stream back."""
+        if self._stream:
+            self.api.call("cuStreamDestroy_v2", self._stream)
+            self._stream = 0
+
+
+class Variant:
+    """A graph of some calls, and the calls as it has them, in the memory that `replaying.py` compares with."""
+
+    def __init__(self, graphs: Graphs, records: Sequence[Record], stream: int):
+        self.graphs, self.stream = graphs, stream
+        self.identities = [r.identity for r in records]
+        self.after: Variant | None = None  # which one followed last
+        self.nodes = (Node * len(records))()
+        self._kept: list[Any] = []  # what the nodes point to
+        builder = Builder(graphs.api, graphs.context)
+        try:
+            for node, record in zip(self.nodes, records, strict=True):
+                node.kind = record.kind
+                if record.kind == LAUNCH:
+                    self._launch(node, record)
+                    node.node = builder.kernel(node.launch)
+                    continue
+                self._kept.append((c_int64 * len(record.words))(*record.words))
+                node.words = ctypes.addressof(self._kept[-1])
+                node.node = (builder.copy(*record.words) if record.kind == COPY
+                             else builder.child(graphs.product(record.words, stream)))
+        except BaseException:
+            builder.discard()
+            raise
+        self.executable: Executable = builder.instantiate()
+
+    def _launch(self, node: Node, record: Record) -> None:
+        count = len(record.arguments)
+        values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in record.arguments]
+        places = (c_void_p * max(1, count))(*[ctypes.addressof(v) for v in values])
+        sizes = (c_int64 * max(1, count))(*[len(a) for a in record.arguments])
+        self._kept += [*values, places, sizes]
+        node.launch.function, node.launch.parameters = record.kernel, ctypes.addressof(places)
+        set_grid(node.launch, record.grid)
+        node.count, node.sizes = count, ctypes.addressof(sizes)
+
+    def record(self, i: int) -> Record:
+        """Call `i` as the graph has it."""
+        node = self.nodes[i]
+        if node.kind == LAUNCH:
+            return launch_record(node.launch, self.graphs.sizes(node.launch.function))
+        return Record(node.kind, words=words_at(node.kind, node.words))
+
+    def change(self, i: int, record: Record) -> None:
+        """Make call `i`, of the same identity, what `record` says. CudaError where the graph cannot be changed."""
+        if self.record(i) == record:
+            return
+        node, api, handle = self.nodes[i], self.graphs.api, self.executable.handle
+        if record.kind == LAUNCH:
+            places = ctypes.cast(node.launch.parameters, ctypes.POINTER(c_void_p))
+            for k, value in enumerate(record.arguments):
+                ctypes.memmove(places[k], value, len(value))
+            set_grid(node.launch, record.grid)
+            api.call("cuGraphExecKernelNodeSetParams_v2", handle, node.node, byref(node.launch))
+            return
+        if record.kind == COPY:
+            api.call("cuGraphExecMemcpyNodeSetParams", handle, node.node, byref(linear_copy(*record.words)),
+                     self.graphs.context)
+        else:
+            child = self.graphs.product(record.words, self.stream)
+            try:
+                api.call("cuGraphExecChildGraphNodeSetParams", handle, node.node, child)
+            finally:
+                api.call("cuGraphDestroy", child)
+        (c_int64 * len(record.words)).from_address(node.words)[:] = list(record.words)
+
+
+def set_grid(launch: KernelNode, grid: Sequence[int]) -> None:
+    """Blocks, threads and bytes of shared memory of a launch."""
+    launch.grid[:], launch.block[:], launch.shared = list(grid[:3]), list(grid[3:6]), grid[6]
+
+
+def words_at(kind: int, address: int) -> tuple[int, ...]:
+    """The words of a product or a copy."""
+    return tuple((c_int64 * (WORDS if kind == PRODUCT else 3)).from_address(address))
+
+
+def launch_record(launch: KernelNode, sizes: Sequence[int]) -> Record:
+    """A launch and its arguments, of these sizes."""
+    places = ctypes.cast(launch.parameters, ctypes.POINTER(c_void_p))
+    arguments = tuple([ctypes.string_at(places[k] or 0, size) for k, size in enumerate(sizes)])
+    return Record(LAUNCH, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments)
+
+
+class Replay:
+    """The graphs of one host function with one workspace, on one stream.
+
+    Attributes:
+        address: what takes the place of the stream in the host function's calls.
+        direct: whether calls are launched one by one, for good.
+    """
+
+    def __init__(self, graphs: Graphs, stream: int):
+        self.graphs, self.stream = graphs, stream
+        self.direct = False
+        self._variants: list[Variant] = []  # the one used last is last
+        self._records: list[Record] = []
+        self._current: Variant | None = None  # compared with, in the mode SAME
+        self._previous: Variant | None = None  # of the segment before
+        self._first: Variant | None = None  # of the first segment of the last call
+        self._calls = self._segments = 0
+        self._credit = CREDIT
+        self._changes = precision.changes
+        this = weakref.ref(self)
+
+        def other(state: int, kind: int, what: int) -> int:
+            found = this()
+            return FAILED if found is None else found._other(kind, what)
+
+        self._callback = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_void_p)(other)
+        self._read = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.c_uint64, c_size_t, c_void_p)(graphs.read)
+        self.state = State(mode=DIRECT, stream=stream, launch=graphs.launch, matmul=graphs.matmul, copy=graphs.copy,
+                           read=graphs.read, update=graphs.update,
+                           other=ctypes.cast(self._callback, c_void_p).value)
+        self.address: int = ctypes.addressof(self.state)
+
+    # --- a call of the host function ---
+
+    def begin(self) -> None:
+        """Before the host function."""
+        self._calls += 1
+        if self.direct or self._calls <= WARM:
+            self.state.mode = DIRECT
+            return
+        if self._changes != precision.changes:
+            self._changes = precision.changes
+            self._forget(self._variants)
+        self._segments, self._previous = 0, None
+        self._open(self._first)
+
+    def flush(self) -> None:
+        """Give the device what was called so far; go on. CudaError."""
+        if self.state.mode != DIRECT:
+            self._close()
+            self._open(self._previous.after if self._previous is not None else None)
+
+    def finish(self) -> None:
+        """After the host function: give the device what was called. CudaError."""
+        if self.state.mode == DIRECT:
+            return
+        try:
+            few = not self._segments and not self._variants and 0 < self._length() < FEW
+            self._close()
+            if few or self._credit < 0:
+                self.direct = True
+                self._forget(self._variants)
+        finally:
+            self.state.mode = DIRECT
+
+    def close(self) -> None:
+        """Destroy the graphs, once the device has done with them."""
+        self.direct = True
+        self._forget(self._variants)
+
+    # --- segments ---
+
+    def _length(self) -> int:
+        return len(self._records) if self.state.mode == RECORD else self.state.next
+
+    def _open(self, expected: Variant | None) -> None:
+        self._records = []
+        self.state.mode, self.state.next = RECORD, 0
+        self._current = None
+        if expected is not None and expected in self._variants:
+            self._compare_with(expected, 0)
+
+    def _compare_with(self, variant: Variant, position: int) -> None:
+        self._current, state = variant, self.state
+        state.mode, state.next, state.count = SAME, position, len(variant.nodes)
+        state.nodes, state.graph = ctypes.addressof(variant.nodes), variant.executable.handle
+
+    def _close(self) -> None:
+        """Launch the segment, as the graph that it is the calls of."""
+        length, variant = self._length(), self._current
+        if not length:
+            return
+        if self.state.mode == SAME and variant is not None and length != len(variant.nodes):
+            self._record_from(variant, length)
+            variant = None
+        if self.state.mode == RECORD:
+            variant = self._matching(self._records, len(self._records))
+            if variant is None or not all(self._changed(variant, i, r) for i, r in enumerate(self._records)):
+                variant = self._built()
+        assert variant is not None
+        variant.executable.launch(self.stream)
+        self._credit = min(self._credit + 1, CREDIT)
+        if variant in self._variants:
+            self._variants.remove(variant)
+        self._variants.append(variant)
+        if self._previous is not None:
+            self._previous.after = variant
+        if not self._segments:
+            self._first = variant
+        self._previous, self._segments = variant, self._segments + 1
+
+    def _built(self) -> Variant:
+        if len(self._variants) >= KEPT:
+            self._forget(self._variants[:1])
+        self._credit -= BUILT
+        return Variant(self.graphs, self._records, self.stream)
+
+    def _forget(self, variants: Sequence[Variant]) -> None:
+        gone = list(variants)
+        if gone:
+            self.graphs.api.call("cuStreamSynchronize", self.stream)
+        for variant in gone:
+            self._variants.remove(variant)
+            variant.executable.close()
+        for kept in self._variants:
+            if kept.after in gone:
+                kept.after = None
+        if self._previous in gone:
+            self._previous = None
+
+    # --- calls that are not those of the graph ---
+
+    def _record_from(self, variant: Variant, length: int) -> None:
+        self._records = [variant.record(i) for i in range(length)]
+        self.state.mode, self._current = RECORD, None
+
+    def _matching(self, records: Sequence[Record], length: int | None = None) -> Variant | None:
+        """The graph used last that begins with these calls, or is as long as `length`."""
+        identities = [r.identity for r in records]
+        for variant in reversed(self._variants):
+            if variant.identities[:len(identities)] == identities and length in (None, len(variant.identities)):
+                return variant
+        return None
+
+    def _changed(self, variant: Variant, i: int, record: Record) -> bool:
+        """Whether call `i` of a graph could be made `record`; if not, the graph is gone."""
+        try:
+            variant.change(i, record)
+        except CudaError as error:
+            if error.code not in (UPDATE_FAILED, INVALID_VALUE):
+                raise
+            self._forget([variant])
+            return False
+        self.state.updates += 1
+        return True
+
+    def _taken(self, record: Record) -> None:
+        state, current = self.state, self._current
+        if state.mode == SAME and current is not None:
+            position = state.next
+            if state.failed:  # by the native update: the graph is not what its nodes say
+                self._forget([current])
+                state.failed = 0
+            elif position < len(current.nodes) and current.identities[position] == record.identity and self._changed(
+                    current, position, record):
+                state.next = position + 1
+                return
+            self._record_from(current, position)
+        elif self._records:  # this beginning was not found when it began to differ
+            self._records.append(record)
+            return
+        self._records.append(record)
+        found = self._matching(self._records)
+        if found is not None and all(self._changed(found, i, r) for i, r in enumerate(self._records)):
+            self._compare_with(found, len(self._records))
+
+    def _other(self, kind: int, what: int) -> int:
+        try:
+            if kind == READ:
+                return self._waited(what)
+            if kind == LAUNCH:
+                launch = KernelNode.from_address(what)
+                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0)))
+                return 0
+            words = words_at(kind, what)
+            if kind == PRODUCT or words[2]:
+                self._taken(Record(kind, words=words))
+            return 0
+        except BaseException as error:  # it cannot pass through the native code that called
+            self.graphs.failure = error
+            return FAILED
+
+    def _waited(self, what: int) -> int:
+        self._close()
+        host, device, size = (c_int64 * 3).from_address(what)
+        status: int = self._read(host, device, size, self.stream)
+        self._open(self._previous.after if self._previous is not None else None)
+        return status
+
+
+
+__all__ = ["Graphs", "Record", "Replay", "Variant"]

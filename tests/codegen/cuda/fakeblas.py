@@ -1,0 +1,112 @@
+"""A cuBLASLt that computes on the host, column-major and by its descriptors, as NVIDIA's documentation says."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from jitgrad.codegen.cuda import blaslt
+from tests.codegen.cuda.fakecuda import FakeLibrary
+
+NUMPY = {blaslt.R_32F: np.float32, blaslt.R_64F: np.float64, blaslt.R_16F: np.float16}
+STATUS = {7: b"CUBLAS_STATUS_INVALID_VALUE", 13: b"CUBLAS_STATUS_EXECUTION_FAILED",
+          15: b"CUBLAS_STATUS_NOT_SUPPORTED"}
+DESTROYERS = {f"cublasLt{kind}Destroy": "" for kind in ("", "MatmulDesc", "MatrixLayout", "MatmulPreference")}
+SIZES = {blaslt.TRANS_A: 4, blaslt.TRANS_B: 4, blaslt.EPILOGUE: 4, blaslt.BIAS_POINTER: 8, blaslt.AUX_POINTER: 8,
+         blaslt.AUX_STRIDE: 8, blaslt.AUX_BATCH_STRIDE: 8}
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
+
+
+class FakeBlas(FakeLibrary):
+    """Plans are checked for what the real library would refuse; `algorithms` are what the heuristic finds."""
+
+    def __init__(self) -> None:
+        super().__init__(blaslt.SIGNATURES, destroyers=DESTROYERS)
+        self.attributes: dict[int, dict[int, int]] = {}
+        self.made: dict[int, tuple[Any, ...]] = {}
+        self.algorithms = [(0, 0)]  # (state, workspace) of each
+        self.products: list[tuple[Any, ...]] = []
+        self.result = 0
+        self.handlers = {
+            "cublasLtMatmulDescCreate": self.make("MatmulDesc"), "cublasLtMatrixLayoutCreate": self.make("Layout"),
+            "cublasLtMatmulPreferenceCreate": self.make("Preference"),
+            "cublasLtMatmulDescSetAttribute": self.set, "cublasLtMatrixLayoutSetAttribute": self.set,
+            "cublasLtMatmulPreferenceSetAttribute": self.set,
+            "cublasLtMatmulAlgoGetHeuristic": self.choose, "cublasLtMatmul": self.multiply}
+        texts = {code: ctypes.c_char_p(text) for code, text in STATUS.items()}
+        self._names = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(
+            lambda code: ctypes.cast(texts[code], ctypes.c_void_p).value)
+
+    def address(self, symbol: str) -> int:
+        if symbol == "cublasLtGetStatusName":
+            return ctypes.cast(self._names, ctypes.c_void_p).value or 0
+        return super().address(symbol)
+
+    def make(self, kind: str):
+        def handler(place, *arguments):
+            place[0] = handle = self.fresh(kind)
+            self.made[handle], self.attributes[handle] = arguments, {}
+        return handler
+
+    def set(self, handle, attribute, value, size):
+        if self.alive[handle] == "MatmulDesc":
+            assert size == SIZES[attribute]
+        self.attributes[handle][attribute] = int.from_bytes(ctypes.string_at(value, size), "little", signed=True)
+
+    def choose(self, handle, description, a, b, c, d, preference, asked, results, count):
+        for layout in (a, b, c):
+            _, rows, columns, stride = self.made[layout]
+            if stride < rows and columns > 0:
+                return blaslt.INVALID_VALUE
+        count[0] = len(self.algorithms)
+        for k, (state, workspace) in enumerate(self.algorithms):
+            results[k].state, results[k].workspace, results[k].algorithm[0] = state, workspace, 100 + k
+        return 0
+
+    def matrices(self, address, layout, transposed):
+        """(batch, rows, columns) of a column-major matrix."""
+        type_, rows, columns, stride = self.made[layout]
+        more = self.attributes[layout]
+        batch, step = more.get(blaslt.BATCH_COUNT, 1), more.get(blaslt.BATCH_STRIDE, 0)
+        d = np.dtype(NUMPY[type_])
+        count = (batch - 1) * step + (columns - 1) * stride + rows
+        flat = np.frombuffer((ctypes.c_char * (count * d.itemsize)).from_address(address), d)
+        view = np.lib.stride_tricks.as_strided(flat, (batch, rows, columns),
+                                               (step * d.itemsize, d.itemsize, stride * d.itemsize))
+        return view.transpose(0, 2, 1) if transposed else view
+
+    def multiply(self, handle, description, alpha, a, la, b, lb, beta, c, lc, d, ld, algorithm, workspace, size,
+                 stream):
+        assert (c, lc) == (d, ld)
+        self.products.append((algorithm and ctypes.cast(algorithm, ctypes.POINTER(ctypes.c_uint64))[0], workspace,
+                              size, stream))
+        if self.result:
+            return self.result
+        _, scale = self.made[description]
+        more = self.attributes[description]
+        number = ctypes.c_double if scale == blaslt.R_64F else ctypes.c_float
+        x = self.matrices(a, la, more.get(blaslt.TRANS_A)).astype(np.float64)
+        y = self.matrices(b, lb, more.get(blaslt.TRANS_B)).astype(np.float64)
+        out = self.matrices(c, lc, 0)
+        total = number.from_address(alpha).value * (x @ y) + number.from_address(beta).value * out.astype(np.float64)
+        epilogue = more.get(blaslt.EPILOGUE, 1)
+        if epilogue & 4:
+            bias = np.frombuffer((ctypes.c_char * (out.shape[1] * out.itemsize)).from_address(
+                more[blaslt.BIAS_POINTER]), out.dtype)
+            total = total + bias[:, None]
+        if epilogue & 128 and epilogue & 32:
+            stride = more[blaslt.AUX_STRIDE]
+            flat = np.frombuffer((ctypes.c_char * (stride * out.shape[2] * out.itemsize)).from_address(
+                more[blaslt.AUX_POINTER]), out.dtype)
+            flat.reshape(out.shape[2], stride)[:, :out.shape[1]] = total[0].T
+        if epilogue & 2:
+            total = np.maximum(total, 0)
+        if epilogue & 32:
+            total = gelu(total)
+        out[...] = total
+        return 0

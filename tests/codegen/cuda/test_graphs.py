@@ -1,0 +1,84 @@
+"""Graphs built of nodes: order, conditional nodes, and that nothing is left over."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from jitgrad.codegen.cuda import driverapi
+from jitgrad.codegen.cuda.driverapi import KernelNode
+from jitgrad.codegen.cuda.graphs import Builder, captured
+from tests.codegen.cuda.fakegraphs import CONTEXT, FakeGraphs
+
+
+@pytest.fixture
+def device():
+    made = FakeGraphs()
+    yield made
+    assert not [kind for kind in made.library.alive.values() if kind not in ("node", "body")]
+
+
+def test_nodes_follow_each_other(device):
+    graph = Builder(device.api, CONTEXT)
+    values = ctypes.create_string_buffer(b"\x01" * 8, 8)
+    places = (ctypes.c_void_p * 1)(ctypes.addressof(values))
+    graph.kernel(KernelNode(function=0x400, grid=(2, 1, 1), block=(32, 1, 1), parameters=ctypes.addressof(places)))
+    graph.copy(1, 2, 3)
+    built = graph.instantiate()
+    built.launch(9)
+    assert device.ran == [(9, ("launch", 0x400, (2, 1, 1, 32, 1, 1, 0), (b"\x01" * 8,))), (9, ("copy", 1, 2, 3))]
+    built.close()
+    built.close()
+
+
+def test_a_graph_that_cannot_be_instantiated_is_destroyed(device):
+    device.library.handlers["cuGraphInstantiateWithFlags"] = lambda *_: 1
+    with pytest.raises(RuntimeError, match="cuGraphInstantiateWithFlags: CUDA_ERROR_INVALID_VALUE"):
+        Builder(device.api, CONTEXT).instantiate()
+
+
+def test_capturing(device):
+    stream = device.api.made("cuStreamCreate", driverapi.NON_BLOCKING)
+    graph = captured(device.api, stream, lambda s: device.run(s, ("something",)))
+    assert [operation for _, operation in device.graphs[graph]] == [("something",)]
+    device.api.call("cuGraphDestroy", graph)
+
+    def fails(s):
+        device.run(s, ("something",))
+        raise ValueError("in between")
+
+    with pytest.raises(ValueError, match="in between"):
+        captured(device.api, stream, fails)
+    assert not device.capturing
+    device.api.call("cuStreamDestroy_v2", stream)
+
+
+def test_conditional_nodes(device):
+    seen = []
+    bodies = (ctypes.c_void_p * 2)(*[device.library.fresh("body") for _ in range(2)])
+    for body in bodies:
+        device.graphs[body] = []
+
+    def handle(place, graph, context, default, flags):
+        assert (context, flags) == (CONTEXT, 1)
+        place[0] = 0xABCD0000EF12
+
+    def add(place, graph, before, edges, count, node):
+        of = node[0].of.conditional
+        seen.append((count, edges, node[0].kind, of.handle, of.kind, of.size, of.context))
+        of.graphs = ctypes.cast(bodies, ctypes.POINTER(ctypes.c_void_p))
+        place[0] = 0x900
+
+    device.library.handlers.update(cuGraphConditionalHandleCreate=handle, cuGraphAddNode_v2=add)
+    graph = Builder(device.api, CONTEXT)
+    condition = graph.handle(default=1)
+    assert condition == 0xABCD0000EF12
+    graph.copy(1, 2, 3)
+    then, otherwise = graph.conditional(condition, driverapi.COND_IF, bodies=2)
+    (body,) = graph.conditional(condition, driverapi.COND_WHILE)
+    assert [b.graph for b in (then, otherwise, body)] == [*bodies, bodies[0]]
+    then.copy(4, 5, 6)
+    assert [operation for _, operation in device.graphs[bodies[0]]] == [("copy", 4, 5, 6)]
+    assert seen == [(1, None, 13, condition, 0, 2, CONTEXT), (1, None, 13, condition, 1, 1, CONTEXT)]
+    graph.discard()
