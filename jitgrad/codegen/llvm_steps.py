@@ -12,6 +12,7 @@ from jitgrad.codegen.layout import ARENA, FAILED, NO_MEMORY, RAISED, SITE
 from jitgrad.codegen.llvm_emit import COMPUTED, EMIT, STORED, narrow, widen
 from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_products import gemm_step
+from jitgrad.codegen.lower_kernel import EXACT, constant
 from jitgrad.codegen.program import (
     Allocate,
     ArenaAllocate,
@@ -69,7 +70,7 @@ def scalar_step(p: ProgramPrinter, step: ScalarStep) -> None:
     assert isinstance(out.type, TensorType)
     d = out.type.dtype
     if node.op == "full":
-        p.define(out, p.code.const(node.attrs["value"], COMPUTED[d.name], 1))
+        p.define(out, p.code.const(constant(node.attrs["value"], d), COMPUTED[d.name], 1))
         return
     if node.op == "fill":
         p.define(out, p.numbers.to_dtype(step.args[0], d))
@@ -77,7 +78,8 @@ def scalar_step(p: ProgramPrinter, step: ScalarStep) -> None:
     args = [p.one(v) for v in step.args]
     source = step.args[1] if node.op == "where" else step.args[0]
     assert isinstance(source.type, TensorType)
-    p.define(out, EMIT[node.op](args, source.type.dtype, d, node.attrs.get("n", 0)))
+    value = EMIT[node.op](args, source.type.dtype, d, node.attrs.get("n", 0))
+    p.define(out, widen(narrow(value, d), d) if d.is_half and node.op not in EXACT else value)
 
 
 def load_scalar(p: ProgramPrinter, step: LoadScalar) -> None:

@@ -286,7 +286,7 @@ class Lowering:
         for operand in node.inputs:
             base, behind = self.resolve(operand, access.broadcast(entries, tensor(operand).dims, target))
             args.append(read(self, builder, base, behind, axes))
-        return builder.add(Stmt(node.op, tuple(args), d))
+        return builder.compute(Stmt(node.op, tuple(args), d))
 
     def see(self, binders: Iterable[Symbol]) -> None:
         """Symbols that are bound from here on."""

@@ -7,7 +7,10 @@ joined, so a pointwise kernel over contiguous operands has one axis. Sizes and s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.codegen.access import IndexMap
@@ -22,6 +25,9 @@ from jitgrad.script.ir import Value
 
 #: stands for every size and stride that is an argument
 ARGUMENT = dim(Symbol("arg"))
+#: scalar primitives and reductions whose result is one of the operands' values, or is in their dtype anyway
+EXACT = frozenset({"cast", "where", "neg", "abs", "maximum", "minimum", "sign", "floor", "ceil", "round", "trunc",
+                   "max", "min", "fastmax", "any", "all"})
 REDUCTIONS = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "any": "any", "all": "all",
               "argmax": "argmax", "argmin": "argmin"}
 
@@ -54,6 +60,13 @@ class KernelBuilder:
             self.body.append(stmt)
         return found
 
+    def compute(self, stmt: Stmt) -> int:
+        """The position of a statement that computes. What is of a half type is rounded, as by eager between two ops."""
+        d = stmt.dtype
+        if d is None or not d.is_half or (stmt.fn or stmt.op) in EXACT:
+            return self.add(stmt)
+        return self.add(Stmt("cast", (self.add(replace(stmt, dtype=dtypes.float32)),), d))
+
     def operand(self, buffer: Buffer, offset: Size, strides: Sequence[Size], role: str = "in") -> int:
         """The number of a memory operand."""
         if role == "in":
@@ -70,10 +83,13 @@ class KernelBuilder:
 
     def store(self, value: int, buffer: Buffer, offset: Size, strides: Sequence[Size]) -> None:
         number = self.operand(buffer, offset, strides, "out")
+        stmt = self.body[value]
+        if buffer.dtype.is_half and stmt.op == "cast" and self.body[stmt.args[0]].dtype is dtypes.float32:
+            (value,) = stmt.args  # storing rounds
         self.body.append(Stmt("store", (value,), operand=number))
 
     def const(self, value: bool | int | float, d: dtype) -> int:
-        return self.add(Stmt("const", value=_constant(value, d), dtype=d))
+        return self.add(Stmt("const", value=constant(value, d), dtype=d))
 
     def scalar(self, value: Value, d: dtype) -> int:
         """A number or 0-dim value as an argument of dtype `d`."""
@@ -156,8 +172,11 @@ def _form(stride: Size) -> Size:
     return stride if isinstance(stride, int) and stride in (0, 1) else ARGUMENT
 
 
-def _constant(value: bool | int | float, d: dtype) -> bool | int | float:
+def constant(value: bool | int | float, d: dtype) -> bool | int | float:
     """A Python number as a constant of a dtype: NumPy's conversion."""
+    if d.is_half:
+        with np.errstate(all="ignore"):
+            return float(np.asarray(value, np.float32).astype(d.np))
     if d.category == dtypes.BOOL:
         return bool(value)
     return int(value) if d.category == dtypes.INTEGRAL else float(value)
@@ -202,7 +221,7 @@ class GroupBuilder:
         args = tuple(self.read(o, axes) for o in item.operands)
         if node.op in REDUCTIONS:
             return self.reduction(item, args[0], d)
-        return self.builder.add(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
+        return self.builder.compute(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
 
     def read(self, operand: Operand, axes: Sequence[int]) -> int:
         found = self.values.get(operand.base)
@@ -219,7 +238,7 @@ class GroupBuilder:
                 source = _dtype(item.node.inputs[0])
                 return value if source is dtypes.bool_ else self.builder.add(Stmt("cast", (value,), dtypes.bool_))
             return self.builder.const(0, d) if fn.startswith("arg") else value
-        return self.builder.add(Stmt("reduce", (value,), d, fn=fn))
+        return self.builder.compute(Stmt("reduce", (value,), d, fn=fn))
 
     def gather(self, item: Item, axes: Sequence[int]) -> int:
         data, indices = item.operands[0], item.operands[1:]
