@@ -17,7 +17,7 @@ from jitgrad.script.ir import Node
 
 ELEMENTS = {name: getattr(TensorProto, code) for name, code in {
     "bool": "BOOL", "uint8": "UINT8", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",
-    "float16": "FLOAT16", "float32": "FLOAT", "float64": "DOUBLE"}.items()}
+    "float16": "FLOAT16", "bfloat16": "BFLOAT16", "float32": "FLOAT", "float64": "DOUBLE"}.items()}
 _NUMPY: dict[Type, np.dtype[Any]] = {INT: np.dtype(np.int64), FLOAT: np.dtype(np.float64), BOOL: np.dtype(np.bool_)}
 
 

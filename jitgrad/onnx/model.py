@@ -107,7 +107,7 @@ class ModelWriter:
     def _constant(self, source: sig.Source, value: Value) -> None:
         found = resolve(source, self.values)
         name = self.e.name(self._state_name(source))
-        array = found.detach().numpy() if isinstance(value.type, TensorType) else found
+        array = found._data if isinstance(value.type, TensorType) else found
         self.e.initializers[name] = tensor(np.asarray(array, numpy_type(value.type)), name)
         self.writer.values[value] = (name,)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.dims import Size
+from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
 from jitgrad.onnx.emitter import Emitter, floor_divide, numpy_type
 from jitgrad.ops.types import INT, TensorType
 from jitgrad.script.ir import Node
@@ -82,8 +83,9 @@ def _where(e: Emitter, node: Node, c: str, a: str, b: str) -> str:
 
 def select(e: Emitter, c: str, a: str, b: str, kind: np.dtype[Any]) -> str:
     """Where, for every dtype: runtimes have it for some alone."""
-    wide = {np.dtype(np.bool_): np.int32, np.dtype(np.int8): np.int32, np.dtype(np.int16): np.int32,
-            np.dtype(np.float16): np.float32}.get(kind)
+    wide: Any = {"?": np.int32, "b": np.int32, "h": np.int32}.get(kind.char)
+    if kind.char in HALF_CHARS:
+        wide = np.float32
     if wide is None:
         return e("Where", c, a, b)
     return e.cast(e("Where", c, e.cast(a, wide), e.cast(b, wide)), kind)
@@ -120,14 +122,14 @@ def _fmod(e: Emitter, node: Node, a: str, b: str) -> str:
 
 @row("remainder")
 def _remainder(e: Emitter, node: Node, a: str, b: str) -> str:
-    if dtype(node).kind != "f":
+    if dtype(node).kind not in FLOAT_KINDS:
         return e("Mod", a, b)
     return e("Sub", a, e("Mul", e("Floor", e("Div", a, b)), b))
 
 
 @row("floor_divide")
 def _floor_divide(e: Emitter, node: Node, a: str, b: str) -> str:
-    return e("Floor", e("Div", a, b)) if dtype(node).kind == "f" else floor_divide(e, a, b)
+    return e("Floor", e("Div", a, b)) if dtype(node).kind in FLOAT_KINDS else floor_divide(e, a, b)
 
 
 @row("fma")
