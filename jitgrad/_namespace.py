@@ -14,7 +14,7 @@ from jitgrad.amp.autocast_mode import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from jitgrad.device import device
+from jitgrad.device import device, get_default_device, set_default_device
 from jitgrad.dtypes import (
     bfloat16,
     bool_,
@@ -44,6 +44,7 @@ from jitgrad.interop import (
     as_tensor,
     asarray,
     finfo,
+    from_dlpack,
     from_numpy,
     get_rng_state,
     iinfo,
@@ -592,6 +593,7 @@ __all__ = [
     "fmin",
     "fmod",
     "frac",
+    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
@@ -599,6 +601,7 @@ __all__ = [
     "ge",
     "ger",
     "get_autocast_dtype",
+    "get_default_device",
     "get_default_dtype",
     "get_rng_state",
     "greater",
@@ -754,6 +757,7 @@ __all__ = [
     "set_autocast_cache_enabled",
     "set_autocast_dtype",
     "set_autocast_enabled",
+    "set_default_device",
     "set_default_dtype",
     "set_grad_enabled",
     "set_rng_state",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes, random
-from jitgrad.device import resolve
+from jitgrad.device import require_gpu, resolve
 from jitgrad.dtypes import bfloat16, dtype, float32, uint8
 from jitgrad.eager import EAGER
 from jitgrad.eager.arrays import foreign
@@ -37,6 +37,21 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
 
 
 asarray = as_tensor
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor on the memory of another library's array, by the DLPack protocol (or a capsule of it)."""
+    kind = ext_tensor.__dlpack_device__()[0] if hasattr(ext_tensor, "__dlpack_device__") else CPU_KIND
+    if kind in (CPU_KIND, PINNED_KIND):
+        return from_numpy(np.from_dlpack(ext_tensor))
+    array = require_gpu().from_dlpack(ext_tensor)
+    dtypes.from_numpy(array.dtype)
+    foreign(array)  # CuPy's arrays are known from here on
+    return wrap(array)  # type: ignore[no-any-return]
+
+
+#: DLPack's numbers
+CPU_KIND, PINNED_KIND = 1, 3
 
 
 def typename(obj: Any) -> str:
@@ -118,5 +133,5 @@ def set_rng_state(new_state: Any) -> None:
     random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
 
 
-__all__ = ["as_tensor", "asarray", "finfo", "from_numpy", "get_rng_state", "iinfo", "initial_seed",
+__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "from_numpy", "get_rng_state", "iinfo", "initial_seed",
            "manual_seed", "seed", "set_rng_state", "typename"]

@@ -20,6 +20,8 @@ from typing import IO, Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.device import has_gpu, resolve
+from jitgrad.eager.arrays import to_host
 from jitgrad.eager.tensor import Tensor, from_numpy
 from jitgrad.errors import JitgradError
 
@@ -70,12 +72,14 @@ class _Writer:
     def _tensor(self, t: Tensor) -> Any:
         from jitgrad.nn import Parameter
 
-        data = t._data
         kind = "parameter" if isinstance(t, Parameter) else "tensor"
-        return {kind: self._array(data), "requires_grad": bool(t.requires_grad)}
+        found = {kind: self._array(to_host(t._data), t), "requires_grad": bool(t.requires_grad)}
+        return {**found, "device": str(t.device)} if t.is_cuda else found
 
-    def _array(self, a: np.ndarray[Any, Any]) -> int:
-        key = (a.__array_interface__["data"][0], a.shape, a.strides, a.dtype.str)
+    def _array(self, a: np.ndarray[Any, Any], t: Tensor | None = None) -> int:
+        there: Any = a if t is None else t._data
+        where = a.__array_interface__["data"][0] if t is None or not t.is_cuda else (str(t.device), t.data_ptr())
+        key = (where, a.shape, there.strides, a.dtype.str)
         if key not in self._numbers or not a.size:
             self._numbers[key] = len(self.arrays)
             self.arrays.append(a)
@@ -127,9 +131,10 @@ def read_npy(data: bytes) -> np.ndarray[Any, Any]:
 
 
 class _Reader:
-    def __init__(self, archive: zipfile.ZipFile):
-        self._archive = archive
+    def __init__(self, archive: zipfile.ZipFile, map_location: Any = None):
+        self._archive, self._map_location = archive, map_location
         self._arrays: dict[int, np.ndarray[Any, Any]] = {}
+        self._moved: dict[tuple[int, str], Tensor] = {}
 
     def build(self, d: Any) -> Any:
         """The object of a description."""
@@ -139,7 +144,7 @@ class _Reader:
             raise LoadError("damaged file: an unknown kind of entry")
         kind, value = next(iter(d.items()))
         if kind in ("tensor", "parameter"):
-            return self._tensor(kind, value, bool(d.get("requires_grad", False)))
+            return self._tensor(kind, value, bool(d.get("requires_grad", False)), d.get("device", "cpu"))
         if kind in ("list", "tuple", "set"):
             items = [self.build(v) for v in value]
             return items if kind == "list" else tuple(items) if kind == "tuple" else set(items)
@@ -151,13 +156,36 @@ class _Reader:
             raise LoadError(f"a file of a newer version? entry of kind `{kind}` is unknown")
         return simple[kind](value)  # type: ignore[operator]
 
-    def _tensor(self, kind: str, number: Any, requires_grad: bool) -> Any:
-        t = from_numpy(self._array(number))
+    def _tensor(self, kind: str, number: Any, requires_grad: bool, where: str) -> Any:
+        t = self._located(number, where)
         if kind == "tensor":
             return t.requires_grad_() if requires_grad else t
         from jitgrad.nn import Parameter
 
         return Parameter(t, requires_grad)
+
+    def _located(self, number: Any, where: str) -> Any:
+        """The tensor of an array, where `map_location` wants it, or on the device that it was saved from."""
+        t, target = from_numpy(self._array(number)), self._map_location
+        if isinstance(target, dict):
+            target = target.get(where, where)
+        elif callable(target):
+            made = target(t, where)
+            if made is not None:
+                return made
+            target = None
+        if target is None:
+            target = where
+            if where != "cpu" and not has_gpu():
+                raise RuntimeError(f"Attempting to deserialize a tensor on {where}, but no CUDA device can be used "
+                                   "here. Use load(..., map_location='cpu') to have it on the CPU.")
+        there = resolve(target)
+        if there.type == "cpu":
+            return t
+        key = (int(number), str(there))
+        if key not in self._moved:
+            self._moved[key] = t.to(there)
+        return self._moved[key].detach()
 
     def _array(self, number: Any) -> np.ndarray[Any, Any]:
         if number not in self._arrays:
@@ -171,15 +199,15 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
 
     Args:
         f: a path, or a file opened for reading bytes.
-        map_location: where tensors go; None or the CPU.
+        map_location: where tensors go: a device, a dict from devices to devices, or a function of a tensor on the CPU
+            and the name of the device that it was saved from; None: that device.
 
     Raises:
         LoadError: not a jitgrad file, damaged, or of a newer version.
+        RuntimeError: a device that is not there.
     """
-    if map_location is not None and not callable(map_location):
-        from jitgrad.device import resolve
-
-        resolve(map_location)
+    if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
+        map_location = resolve(map_location)
     try:
         with zipfile.ZipFile(f) as archive:
             header = json.loads(archive.read("data.json"))
@@ -187,6 +215,6 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
                 raise LoadError("not a jitgrad file")
             if header.get("version", 0) > VERSION:
                 raise LoadError(f"a file of version {header['version']}, but this jitgrad reads up to {VERSION}")
-            return _Reader(archive).build(header["root"])
+            return _Reader(archive, map_location).build(header["root"])
     except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, ValueError, EOFError) as error:
         raise LoadError(f"not a jitgrad file, or damaged ({error})") from error

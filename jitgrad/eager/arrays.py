@@ -112,7 +112,11 @@ def as_array(array: Any) -> Any:
 
 def copy(array: Any) -> Any:
     """A copy in row order; a NumPy scalar becomes an array."""
-    return array.copy(order="C") if type(array) in _BY_TYPE else np.array(array, order="C")
+    found = _BY_TYPE.get(type(array))
+    if found is None:
+        return np.array(array, order="C")
+    with found.near((array,)):
+        return array.copy(order="C")
 
 
 def transfer(array: Any, where: device) -> Any:

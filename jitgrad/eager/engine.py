@@ -101,7 +101,7 @@ class _Arrays:
             return
         home = library(grad._data)
         if not home.writable(grad._data):
-            grad._data = grad._data.copy()
+            grad._data = copy(grad._data)
         home.xp.add(grad._data, value, out=grad._data)
         storage_of(grad).version += 1
 

@@ -194,8 +194,15 @@ class OpNode(Node):
         return [c if c is None or c.dtype == x.dtype else c.astype(x.dtype) for c, x in zip(found, xs, strict=False)]
 
     def _cotangents(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        if type(g) is not _ndarray:
+            home = _library(g)
+            if home is not HOST:
+                with home.near(g if type(g) is tuple else (g,)):
+                    return self._ruled(home.F, g, y, xs, needs)
+        return self._ruled(ARRAYS, g, y, xs, needs)
+
+    def _ruled(self, F: Any, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         parts = self.parts
-        F = ARRAYS if type(g) is _ndarray else _library(g).F
         if parts is None:
             return self.op.vjp(F, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
         return [parts[i](F, g, y, *xs, **self.attrs) if needed and parts[i] is not None else None
@@ -233,7 +240,7 @@ class OpNode(Node):
         """Replace `array`, whose memory is about to be overwritten, by a copy where it is a saved operand."""
         for k, (_, version, index) in enumerate(self.checks):
             if index >= 0 and self.metas is not None and self.metas[index] is array and version == storage.version:
-                self.metas[index] = array.copy()
+                self.metas[index] = libraries.copy(array)
                 self.checks[k] = (Storage(), 0, index)
 
     def release(self) -> None:

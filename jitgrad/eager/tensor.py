@@ -174,6 +174,18 @@ class Tensor(TensorBase):
         """Nested lists of Python numbers; a number for a 0-dim tensor."""
         return self._data.tolist()
 
+    def __dlpack__(self, *, stream: Any = None, **more: Any) -> Any:
+        """The memory for another library, by the DLPack protocol. BufferError where a gradient is required."""
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if type(self._data) is _ndarray:
+            return self._data.__dlpack__(**more)
+        return self._data.__dlpack__(stream=stream, **more)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's number of the kind of device, and the device's number."""
+        return self._data.__dlpack_device__()
+
     # --- gradient ----------------------------------------------------------------------------------------------
 
     @property
@@ -352,7 +364,7 @@ class Tensor(TensorBase):
         found: T | None = memo.get(id(self))
         if found is not None:
             return found
-        result: T = wrap(self._data.copy(), type(self))
+        result: T = wrap(arrays.copy(self._data), type(self))
         memo[id(self)] = result
         result._needs = self._needs
         if self._grad is not None:

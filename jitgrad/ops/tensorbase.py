@@ -461,6 +461,8 @@ class TensorBase(Operators):
     type_as = convert.type_as
     cpu = convert.cpu
     cuda = convert.cuda
+    pin_memory = convert.pin_memory
+    is_pinned = convert.is_pinned
     is_floating_point = convert.is_floating_point
     is_complex = convert.is_complex
     numel = convert.numel

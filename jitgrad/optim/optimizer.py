@@ -352,10 +352,12 @@ def _normalise(group: Group) -> None:
 
 
 def _converted(param: Tensor, value: Any, key: Any) -> Any:
-    """A copy of a loaded value for `param`; tensors, but for step counts, become of its dtype."""
+    """A copy of a loaded value for `param`; tensors, but for step counts, become of its dtype and go where it is."""
     if isinstance(value, Tensor):
-        same = key == "step" or not param.is_floating_point() or value.dtype is param.dtype
-        return value.detach().clone() if same else value.detach().to(param.dtype)
+        if key == "step":
+            return value.detach().clone()
+        own = param.dtype if param.is_floating_point() else value.dtype
+        return value.detach().to(param.device, own, copy=True)
     if isinstance(value, dict):
         return {k: _converted(param, v, k) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

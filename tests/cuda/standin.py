@@ -9,12 +9,13 @@ memory, and counts every time that the host would have to wait for the device (`
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import itertools
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -148,9 +149,22 @@ class Memory:
     def __init__(self, array: np.ndarray[Any, Any], device: int) -> None:
         self.size, self.device_id = -(-array.nbytes // 512) * 512, device
         pool.use(self.size)
+        for hook in MemoryHook.entered:
+            hook.malloc_postprocess(device_id=device, size=array.nbytes, mem_size=self.size, mem_ptr=0, pmem_id=0)
 
     def __del__(self) -> None:
         pool.use(-self.size)
+
+
+class MemoryHook:
+    entered: ClassVar[list[Any]] = []
+
+    def __enter__(self) -> MemoryHook:
+        self.entered.append(self)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.entered.remove(self)
 
 
 class MemoryPointer:
@@ -183,27 +197,11 @@ class MemoryPool:
 pool = MemoryPool()
 
 
-class PinnedMemoryPointer:
-    """Host memory that the device reads directly."""
-
-    def __init__(self, size: int) -> None:
-        self._memory = bytearray(size)
-
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._memory)
-
-
 def alloc_pinned_memory(size: int) -> Any:
-    pointer = PinnedMemoryPointer(size)
-    array = np.frombuffer(pointer._memory, np.uint8).view(_Pinned)
-    return array
+    """Host memory that the device reads directly."""
+    kind = type("PinnedMemoryPointer", (ctypes.Array,), {"_type_": ctypes.c_ubyte, "_length_": size})
+    return kind()
 
-
-class _Pinned(np.ndarray):
-    """Stands for the buffer of page-locked memory (only an extension class can export one in Python 3.11)."""
-
-
-_Pinned.__name__ = "PinnedMemoryPointer"
 
 # --- arrays --------------------------------------------------------------------------------------------------------
 
@@ -380,14 +378,14 @@ class ndarray:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if "out" in kwargs:
             (kwargs["out"],) = kwargs["out"]
-        if method not in ("__call__", "at") or not hasattr(sys.modules["cupy"], ufunc.__name__):
+        if method not in ("__call__", "at") or not hasattr(CUPY, ufunc.__name__):
             return NotImplemented
-        function = getattr(sys.modules["cupy"], ufunc.__name__)
+        function = getattr(CUPY, ufunc.__name__)
         return (function if method == "__call__" else getattr(function, method))(*inputs, **kwargs)
 
     def __array_function__(self, func: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
         try:
-            module = functools.reduce(getattr, func.__module__.split(".")[1:], sys.modules["cupy"])
+            module = functools.reduce(getattr, func.__module__.split(".")[1:], CUPY)
             mine = getattr(module, func.__name__)
         except AttributeError:
             return NotImplemented
@@ -584,7 +582,7 @@ def _cuda() -> types.ModuleType:
     found = {"Device": Device, "Stream": Stream, "Event": Event, "get_elapsed_time": get_elapsed_time,
              "runtime": runtime, "is_available": lambda: True, "get_current_stream": lambda: _streams[-1],
              "MemoryPointer": MemoryPointer, "MemoryPool": MemoryPool, "alloc_pinned_memory": alloc_pinned_memory,
-             "PinnedMemoryPointer": PinnedMemoryPointer}
+             "MemoryHook": MemoryHook, "ExternalStream": Stream}
     vars(module).update(found)
     return module
 

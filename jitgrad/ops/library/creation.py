@@ -112,35 +112,39 @@ empty_like = _constant_like("empty_like", 0, "An uninitialised tensor of input's
 def full_like(input: Tensor, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False, memory_format: Any = None) -> Tensor:
     """A number repeated to input's shape, in its dtype."""
-    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype, device=device, requires_grad=requires_grad)
+    return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype,
+                device=input.device if device is None else device, requires_grad=requires_grad)
 
 
 @library
 def new_zeros(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False) -> Tensor:
     """Zeros of another size in input's dtype."""
-    return zeros(*size, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return zeros(*size, dtype=dtype or input.dtype,
+                 device=input.device if device is None else device, requires_grad=requires_grad)
 
 
 @library
 def new_ones(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """Ones of another size in input's dtype."""
-    return ones(*size, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return ones(*size, dtype=dtype or input.dtype,
+                device=input.device if device is None else device, requires_grad=requires_grad)
 
 
 @library
 def new_empty(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False) -> Tensor:
     """An uninitialised tensor of another size in input's dtype (zeros here)."""
-    return empty(*size, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return empty(*size, dtype=dtype or input.dtype,
+                 device=input.device if device is None else device, requires_grad=requires_grad)
 
 
 @library
 def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """A number repeated to another size in input's dtype."""
-    return full(size, fill_value, dtype=dtype or input.dtype, device=device or input.device,
+    return full(size, fill_value, dtype=dtype or input.dtype, device=input.device if device is None else device,
                 requires_grad=requires_grad)
 
 
@@ -148,7 +152,8 @@ def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None =
 def new_tensor(input: Tensor, data: Any, *, dtype: dtype | None = None, device: Any = None,
                requires_grad: bool = False) -> Tensor:
     """A tensor of data in input's dtype."""
-    return tensor(data, dtype=dtype or input.dtype, device=device or input.device, requires_grad=requires_grad)
+    return tensor(data, dtype=dtype or input.dtype,
+                  device=input.device if device is None else device, requires_grad=requires_grad)
 
 
 # --- ranges --------------------------------------------------------------------------------------------------------

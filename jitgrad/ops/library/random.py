@@ -113,14 +113,14 @@ def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad:
 @library
 def rand_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform numbers in [0, 1) of input's shape and dtype."""
-    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+    return rand(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
                 requires_grad=requires_grad)
 
 
 @library
 def randn_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Normal numbers of input's shape and dtype."""
-    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device,
+    return randn(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
                  requires_grad=requires_grad)
 
 
@@ -130,7 +130,8 @@ def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: dtype | No
     """Integers in [low, high) of input's shape and dtype."""
     if high is None:
         low, high = 0, low
-    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype, device=device or input.device)
+    return randint(low, high, tuple(input.shape), dtype=dtype or input.dtype,
+                   device=input.device if device is None else device)
 
 
 @library

@@ -61,6 +61,21 @@ def default_convert(data: Any) -> Any:
     return data
 
 
+def pinned(data: Any) -> Any:
+    """A batch with its tensors in page-locked memory."""
+    if isinstance(data, Tensor):
+        return data.pin_memory()
+    if isinstance(data, (str, bytes)):
+        return data
+    if isinstance(data, Mapping):
+        return _mapping(data, {key: pinned(data[key]) for key in data})
+    if isinstance(data, tuple) and not hasattr(data, "_fields"):
+        return tuple([pinned(d) for d in data])
+    if isinstance(data, Sequence):
+        return _sequence(data, [pinned(d) for d in data])
+    return data.pin_memory() if hasattr(data, "pin_memory") else data
+
+
 def _mapping(like: Mapping[Any, Any], items: dict[Any, Any]) -> Any:
     """`items` in a mapping of the type of `like`, or in a dict where that type cannot be made so."""
     def filled() -> Any:

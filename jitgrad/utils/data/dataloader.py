@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any, Generic, TypeVar, cast
 
+from jitgrad.device import has_gpu
 from jitgrad.random import Generator
-from jitgrad.utils.data.collate import default_collate, default_convert
+from jitgrad.utils.data.collate import default_collate, default_convert, pinned
 from jitgrad.utils.data.dataset import Dataset, IterableDataset, whole_batches
 from jitgrad.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -28,7 +29,8 @@ class DataLoader(Generic[T_co]):
         batch_sampler: gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: accepted for torch's sake; batches are loaded by the thread that iterates.
         collate_fn: makes a batch from a list of samples; `default_collate` if None.
-        pin_memory, timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers,
+        pin_memory: batches are put in memory that a GPU reads directly; without a GPU nothing.
+        timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers,
             pin_memory_device, in_order: accepted for torch's sake; they are about worker processes and devices.
         drop_last: leave out a last batch that is not full.
         generator: where `shuffle` takes its random numbers from. Without one each pass takes a seed from the default
@@ -81,6 +83,10 @@ class DataLoader(Generic[T_co]):
         super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:
+        """Batches; with `pin_memory`, where there is a GPU, in memory that it reads directly."""
+        return map(pinned, self._collated()) if self.pin_memory and has_gpu() else self._collated()
+
+    def _collated(self) -> Iterator[Any]:
         if isinstance(self.dataset, IterableDataset):
             return self._streamed()
         if self.batch_sampler is None:

@@ -1,0 +1,149 @@
+"""Streams and events: torch's classes on CuPy's."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from jitgrad.device import device as _device
+from jitgrad.device import require_gpu, resolve
+
+
+class Stream:
+    """A queue of work for a GPU, as a context manager (`with cuda.stream(s):`) the one that work goes to.
+
+    Args:
+        device: a GPU; the current one if none is named.
+        priority: lower numbers come first.
+    """
+
+    def __init__(self, device: Any = None, priority: int = 0, *, _stream: Any = None):
+        cupy = require_gpu()
+        self.device: _device = resolve("cuda" if device is None else device)
+        if _stream is None:
+            with cupy.cuda.Device(self.device.index):
+                _stream = cupy.cuda.Stream(non_blocking=True, priority=priority)
+        self._stream = _stream
+        self.priority = priority
+
+    @property
+    def cuda_stream(self) -> int:
+        """The driver's handle."""
+        return int(self._stream.ptr)
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return bool(self._stream.done)
+
+    def synchronize(self) -> None:
+        """Wait until all work is done."""
+        self._stream.synchronize()
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """An event after the work so far."""
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def wait_event(self, event: Event) -> None:
+        """Let later work wait for an event."""
+        self._stream.wait_event(event._event)
+
+    def wait_stream(self, stream: Stream) -> None:
+        """Let later work wait for the work that another stream has so far."""
+        self.wait_event(stream.record_event())
+
+    def __enter__(self) -> Stream:
+        self._stream.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._stream.__exit__(kind, error, trace)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream and self.device == other.device
+
+    def __hash__(self) -> int:
+        return hash((self.cuda_stream, self.device))
+
+    def __repr__(self) -> str:
+        return f"<jitgrad.cuda.Stream device={self.device} cuda_stream={self.cuda_stream:#x}>"
+
+
+class ExternalStream(Stream):
+    """A stream that somebody else made, by the driver's handle."""
+
+    def __init__(self, stream_ptr: int, device: Any = None):
+        super().__init__(device, _stream=require_gpu().cuda.ExternalStream(stream_ptr))
+
+
+def current_stream(device: Any = None) -> Stream:
+    """The stream that work goes to."""
+    return Stream(device, _stream=require_gpu().cuda.get_current_stream())
+
+
+def default_stream(device: Any = None) -> Stream:
+    """The stream that work goes to unless another one is chosen."""
+    return Stream(device, _stream=require_gpu().cuda.Stream.null)
+
+
+def set_stream(stream: Stream) -> None:
+    """Let work go to a stream from now on."""
+    stream._stream.use()
+
+
+class _Nothing:
+    """`stream(None)`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: Any) -> None:
+        return None
+
+
+def stream(stream: Stream | None) -> Any:
+    """A context manager that lets work go to a stream; nothing for None."""
+    return _Nothing() if stream is None else stream
+
+
+class Event:
+    """A point in the work of a stream.
+
+    Args:
+        enable_timing: whether `elapsed_time` may be asked.
+        blocking: whether `synchronize` sleeps rather than spins.
+    """
+
+    def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
+        self._event = require_gpu().cuda.Event(block=blocking, disable_timing=not enable_timing,
+                                               interprocess=interprocess)
+
+    def record(self, stream: Stream | None = None) -> None:
+        """Put the event after the work that a stream, the current one, has so far."""
+        self._event.record((stream or current_stream())._stream)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """Let later work of a stream, the current one, wait for the event."""
+        (stream or current_stream()).wait_event(self)
+
+    def query(self) -> bool:
+        """Whether the work before the event is done."""
+        return bool(self._event.done)
+
+    def synchronize(self) -> None:
+        """Wait until the work before the event is done."""
+        self._event.synchronize()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to another, both recorded with timing."""
+        return float(require_gpu().cuda.get_elapsed_time(self._event, end_event._event))
+
+    @property
+    def cuda_event(self) -> int:
+        """The driver's handle."""
+        return int(self._event.ptr)
+
+
+__all__ = ["Event", "ExternalStream", "Stream", "current_stream", "default_stream", "set_stream", "stream"]

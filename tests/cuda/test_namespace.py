@@ -1,0 +1,90 @@
+"""`jitgrad.cuda` and `jitgrad.accelerator`: questions about devices, memory, streams and events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import jitgrad
+from jitgrad import accelerator, device
+from tests.cuda import standin
+
+
+def test_devices(cuda: Any) -> None:
+    assert jitgrad.cuda.is_available()
+    assert jitgrad.cuda.device_count() == 2
+    assert jitgrad.cuda.current_device() == 0
+    with jitgrad.cuda.device(1):
+        assert jitgrad.cuda.current_device() == 1
+        assert jitgrad.ones(1, device="cuda").device == device("cuda:1")
+    assert jitgrad.cuda.get_device_name() == "Stand-in"
+    assert jitgrad.cuda.get_device_capability("cuda:1") == (9, 0)
+    assert jitgrad.cuda.get_device_properties(0).multi_processor_count == 132
+    assert jitgrad.cuda.mem_get_info()[1] == 139 << 30
+    assert accelerator.is_available()
+    assert accelerator.current_accelerator() == device("cuda")
+    assert accelerator.device_count() == 2
+    before = dict(standin.waits)
+    jitgrad.cuda.synchronize()
+    assert standin.waits["synchronize"] == before.get("synchronize", 0) + 1
+    with pytest.raises(ValueError, match="Expected a cuda device"):
+        jitgrad.cuda.get_device_name("cpu")
+
+
+def test_memory(cuda: Any) -> None:
+    before = jitgrad.cuda.memory_allocated()
+    x = jitgrad.zeros(1024, device="cuda")
+    assert jitgrad.cuda.memory_allocated() == before + 4096
+    jitgrad.cuda.reset_peak_memory_stats()
+    y = x + 1
+    del y
+    assert jitgrad.cuda.memory_allocated() == before + 4096
+    assert jitgrad.cuda.max_memory_allocated() == before + 8192
+    assert jitgrad.cuda.memory_reserved() >= jitgrad.cuda.max_memory_allocated()
+    jitgrad.cuda.empty_cache()
+    assert "allocated" in jitgrad.cuda.memory_summary()
+
+
+def test_streams_and_events(cuda: Any) -> None:
+    stream = jitgrad.cuda.Stream()
+    assert jitgrad.cuda.current_stream() == jitgrad.cuda.default_stream()
+    start, end = (jitgrad.cuda.Event(enable_timing=True) for _ in range(2))
+    with jitgrad.cuda.stream(stream):
+        assert jitgrad.cuda.current_stream() == stream
+        start.record()
+        jitgrad.ones(2, device="cuda").sum()
+        end.record()
+    with jitgrad.cuda.stream(None):
+        assert jitgrad.cuda.current_stream() != stream
+    end.synchronize()
+    assert end.query()
+    assert stream.query()
+    assert start.elapsed_time(end) > 0
+    jitgrad.cuda.current_stream().wait_stream(stream)
+    end.wait()
+    assert "cuda:0" in repr(stream)
+
+
+def test_one_stream_of_random_numbers(cuda: Any) -> None:
+    jitgrad.cuda.manual_seed_all(3)
+    assert jitgrad.cuda.initial_seed() == 3
+    state = jitgrad.cuda.get_rng_state()
+    drawn = jitgrad.rand(4, device="cuda")
+    jitgrad.cuda.set_rng_state(state)
+    assert jitgrad.rand(4).tolist() == drawn.tolist()
+
+
+def test_a_training_step_never_waits(cuda: Any) -> None:
+    """Nothing in a forward pass, a backward pass and an optimizer's step makes the host wait for the device."""
+    net = jitgrad.nn.Sequential(
+        jitgrad.nn.Linear(3, 8), jitgrad.nn.GELU(), jitgrad.nn.LayerNorm(8), jitgrad.nn.Dropout(0.1),
+        jitgrad.nn.Linear(8, 2)).cuda()
+    optimizer = jitgrad.optim.Adam(net.parameters())
+    x, y = jitgrad.randn(5, 3, device="cuda"), jitgrad.randn(5, 2, device="cuda")
+    before = dict(standin.waits)
+    for _ in range(2):
+        optimizer.zero_grad()
+        jitgrad.nn.functional.mse_loss(net(x), y).backward()
+        optimizer.step()
+    assert standin.waits == before
