@@ -62,7 +62,8 @@ def test_names_and_parameters_are_cupys() -> None:
 
 def test_it_refuses_what_cupy_refuses() -> None:
     x = standin.asarray(np.arange(3.0))
-    for act in (lambda: np.asarray(x), lambda: x + np.ones(3), lambda: np.ones(3) * x, lambda: standin.CUPY.exp(np.ones(3)),
+    for act in (lambda: np.asarray(x), lambda: x + np.ones(3), lambda: np.ones(3) * x,
+                lambda: standin.CUPY.exp(np.ones(3)),
                 lambda: x.__setitem__(0, np.ones(())), lambda: x.sum(where=True), lambda: np.add(x, np.ones(3)),
                 lambda: x.sum(axis=0, initial=1.0)):
         with pytest.raises(TypeError):
