@@ -141,6 +141,10 @@ class Bench:
                     b.shape[-1], c.shape[-1], where(a), where(b), where(c), batch, stride_a, stride_b, stride_c,
                     epilogue, where(bias) if bias is not None else 0, where(aux) if aux is not None else 0)
 
+    def multiply(self, a: Array, b: Array, c: Array, **options: Any) -> None:
+        """Compute a product; options as of `product`. CudaError."""
+        self.driver.lt.matmul(self.stream, self.product(a, b, c, **options))
+
     def timed(self, run: Callable[[], None], times: int = 50) -> float:
         """Microseconds of one run, the median of five series; all of the device's work is waited for."""
         found = []

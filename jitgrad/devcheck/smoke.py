@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
+from collections.abc import Callable
 from ctypes import c_float, c_int64, c_uint64
 from pathlib import Path
 from typing import Any
@@ -183,12 +184,14 @@ def slim_packages() -> Facts:
     b = bench()
     x = b.xp.asarray(np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32))
     facts: Facts = {}
-    for name, run in {
-            "elementwise": lambda: x + x * 2, "function": lambda: b.xp.exp(x), "sum": lambda: x.sum(axis=0),
+    uses: dict[str, Callable[[], Any]] = {
+            "elementwise": lambda: x + x * 2,
+            "function": lambda: b.xp.exp(x), "sum": lambda: x.sum(axis=0),
             "argmax": lambda: x.argmax(), "matmul": lambda: x @ x, "sort": lambda: b.xp.sort(x, axis=-1),
             "cumsum": lambda: b.xp.cumsum(x, axis=0), "where": lambda: b.xp.where(x > 0, x, 0),
             "index": lambda: x[b.xp.asarray([1, 2])], "concatenate": lambda: b.xp.concatenate([x, x]),
-            "float16": lambda: x.astype(np.float16) @ x.astype(np.float16)}.items():
+            "float16": lambda: x.astype(np.float16) @ x.astype(np.float16)}
+    for name, run in uses.items():
         try:
             run()
             b.driver.synchronize()
@@ -218,19 +221,18 @@ def _products(dtype: int) -> Facts:
             y = rng.standard_normal((n, k) if tb else (k, n)).astype(d)
             z = rng.standard_normal((m, n)).astype(d)
             c = b.array(z)
-            b.driver.lt.matmul(b.stream, b.product(b.array(x), b.array(y), c, ta=bool(ta), tb=bool(tb),
-                                                   accumulate=bool(accumulate), dtype=dtype))
+            b.multiply(b.array(x), b.array(y), c, ta=bool(ta), tb=bool(tb), accumulate=bool(accumulate), dtype=dtype)
             wide = [v.astype(np.float64) for v in (x, y, z)]
             expected = (wide[0].T if ta else wide[0]) @ (wide[1].T if tb else wide[1]) + accumulate * wide[2]
             worst = max(worst, near(b.host(c, d), expected, PRECISE[dtype],
                                     f"{m}x{n}x{k}, transposed {ta} {tb}, accumulated {accumulate}"))
     x, y = [rng.standard_normal((7, 24, 24)).astype(d) for _ in range(2)]
     c = b.array(np.zeros((7, 24, 24), d))
-    b.driver.lt.matmul(b.stream, b.product(b.array(x), b.array(y), c, tb=True, dtype=dtype))
+    b.multiply(b.array(x), b.array(y), c, tb=True, dtype=dtype)
     expected = x.astype(np.float64) @ y.astype(np.float64).transpose(0, 2, 1)
     worst = max(worst, near(b.host(c, d), expected, PRECISE[dtype], "batches"))
-    padded = b.array(np.zeros((9, 24), d))
-    inner = b.product(b.array(x[0]), b.array(y[0]), padded, dtype=dtype)._replace(m=9, n=13, k=11, ldc=24)
+    ax, ay, padded = b.array(x[0]), b.array(y[0]), b.array(np.zeros((9, 24), d))
+    inner = b.product(ax, ay, padded, dtype=dtype)._replace(m=9, n=13, k=11, ldc=24)
     inner = inner._replace(a=inner.a + d.itemsize)  # an address of the least alignment
     b.driver.lt.matmul(b.stream, inner)
     flat = x[0].reshape(-1).astype(np.float64)
@@ -274,7 +276,7 @@ def products_tf32() -> Facts:
     for allowed in (False, True):
         precision.set_allow_tf32(allowed)
         c = b.array(np.zeros((512, 512), np.float32))
-        b.driver.lt.matmul(b.stream, b.product(b.array(x), b.array(y), c))
+        b.multiply(b.array(x), b.array(y), c)
         errors.append(near(c.get(), expected, 1e-2, f"TF32 {allowed}"))
     assert errors[0] < 2e-6 < errors[1], errors
     return {"errors": errors}
@@ -336,8 +338,7 @@ def _epilogues(dtype: int) -> Facts:
         vector = b.array(np.zeros(len(gradient), d) if gradient is not None else bias)
         aux: Any = b.array(memory) if memory is not None else None
         try:
-            b.driver.lt.matmul(b.stream, b.product(b.array(x), b.array(y), c, dtype=dtype, epilogue=epilogue,
-                                                   bias=vector, aux=aux))
+            b.multiply(b.array(x), b.array(y), c, dtype=dtype, epilogue=epilogue, bias=vector, aux=aux)
             b.wait()
         except CudaError as error:
             facts[name] = f"refused: {error.name}"
@@ -376,8 +377,8 @@ def native_product() -> Facts:
     """The C function for generated code, and what its way through Python costs."""
     b = bench()
     x, y = np.random.default_rng(0).standard_normal((2, 64, 64)).astype(np.float32)
-    c = b.array(np.zeros((64, 64), np.float32))
-    words = (c_int64 * blaslt.WORDS)(*b.product(b.array(x), b.array(y), c))
+    ax, ay, c = b.array(x), b.array(y), b.array(np.zeros((64, 64), np.float32))
+    words = (c_int64 * blaslt.WORDS)(*b.product(ax, ay, c))
     multiply = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(b.driver.matmul)
     status = multiply(b.stream, ctypes.addressof(words))
     if status:

@@ -247,7 +247,7 @@ def capture_of_nothing() -> Facts:
 
 @check(cap=90.0)
 def replay_of_a_host_function() -> Facts:
-    """Calls of a host function as graphs: other addresses, numbers, sizes, branches and waits, and the right results."""
+    """A host function as graphs: other addresses, numbers, sizes, branches and waits, and the right results."""
     b = bench()
     rng = np.random.default_rng(0)
     replay = b.driver.graphs.replay(b.stream)

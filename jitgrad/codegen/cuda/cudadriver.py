@@ -16,16 +16,21 @@ import threading
 from collections.abc import Sequence
 from ctypes import c_char_p, c_int, c_void_p
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitgrad.codegen import engine
 from jitgrad.codegen.cuda import driverapi, libraries, nvrtc
 from jitgrad.codegen.cuda.blaslt import FAILED, BlasLt
+from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.codegen.cuda.driverapi import FUNCTION_DYNAMIC_SHARED, FUNCTION_STATIC_SHARED, SHARED_OPTIN, DriverApi
 from jitgrad.codegen.cuda.libraries import LibraryError, Symbols
 from jitgrad.codegen.cuda.replay import Graphs
+
+if TYPE_CHECKING:
+    def _is_one(driver: CudaDriver) -> Driver:
+        return driver
 
 _NOT_FOUND = 500
 #: what the text of a kernel with dynamic shared memory holds
@@ -166,6 +171,10 @@ class CudaDriver:
     def allocate(self, size: int) -> Any:
         """Memory of CuPy's pool, with `ptr`; back in the pool when it is dropped. MemoryError."""
         return self.xp.cuda.alloc(max(1, size))
+
+    def clear(self, block: Any, size: int) -> None:
+        """Make the first bytes of a block zero, in the current stream's order."""
+        self.api.call("cuMemsetD8Async", block.ptr, 0, size, self.stream())
 
     def empty(self, shape: tuple[int, ...], d: Any) -> Any:
         """A new array; `d` is a NumPy dtype."""

@@ -95,6 +95,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamSynchronize": (_Handle,),
     "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, _Handle),
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, _Handle),
+    "cuMemsetD8Async": (c_uint64, c_uint8, c_size_t, _Handle),
     "cuMemsetD2D8Async": (c_uint64, c_size_t, c_uint8, c_size_t, c_size_t, _Handle),
     "cuStreamBeginCapture_v2": (_Handle, c_int),
     "cuStreamBeginCaptureToGraph": (_Handle, _Handle, _Out, c_void_p, c_size_t, c_int),

@@ -94,19 +94,40 @@ class FakeBlas(FakeLibrary):
         y = self.matrices(b, lb, more.get(blaslt.TRANS_B)).astype(np.float64)
         out = self.matrices(c, lc, 0)
         total = number.from_address(alpha).value * (x @ y) + number.from_address(beta).value * out.astype(np.float64)
+        out[...] = self.finished(total, more, out.dtype, x, y)
+        return 0
+
+    def finished(self, total, more, d, x, y):
+        """What an epilogue makes of the product (batch, rows, columns); it has the bias along the rows."""
         epilogue = more.get(blaslt.EPILOGUE, 1)
+        rows, columns = total.shape[1:]
+
+        def vector(count):
+            return np.frombuffer((ctypes.c_char * (count * d.itemsize)).from_address(more[blaslt.BIAS_POINTER]), d)
+
+        if epilogue in (blaslt.BGRADA, blaslt.BGRADB):
+            axis, of = (2, x) if epilogue == blaslt.BGRADA else (1, y)
+            vector(rows if epilogue == blaslt.BGRADA else columns)[...] = of.sum(axis=axis)[0]
+            return total
         if epilogue & 4:
-            bias = np.frombuffer((ctypes.c_char * (out.shape[1] * out.itemsize)).from_address(
-                more[blaslt.BIAS_POINTER]), out.dtype)
-            total = total + bias[:, None]
-        if epilogue & 128 and epilogue & 32:
+            total = total + vector(rows)[:, None]
+        if epilogue & 128:
+            masks = epilogue in (blaslt.RELU_AUX, blaslt.RELU_AUX_BIAS, blaslt.DRELU, blaslt.DRELU_BGRAD)
             stride = more[blaslt.AUX_STRIDE]
-            flat = np.frombuffer((ctypes.c_char * (stride * out.shape[2] * out.itemsize)).from_address(
-                more[blaslt.AUX_POINTER]), out.dtype)
-            flat.reshape(out.shape[2], stride)[:, :out.shape[1]] = total[0].T
+            size = stride * columns // 8 if masks else stride * columns * d.itemsize
+            aux = np.frombuffer((ctypes.c_char * size).from_address(more[blaslt.AUX_POINTER]), np.uint8 if masks else d)
+            aux = aux.reshape(columns, -1)
+            if epilogue & 2:
+                aux[:, :-(-rows // 8)] = np.packbits(total[0].T > 0, axis=1, bitorder="little")
+            elif epilogue & 32:
+                aux[:, :rows] = total[0].T
+            elif masks:
+                total = total * np.unpackbits(aux, axis=1, bitorder="little")[:, :rows].T
+            else:
+                before = aux[:, :rows].T.astype(np.float64)
+                total = total * (gelu(before + 1e-6) - gelu(before - 1e-6)) / 2e-6
+            if epilogue & 16:
+                vector(rows)[...] = total.sum(axis=2)[0]
         if epilogue & 2:
             total = np.maximum(total, 0)
-        if epilogue & 32:
-            total = gelu(total)
-        out[...] = total
-        return 0
+        return gelu(total) if epilogue & 32 else total

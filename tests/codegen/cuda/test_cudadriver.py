@@ -194,6 +194,8 @@ def test_memory_and_arrays(machine):
     driver = machine.driver
     assert driver.allocate(0).ptr == 0x9000
     assert machine.xp.log[-1] == "alloc 1"
+    driver.clear(driver.allocate(64), 48)
+    assert machine.library.calls[-1] == ("cuMemsetD8Async", (0x9000, 0, 48, 0x55))
     assert driver.empty((2, 3), np.float32).shape == (2, 3)
     seen = driver.view(0x1000, (2, 3), (1, 4), np.float32)
     assert (seen.shape, seen.strides, seen.data.memory) == ((2, 3), (4, 16), (0x1000, (1 + 1 + 2 * 4) * 4, None, 0))

@@ -1,0 +1,233 @@
+"""A GPU on the host, for the code of the checks: kernels by g++, products by NumPy, graphs and conditions as lists."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import re
+from collections.abc import Iterator
+from ctypes import c_void_p
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from jitgrad.codegen.cuda import driverapi, nvrtc, text
+from jitgrad.codegen.cuda.cudadriver import CudaDriver
+from tests.codegen.cuda import fakegraphs, host
+from tests.codegen.cuda.fakeblas import FakeBlas
+from tests.codegen.cuda.fakedriver import entries
+
+SIZES = {"i64": 8, "u64": 8, "float": 4}
+CONDITION = re.compile(r'extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional[^;]*;')
+SETS = """extern "C" { void (*tell_condition)(u64, u32); }
+static void cudaGraphSetConditional(u64 handle, u32 value) { tell_condition(handle, value); }"""
+
+
+class Array(np.ndarray):
+    """An array of the "device"."""
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self.ctypes.data)
+
+    def get(self) -> Any:
+        return np.array(self)
+
+
+class Cupy:
+    """As much of cupy as the driver and the checks use."""
+
+    def __init__(self) -> None:
+        default = SimpleNamespace(ptr=0x55, synchronize=lambda: None)
+        self.streams = [default]
+        self.cuda = SimpleNamespace(
+            Device=lambda k=0: contextlib.nullcontext(SimpleNamespace(id=k)),
+            runtime=SimpleNamespace(free=lambda p: None), get_current_stream=lambda: self.streams[-1],
+            Stream=self.stream, alloc=self.alloc, UnownedMemory=lambda address, *_: address,
+            MemoryPointer=lambda address, offset: address + offset)
+
+    @contextlib.contextmanager
+    def stream(self, non_blocking: bool) -> Iterator[None]:
+        self.streams.append(SimpleNamespace(ptr=0x66, synchronize=lambda: None))
+        yield
+        self.streams.pop()
+
+    def alloc(self, size: int) -> Any:
+        memory = np.zeros(size + 256, np.uint8)
+        return SimpleNamespace(ptr=(memory.ctypes.data + 255) & -256, memory=memory)
+
+    def asarray(self, values: Any, order: str = "C") -> Array:
+        return np.array(values, order=order).view(Array)
+
+    def ndarray(self, shape: Any, dtype: Any, memptr: int | None = None, strides: Any = None) -> Array:
+        if memptr is None:
+            return np.empty(shape, dtype).view(Array)
+        item = np.dtype(dtype).itemsize
+        extent = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + item if strides else (
+            int(np.prod(shape)) * item)
+        whole = np.frombuffer((ctypes.c_char * extent).from_address(memptr), np.uint8)
+        return np.ndarray(shape, dtype, whole, strides=strides).view(Array)
+
+
+class Gpu(fakegraphs.FakeGraphs):
+    """Graphs that run."""
+
+    def __init__(self) -> None:
+        host_library = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
+        types = (c_void_p, *(ctypes.c_uint,) * 7, c_void_p, c_void_p, c_void_p)
+        self.execute = ctypes.CFUNCTYPE(ctypes.c_int, *types)(("fake_launch", host_library))
+        self.texts: dict[int, Any] = {}
+        self.names: dict[str, int] = {}
+        self.conditions: dict[int, int] = {}
+        self.kept: list[Any] = []
+        self.captured: dict[int, int] = {}  # streams whose work goes into a graph that was there
+        self.told = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint)(self.conditions.__setitem__)
+        super().__init__()
+        attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448}
+        self.library.handlers.update({
+            "cuDeviceGet": lambda place, device: place.__setitem__(0, device),
+            "cuDriverGetVersion": lambda place: place.__setitem__(0, 13000),
+            "cuDeviceGetAttribute": lambda place, which, device: place.__setitem__(0, attributes[which]),
+            "cuModuleLoadData": self.module, "cuModuleGetFunction": self.function,
+            "cuLaunchKernel": self.launch, "cuMemcpyDtoDAsync_v2": self.raw_copy,
+            "cuMemcpyDtoHAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
+            "cuMemsetD2D8Async": self.clear, "cuGraphConditionalHandleCreate": self.condition,
+            "cuGraphAddNode_v2": self.add_conditional, "cuGraphExecUpdate_v2": self.update_whole,
+            "cuStreamBeginCaptureToGraph": self.capture_to})
+        self.bodies: dict[int, int] = {}
+        self.blas = Blas(self)
+        self.driver = CudaDriver(0, Cupy(), self.api, self.blas)
+
+    # --- kernels ---
+
+    def module(self, place: Any, image: int) -> None:
+        place[0] = self.library.fresh("module")
+        source = ctypes.string_at(image).decode().removeprefix(text.prelude())
+        source = CONDITION.sub(SETS, source)
+        library = host.shared(f'#include "{host.header()}"\n{source}\n{entries(source)}')
+        if SETS in source:
+            c_void_p.in_dll(library, "tell_condition").value = ctypes.cast(self.told, c_void_p).value
+        self.texts[place[0]] = library, source
+
+    def function(self, place: Any, module: int, name: bytes) -> int:
+        library, source = self.texts[module]
+        (parameters,) = re.findall(rf"\n{name.decode()}\(([^)]*)\)", source)
+        place[0] = ctypes.addressof(ctypes.c_char.in_dll(library, f"entry_{name.decode()}"))
+        fakegraphs.KERNELS[place[0]] = tuple(
+            [8 if "*" in p else SIZES[p.rsplit(" ", 1)[0]] for p in parameters.split(", ")])
+        return 0
+
+    def launch(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
+        places = ctypes.cast(arguments, c_void_p).value
+        return super().launch(kernel, gx, gy, gz, bx, by, bz, shared, stream, places, extra)
+
+    def run(self, stream: int | None, operation: Any) -> None:
+        if (stream or 0) in self.capturing:
+            super().run(stream, operation)
+        else:
+            self.do(operation)
+
+    def do(self, operation: Any) -> None:
+        if isinstance(operation, list):
+            for part in operation:
+                self.do(part)
+        elif operation[0] == "launch":
+            _, kernel, grid, arguments = operation
+            values = [ctypes.create_string_buffer(a, 8) for a in arguments]
+            places = (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
+            assert self.execute(kernel, *grid, None, ctypes.addressof(places), None) == 0
+        elif operation[0] == "copy":
+            ctypes.memmove(*operation[1:])
+        elif operation[0] == "product":
+            operation[1]()
+        else:
+            kind, handle, bodies = operation
+            while self.conditions.get(handle, 0):
+                self.do([o for _, o in self.graphs[bodies[0]]])
+                if kind == driverapi.COND_IF:
+                    return
+            if kind == driverapi.COND_IF and len(bodies) > 1:
+                self.do([o for _, o in self.graphs[bodies[1]]])
+
+    def clear(self, address, pitch, value, width, height, stream):
+        for row in range(height):
+            ctypes.memset(address + row * pitch, value, width)
+
+    # --- graphs ---
+
+    def launch_graph(self, executable, stream):
+        for handle, default in self.bodies.items():
+            self.conditions[handle] = default
+        self.do(list(self.executables[executable].values()))
+
+    def condition(self, place, graph, context, default, flags):
+        place[0] = handle = self.library.fresh("condition")
+        del self.library.alive[handle]
+        self.bodies[handle] = default
+
+    def add_conditional(self, place, graph, before, edges, count, node):
+        assert (node[0].kind, edges) == (driverapi.NODE_CONDITIONAL, None)
+        of = node[0].of.conditional
+        graphs = (c_void_p * of.size)(*[self.library.fresh("body") for _ in range(of.size)])
+        for body in graphs:
+            self.graphs[body] = []
+        self.kept.append(graphs)
+        of.graphs = ctypes.cast(graphs, ctypes.POINTER(c_void_p))
+        self.add(place, graph, before, count, (of.kind, of.handle, list(graphs)))
+
+    def update_whole(self, executable, graph, result):
+        nodes = self.executables[executable]
+        for node, (_, operation) in zip(list(nodes), self.graphs[graph], strict=True):
+            nodes[node] = operation
+
+    def capture_to(self, stream, graph, dependencies, edges, count, mode):
+        assert not dependencies
+        assert (edges, count, mode) == (None, 0, 2)
+        self.capturing[stream] = self.graphs[graph]
+        self.captured[stream] = graph
+
+    def end_capture(self, stream, place):
+        if stream in self.captured:
+            del self.capturing[stream]
+            place[0] = self.captured.pop(stream)
+        else:
+            super().end_capture(stream, place)
+
+
+class Blas(FakeBlas):
+    """Products of a stream that is captured are kept."""
+
+    def __init__(self, gpu: Gpu):
+        super().__init__()
+        self.gpu = gpu
+
+    def multiply(self, *arguments: Any) -> int:
+        if arguments[-1] in self.gpu.capturing:
+            self.gpu.run(arguments[-1], ("product", lambda: super(Blas, self).multiply(*arguments)))
+            return 0
+        return super().multiply(*arguments)
+
+
+def compiled(source: str, arch: str, options: Any = ()) -> bytes:
+    """What stands for machine code: the text."""
+    return source.encode()
+
+
+@contextlib.contextmanager
+def installed(monkeypatch: Any) -> Iterator[Gpu]:
+    """The bench is on an emulated GPU."""
+    from jitgrad.codegen.cuda import cudadriver
+    from jitgrad.devcheck import bench
+
+    gpu = Gpu()
+    monkeypatch.setattr(cudadriver, "current", lambda: gpu.driver)
+    monkeypatch.setattr(nvrtc, "compile", compiled)
+    monkeypatch.setattr(nvrtc, "compile_units", lambda sources, arch: [s.encode() for s in sources])
+    monkeypatch.setattr(nvrtc, "compiler", lambda: SimpleNamespace(version=(13, 0)))
+    monkeypatch.setattr(bench.Bench, "timed", lambda self, run, times=1: (run(), 1.0)[1])
+    bench.bench.cache_clear()
+    try:
+        yield gpu
+    finally:
+        bench.bench.cache_clear()

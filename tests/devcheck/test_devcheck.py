@@ -1,0 +1,169 @@
+"""The command: its options, processes of their own, caps, budget, results and table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from jitgrad.codegen.cuda.libraries import LibraryError
+from jitgrad.devcheck import __main__, checks, environment, runner, suite, table
+from jitgrad.devcheck.checks import Check, Lost
+
+OK = 'print("RESULT " + __import__("json").dumps({"check": "s.fine", "status": "ok", "seconds": 0.5, "facts": {}}))'
+
+
+def a_check(name="fine", function=dict, cap=20.0):
+    return Check("s", name, function, cap)
+
+
+def python(text):
+    return lambda check: [sys.executable, "-c", text]
+
+
+def test_without_a_gpu_it_says_why(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(__main__, "without_gpu", lambda: "no NVIDIA driver: not found")
+    assert __main__.main(["--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == "devcheck needs a GPU: no NVIDIA driver: not found\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_why_there_is_none(monkeypatch):
+    def none():
+        raise LibraryError("no NVIDIA driver")
+
+    monkeypatch.setattr(__main__.driverapi, "driver", none)
+    assert __main__.without_gpu() == "no NVIDIA driver"
+
+
+def test_help_and_list(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        __main__.main(["--help"])
+    text = capsys.readouterr().out
+    assert "--budget SECONDS" in text
+    assert "there is no GPU" in text
+    assert __main__.main(["--list", "--stage", "smoke", "--only", "products_"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [f"smoke.products_{d}" for d in
+                                                   ("float32", "float64", "float16", "bfloat16", "tf32")]
+
+
+def test_every_check_says_what_it_checks():
+    found = checks.collect()
+    assert [c.stage for c in found] == sorted([c.stage for c in found], key=checks.STAGES.index)
+    assert all((c.function.__doc__ or "").endswith(".") for c in found)
+    assert len({c.title for c in found}) == len(found) > 30
+
+
+def test_one_check_in_a_process_of_its_own():
+    done = subprocess.run([sys.executable, "-m", "jitgrad.devcheck", "--one", "environment.packages"],
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("RESULT ")
+    result = json.loads(done.stdout[7:])
+    assert (result["check"], result["status"]) == ("environment.packages", "ok")
+
+
+def raises(error):
+    def function():
+        raise error
+    return function
+
+
+@pytest.mark.parametrize(("function", "status", "error"), [
+    (lambda: {"a": 1}, "ok", None), (raises(Lost("no pytest")), "lost", "no pytest"),
+    (raises(LibraryError("no cublasLt")), "lost", "no cublasLt"),
+    (raises(ModuleNotFoundError("no llvmlite")), "lost", "no llvmlite"),
+    (raises(AssertionError("wrong")), "failed", "AssertionError: wrong"),
+    (raises(KeyboardInterrupt()), "failed", "KeyboardInterrupt: ")])
+def test_performing(function, status, error):
+    result = runner.perform(a_check("x", function))
+    assert (result["check"], result["status"], result.get("error")) == ("s.x", status, error)
+    assert ("where" in result) == (status == "failed")
+
+
+def test_results_of_processes():
+    assert runner.separately(a_check(), 20, python(OK))["status"] == "ok"
+    crashed = runner.separately(a_check(), 20, python("import os; print('before', flush=True); os.abort()"))
+    assert (crashed["status"], crashed["output"]) == ("crashed", "before\n")
+    assert "status -6" in crashed["error"]
+
+
+def test_what_takes_too_long_is_stopped_with_its_children():
+    text = ("import subprocess, sys, time; child = subprocess.Popen([sys.executable, '-c', 'import time; "
+            "time.sleep(60)']); print(child.pid, flush=True); time.sleep(60)")
+    result = runner.separately(a_check(), 1.5, python(text))
+    assert (result["status"], result["error"]) == ("timeout", "stopped after 2 s")
+    assert result["seconds"] < 20
+
+
+def test_running_within_a_budget(tmp_path, capsys):
+    results = runner.run([a_check("one"), a_check("two")], tmp_path, 100, python(OK))
+    assert [r["status"] for r in results] == ["ok", "ok"]
+    results = runner.run([a_check("late")], tmp_path, 2, python(OK))
+    assert results == [{"check": "s.late", "status": "skipped", "seconds": 0.0, "error": "no time left"}]
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line)["status"] for line in lines] == ["ok", "ok", "skipped"]
+    assert "skipped  s.late (0.0 s) no time left" in capsys.readouterr().out
+
+
+def test_the_command_writes_results_and_a_table(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(__main__, "without_gpu", lambda: "")
+    assert __main__.main(["--out", str(tmp_path), "--stage", "environment"]) == 0
+    text = (tmp_path / "table.txt").read_text()
+    assert "GPU usable: " in text
+    assert "environment.packages | " in text
+    assert text.endswith("2 ok\n")
+    assert capsys.readouterr().out.endswith(text)
+    monkeypatch.setattr(runner, "command", python(OK))
+    monkeypatch.setattr(runner, "run", lambda *_: [{"check": "s.x", "status": "failed", "seconds": 1.0, "error": "!"}])
+    assert __main__.main(["--out", str(tmp_path), "--stage", "environment"]) == 1
+
+
+def test_the_table_of_measurements():
+    rows = [{"name": "copy", "us": 200.0, "floor_us": 150.0, "peers": {"torch": 300.0, "jax": 250.0}, "error": 1.5e-7},
+            {"name": "kernel", "us": 2.0}]
+    text = table.summary([{"check": "ceilings.copy", "status": "ok", "seconds": 1.0, "facts": {"rows": rows}},
+                          {"check": "smoke.bad", "status": "failed", "seconds": 2.0, "error": "no", "where": "line 1"}])
+    assert text == """
+check         | status | seconds
+ceilings.copy |     ok |     1.0
+smoke.bad     | failed |     2.0
+
+smoke.bad: no
+    line 1
+
+name   |    us | floor | % of floor | best peer | ratio |   error
+copy   | 200.0 | 150.0 |         75 | jax 250.0 |  1.25 | 1.5e-07
+kernel |   2.0 |       |            |           |       |
+
+1 ok, 1 failed"""
+
+
+def test_a_missing_package_is_told(monkeypatch):
+    monkeypatch.setitem(environment.COSTS, "no-such-package", "nothing")
+    assert environment.packages()["no-such-package"] == "missing, lost: nothing"
+
+
+def test_the_suite_needs_pytest_and_tests(monkeypatch, tmp_path):
+    monkeypatch.setattr(suite, "TESTS", tmp_path / "none")
+    with pytest.raises(Lost, match="without its tests"):
+        suite.gpu_tests()
+    monkeypatch.setattr(suite.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Lost, match="pytest is not installed"):
+        suite.gpu_tests()
+
+
+def test_the_suite_runs_what_is_marked(monkeypatch, tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs one\n")
+    (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.gpu\ndef test_it():\n    assert 1\n"
+                                         "def test_other():\n    assert 0\n")
+    monkeypatch.setattr(suite, "TESTS", tmp_path)
+    assert "1 passed, 1 deselected" in suite.gpu_tests()["pytest"]
+    (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.gpu\ndef test_it():\n    assert 0\n")
+    with pytest.raises(RuntimeError, match="pytest failed"):
+        suite.gpu_tests()
+    (tmp_path / "test_it.py").write_text("")
+    with pytest.raises(Lost, match="no test is marked"):
+        suite.gpu_tests()
