@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -9,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import random
 from jitgrad.device import device
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays import Library
@@ -88,8 +89,13 @@ class CupyNamespace(ArrayNamespace):
     xp: Any
 
     def bind(self, op: OpDef) -> Callable[..., Any]:
-        run = super().bind(op)
         xp = self.xp
+        kernels: Any = importlib.import_module("jitgrad.cuda.elementwise")  # above: it prints kernels as codegen does
+        if op.name == "random.uniform":
+            return functools.partial(_uniform, functools.partial(kernels.draw, xp.cupy))
+        if op.name == "random.bits":
+            return lambda seed, offset, shape: kernels.draw(xp.cupy, "int64", seed, offset, shape)
+        run = kernels.runner(xp.cupy, op) or super().bind(op)
         if op.kind is OPAQUE:  # small matrices: computed by NumPy, as by compiled programs
             def on_host(*xs: Any, **attrs: Any) -> Any:
                 assert op.impl is not None
@@ -100,14 +106,16 @@ class CupyNamespace(ArrayNamespace):
         if op.name in _UNREDUCED and op.kind is REDUCE:
             unreduced = _UNREDUCED[op.name]
             return lambda x, axes, keepdim: unreduced(x) if axes == () else run(x, axes=axes, keepdim=keepdim)
-        if op.name == "random.uniform":
-            return lambda seed, offset, shape, dtype: xp.asarray(random.uniform(seed, offset, shape, dtype))
-        if op.name == "random.bits":
-            return lambda seed, offset, shape: xp.asarray(random.bits(seed, offset, shape))
         return run
 
     def literal(self, value: Number, like: Any) -> Any:
         return _np(like.dtype).type(value)
+
+
+def _uniform(draw: Callable[..., Any], seed: int, offset: int, shape: Sequence[int], dtype: Any) -> Any:
+    """Uniform numbers; of a half type as float32's, rounded."""
+    return draw("float32", seed, offset, shape).astype(dtype.np) if dtype.is_half else draw(
+        dtype.name, seed, offset, shape)
 
 
 def _np(d: Any) -> Any:

@@ -566,6 +566,38 @@ def as_strided(x: ndarray, shape: Any = None, strides: Any = None) -> ndarray:
     return made
 
 
+class ElementwiseKernel:
+    """Computes what the kernel of that name means on NumPy arrays; that its text says so, other tests show."""
+
+    made: ClassVar[dict[str, ElementwiseKernel]] = {}
+
+    def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel",
+                 reduce_dims: bool = True, preamble: str = "") -> None:
+        self.inputs = [p.split()[0] for p in in_params.split(", ")]
+        (self.output,) = [p.split()[0] for p in out_params.split(", ")]
+        self.operation, self.name, self.preamble = operation, name, preamble
+        self.made[name] = self
+
+    def __call__(self, *args: Any) -> ndarray:
+        from jitgrad.cuda.elementwise import MADE
+
+        *args_, out = args if len(args) > len(self.inputs) else (*args, None)
+        for a, kind in zip(args_, self.inputs, strict=True):
+            assert isinstance(a, (ndarray, np.generic)), "CuPy kernels take CuPy's arrays and scalars"
+            if a.dtype != kind:
+                raise TypeError(f"Type is mismatched: {kind} and {a.dtype}")
+        if out is None and not any(isinstance(a, ndarray) for a in args_):
+            raise ValueError("Loop size is undecided.")
+        given = [_numpy(a) for a in args_]
+        with np.errstate(all="ignore"):
+            result = MADE[self.name].meaning(*given, *([] if out is None else [out.shape]))
+        assert result.dtype == self.output
+        if out is None:
+            return ndarray._of(np.array(result))
+        out._a[...] = result
+        return out
+
+
 def get_default_memory_pool() -> MemoryPool:
     return pool
 
@@ -594,7 +626,8 @@ def _module() -> types.ModuleType:
     vars(module).update(_UFUNCS)
     tricks = types.SimpleNamespace(as_strided=as_strided)
     vars(module).update(
-        ndarray=ndarray, cuda=_cuda(), __version__=__version__, get_default_memory_pool=get_default_memory_pool,
+        ndarray=ndarray, ElementwiseKernel=ElementwiseKernel, cuda=_cuda(), __version__=__version__,
+        get_default_memory_pool=get_default_memory_pool,
         lib=types.SimpleNamespace(stride_tricks=tricks), **{n: getattr(np, n) for n in (
             "float16", "float32", "float64", "int64", "int32", "uint8", "inf", "nan", "newaxis")})
     return module

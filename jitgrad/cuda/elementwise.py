@@ -1,0 +1,197 @@
+"""Pointwise rows that CuPy has no function for, and draws, as one CUDA kernel each.
+
+A composite row is its expression, a primitive row its entry in the table of scalar primitives: the text that compiled
+programs have (`codegen/cuda/scalars.py`), so that eager and scripted code compute alike. Half types go in and out as
+their 16 bits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes, random
+from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, literal, narrow, widen
+from jitgrad.dtypes import dtype
+from jitgrad.eager.arrays import HOST
+from jitgrad.ops.namespaces import Handle, Namespace, Number
+from jitgrad.ops.opdef import POINTWISE, OpDef
+from jitgrad.ops.rows._pointwise import Ufunc
+from jitgrad.ops.types import TensorType
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """The text of a `cupy.ElementwiseKernel`.
+
+    Attributes:
+        name: the kernel's.
+        inputs: parameters as CuPy declares them: "float32 x0, int64 x1".
+        output: likewise: "float32 y".
+        body: what is done for an element.
+        meaning: the function of NumPy arrays that it computes.
+    """
+
+    name: str
+    inputs: str
+    output: str
+    body: str
+    meaning: Callable[..., Any]
+
+
+#: the kernels made so far, by name
+MADE: dict[str, Elementwise] = {}
+
+
+class _Text(Handle):
+    """A scalar of a kernel: a name or a literal."""
+
+    __slots__ = ("F", "dtype", "text")
+    shape: tuple[int, ...] = ()
+    ndim = 0
+
+    def __init__(self, F: _Texts, text: str, d: dtype):
+        self.F, self.text, self.dtype = F, text, d
+
+
+class _Texts(Namespace):
+    """The namespace whose handles are scalars of a kernel; `lines` defines them."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if op.name == "full":
+            return self.lift(attrs["value"], attrs["dtype"])
+        row = EXPRESSIONS.get(op.name)
+        if row is None:
+            return self.expand_composite(op, xs, attrs)
+        assert op.spec is not None
+        d = op.spec(*[TensorType(x.dtype, ()) for x in xs], **attrs).dtype
+        text = row([x.text for x in xs], xs[1 if op.name == "where" else 0].dtype, d, attrs.get("n", 0))
+        return self.define(widen(narrow(text, d), d) if d.is_half and op.name != "cast" else text, d)
+
+    def lift(self, value: Number, d: dtype) -> _Text:
+        return _Text(self, literal(value, d), d)
+
+    def define(self, text: str, d: dtype) -> _Text:
+        """A new name for the value of an expression."""
+        name = f"v{len(self.lines)}"
+        self.lines.append(f"{COMPUTED[d.name]} {name} = {text};")
+        return _Text(self, name, d)
+
+
+def _parameter(d: dtype) -> str:
+    return "uint16" if d.is_half else d.name
+
+
+def kernel(op: OpDef, operands: Sequence[dtype], attrs: dict[str, Any]) -> Elementwise:
+    """The kernel of a pointwise row for operands of these dtypes."""
+    F = _Texts()
+    handles = []
+    for i, d in enumerate(operands):
+        handles.append(F.define(widen(f"{STORED[d.name]}{{x{i}}}", d) if d.is_half else f"x{i}", d))
+    result = F.apply(op, tuple(handles), attrs)
+    d = result.dtype
+    F.lines.append(f"y = {narrow(result.text, d)}.bits;" if d.is_half else f"y = {result.text};")
+    body = "\n".join(F.lines)
+    inputs = ", ".join(f"{_parameter(d)} x{i}" for i, d in enumerate(operands))
+    about = hashlib.sha256(f"{inputs}\n{d}\n{body}".encode()).hexdigest()[:8]
+
+    def meaning(*arrays: Any) -> Any:
+        arrays = tuple(a.view(d.np) if d.is_half else a for a, d in zip(arrays, operands, strict=True))
+        y = np.asarray(getattr(HOST.F, op.name)(*arrays, **attrs))
+        return y.view(np.uint16) if result.dtype.is_half else y
+
+    return _made(Elementwise(f"jg_{op.name}_{about}", inputs, f"{_parameter(d)} y", body, meaning))
+
+
+def _made(k: Elementwise) -> Elementwise:
+    MADE[k.name] = k
+    return k
+
+
+def _compiled(cupy: Any, k: Elementwise) -> Any:
+    """The kernel for CuPy, which compiles it at its first call and keeps it on disk."""
+    from jitgrad.codegen.cuda.text import prelude
+
+    return cupy.ElementwiseKernel(k.inputs, k.output, k.body, k.name, preamble=prelude().replace("#pragma once\n", ""))
+
+
+def runner(cupy: Any, op: OpDef) -> Callable[..., Any] | None:
+    """A row on CuPy arrays (or NumPy scalars among them) as one kernel; None for a row that CuPy does well itself."""
+    if op.kind is not POINTWISE or op.name == "polygamma" or isinstance(op.impl, Ufunc):
+        return None
+    kernels: dict[Any, tuple[Any, dtype]] = {}
+
+    def run(*xs: Any, **attrs: Any) -> Any:
+        if op.name == "cast" and not _truncates(xs[0], attrs["dtype"]):
+            return op.impl(cupy, *xs, **attrs)  # type: ignore[misc]
+        operands = _typed(op, xs)
+        key = (*[x.dtype for x in operands], *attrs.items())
+        found = kernels.get(key)
+        if found is None:
+            types = [dtypes.from_numpy(x.dtype) for x in operands]
+            assert op.spec is not None
+            result = op.spec(*[TensorType(d, ()) for d in types], **attrs).dtype
+            found = kernels[key] = _compiled(cupy, kernel(op, types, attrs)), result
+        compiled, result = found
+        if not any(isinstance(x, cupy.ndarray) for x in operands):
+            operands[0] = cupy.asarray(operands[0])
+        y = compiled(*[x.view(np.uint16) if x.dtype.char in dtypes.HALF_CHARS else x for x in operands])
+        return y.view(result.np) if result.is_half else y
+
+    return run
+
+
+def _typed(op: OpDef, xs: tuple[Any, ...]) -> list[Any]:
+    """Operands with Python's numbers as NumPy's, of the dtype of the others."""
+    if all(hasattr(x, "dtype") for x in xs):
+        return list(xs)
+    d = next(x.dtype for x in (xs[1:] if op.name == "where" else xs) if hasattr(x, "dtype"))
+    return [x if hasattr(x, "dtype") else d.type(x) for x in xs]
+
+
+def _truncates(x: Any, d: Any) -> bool:
+    """Whether a cast takes floats to integers, where what does not fit must become what it does on the CPU."""
+    return x.dtype.kind in dtypes.FLOAT_KINDS and getattr(d, "np", d).kind in "iu"
+
+
+# --- draws ---------------------------------------------------------------------------------------------------------
+
+_WORD = "jg_philox({0}, seed, offset)"
+_DRAWS = {
+    "int64": f"y = {_WORD.format('(i64)i')};",
+    "float32": f"y = (float)((u32){_WORD.format('(i64)i')} >> 8) * 5.9604644775390625e-08f;",
+    "float64": (f"u64 a = (u64){_WORD.format('2 * (i64)i')}, b = (u64){_WORD.format('2 * (i64)i + 1')};\n"
+                "y = (double)((a << 32 | b) >> 11) * 1.1102230246251565e-16;"),
+}
+
+
+def draw(cupy: Any, name: str, seed: int, offset: int, shape: Sequence[int]) -> Any:
+    """Words ("int64") or uniform numbers ("float32", "float64") of a Philox stream: the CPU's, to the bit."""
+    k = MADE.get(f"jg_draw_{name}") or _made(Elementwise(
+        f"jg_draw_{name}", "int64 seed, int64 offset", f"{name} y", _DRAWS[name], lambda seed, offset, shape: (
+            random.bits(int(seed), int(offset), shape) if name == "int64" else
+            random.uniform(int(seed), int(offset), shape, dtypes.by_name(name)))))
+    compiled = _draws.get((cupy, name))
+    if compiled is None:
+        compiled = _draws[(cupy, name)] = _compiled(cupy, k)
+    out = cupy.empty(tuple(shape), getattr(np, name))
+    if out.size:
+        compiled(_signed(seed), _signed(offset), out)
+    return out
+
+
+_draws: dict[Any, Any] = {}
+
+
+def _signed(word: int) -> Any:
+    return np.uint64(word & random.MASK64).astype(np.int64)
+
+
+__all__ = ["MADE", "Elementwise", "draw", "kernel", "runner"]
