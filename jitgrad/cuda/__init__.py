@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.device import device as _device
 from jitgrad.device import has_gpu, require_gpu, resolve
+from jitgrad.eager.arrays import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +110,7 @@ def get_device_capability(device: Where = None) -> tuple[int, int]:
 def synchronize(device: Where = None) -> None:
     """Wait until a GPU has done all that it was given."""
     require_gpu().cuda.Device(_index(device)).synchronize()
+    settle()
 
 
 # --- random numbers ------------------------------------------------------------------------------------------------

@@ -189,9 +189,32 @@ def draw(cupy: Any, name: str, seed: int, offset: int, shape: Sequence[int]) -> 
 
 _draws: dict[Any, Any] = {}
 
+# --- indices -------------------------------------------------------------------------------------------------------
+
+
+def _found(x: Any, low: Any, high: Any, number: Any, found: Any) -> None:
+    wrong = x[(x < low) | (x >= high)]
+    if wrong.size:
+        found[:] = number, wrong.flat[0]
+
+
+_RANGE = _made(Elementwise(
+    "jg_range", "int64 x, int64 low, int64 high, int64 number", "raw int64 found",
+    "if (x < low || x >= high) { found[0] = number; found[1] = x; }", _found))
+
+
+def check_range(cupy: Any, x: Any, low: int, high: int, number: int, found: Any) -> None:
+    """Write (number, x) to `found`, int64 (2,), if an element x is not in [low, high)."""
+    compiled = _draws.get((cupy, "range"))
+    if compiled is None:
+        compiled = _draws[(cupy, "range")] = cupy.ElementwiseKernel(
+            _RANGE.inputs, _RANGE.output, _RANGE.body, _RANGE.name)
+    if x.size:
+        compiled(x, np.int64(low), np.int64(high), np.int64(number), found)
+
 
 def _signed(word: int) -> Any:
     return np.uint64(word & random.MASK64).astype(np.int64)
 
 
-__all__ = ["MADE", "Elementwise", "draw", "kernel", "runner"]
+__all__ = ["MADE", "Elementwise", "check_range", "draw", "kernel", "runner"]

@@ -51,6 +51,9 @@ class Library:
         """The NumPy array with the same elements (itself on the CPU)."""
         return array
 
+    def settled(self) -> None:
+        """Before numbers are read: raise what went wrong in work that was not waited for."""
+
     def scalar(self, array: Any) -> Any:
         """A 0-dim NumPy array as pointwise functions of this library take it."""
         return array
@@ -117,6 +120,12 @@ def copy(array: Any) -> Any:
         return np.array(array, order="C")
     with found.near((array,)):
         return array.copy(order="C")
+
+
+def settle() -> None:
+    """Raise what went wrong in work, on any device, that was not waited for."""
+    for found in _BY_TYPE.values():
+        found.settled()
 
 
 def transfer(array: Any, where: device) -> Any:

@@ -9,6 +9,7 @@ from jitgrad import random
 from jitgrad.device import device
 from jitgrad.dtypes import dtype
 from jitgrad.eager import direct, inplace, record
+from jitgrad.eager.arrays import library
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.moves import is_pinned, move, pin
 from jitgrad.eager.tensor import Tensor, lift, new_tensor
@@ -95,6 +96,15 @@ class EagerBackend:
     def item(tensor: Tensor) -> bool | int | float:
         """The number in a one-element tensor."""
         return tensor.item()
+
+    @staticmethod
+    def expect_range(indices: Tensor, low: int, high: int, error: type[Exception], head: str,
+                     tail: str) -> bool:
+        """Check indices where they are, without waiting; False, and nothing done, for those on the CPU."""
+        if not indices.is_cuda:
+            return False
+        library(indices._data).bounds.expect(indices._data, low, high, error, head, tail)  # type: ignore[attr-defined]
+        return True
 
     @staticmethod
     def check(condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:

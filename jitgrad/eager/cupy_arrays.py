@@ -14,6 +14,7 @@ import numpy as np
 from jitgrad.device import device
 from jitgrad.dtypes import dtype
 from jitgrad.eager.arrays import Library
+from jitgrad.eager.bounds import Bounds
 from jitgrad.ops.namespaces import ArrayNamespace, Number
 from jitgrad.ops.opdef import OPAQUE, REDUCE, OpDef
 
@@ -130,6 +131,7 @@ class CupyLibrary(Library):
         xp = CupyModule(cupy)
         super().__init__(xp, CupyNamespace(xp), cupy.ndarray)  # type: ignore[arg-type]
         self._devices: dict[int, device] = {}
+        self.bounds = Bounds(cupy)
         self.several = cupy.cuda.runtime.getDeviceCount() > 1
 
     def device_of(self, array: Any) -> device:
@@ -152,7 +154,11 @@ class CupyLibrary(Library):
             return self.cupy.asarray(array)
 
     def to_host(self, array: Any) -> Any:
+        self.bounds.look()
         return self.cupy.asnumpy(array)
+
+    def settled(self) -> None:
+        self.bounds.look()
 
     def scalar(self, array: Any) -> Any:
         return array[()]

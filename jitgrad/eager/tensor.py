@@ -167,12 +167,14 @@ class Tensor(TensorBase):
         """The only element as a Python number. RuntimeError for more or fewer."""
         if self._data.size != 1:
             raise RuntimeError(f"a Tensor with {self._data.size} elements cannot be converted to Scalar")
+        if type(self._data) is not _ndarray:
+            arrays.library(self._data).settled()
         value: bool | int | float = self._data.item()
         return value
 
     def tolist(self) -> Any:
         """Nested lists of Python numbers; a number for a 0-dim tensor."""
-        return self._data.tolist()
+        return arrays.to_host(self._data).tolist()
 
     def __dlpack__(self, *, stream: Any = None, **more: Any) -> Any:
         """The memory for another library, by the DLPack protocol. BufferError where a gradient is required."""

@@ -103,6 +103,12 @@ class Backend(Protocol):
     def item(self, tensor: Any) -> Any:
         """The number in a one-element tensor."""
 
+    def expect_range(self, indices: Any, low: Any, high: Any, error: type[Exception], head: str,
+                     tail: str) -> bool:
+        """Where indices are on a device: let `error`, head, index and tail, be raised when a number is next read if
+        one is not in [low, high). False, and nothing done, elsewhere: check now.
+        """
+
     def check(self, condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
         """Raise `error(message)` unless `condition` (a bool or symbolic bool); `{}` in message is never filled here.
 

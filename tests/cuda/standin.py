@@ -574,7 +574,8 @@ class ElementwiseKernel:
     def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel",
                  reduce_dims: bool = True, preamble: str = "") -> None:
         self.inputs = [p.split()[0] for p in in_params.split(", ")]
-        (self.output,) = [p.split()[0] for p in out_params.split(", ")]
+        self.raw = out_params.startswith("raw ")
+        (self.output,) = [p.removeprefix("raw ").split()[0] for p in out_params.split(", ")]
         self.operation, self.name, self.preamble = operation, name, preamble
         self.made[name] = self
 
@@ -589,6 +590,9 @@ class ElementwiseKernel:
         if out is None and not any(isinstance(a, ndarray) for a in args_):
             raise ValueError("Loop size is undecided.")
         given = [_numpy(a) for a in args_]
+        if self.raw:
+            MADE[self.name].meaning(*given, out._a)
+            return out
         with np.errstate(all="ignore"):
             result = MADE[self.name].meaning(*given, *([] if out is None else [out.shape]))
         assert result.dtype == self.output

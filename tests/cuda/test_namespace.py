@@ -75,6 +75,27 @@ def test_one_stream_of_random_numbers(cuda: Any) -> None:
     assert jitgrad.rand(4).tolist() == drawn.tolist()
 
 
+def test_indices_are_checked_without_waiting(cuda: Any) -> None:
+    """An index out of range is an error at the latest when a result is read; none makes the host wait."""
+    table = jitgrad.nn.Embedding(5, 3, device="cuda")
+    logits = jitgrad.randn(4, 6, device="cuda", requires_grad=True)
+    labels = jitgrad.tensor([1, 2, 3, 0], device="cuda")
+    before = dict(standin.waits)
+    loss = jitgrad.nn.functional.cross_entropy(logits, labels) + table(labels).sum() + logits[labels, -labels].sum()
+    loss.backward()
+    assert standin.waits == before
+    loss.item()
+    for act in (lambda: table(labels + 2), lambda: logits[labels - 5], lambda: logits.gather(1, labels + 3),
+                lambda: jitgrad.nn.functional.cross_entropy(logits, labels * 3)):
+        y = act().sum()
+        with pytest.raises((IndexError, RuntimeError), match="is out of bounds"):
+            y.item()
+        y.item()  # said once
+    table(labels + 2)
+    with pytest.raises(IndexError, match="index 5 is out of bounds"):
+        jitgrad.cuda.synchronize()
+
+
 def test_a_training_step_never_waits(cuda: Any) -> None:
     """Nothing in a forward pass, a backward pass and an optimizer's step makes the host wait for the device."""
     net = jitgrad.nn.Sequential(

@@ -50,6 +50,11 @@ def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: t
     """
     i = cast(i, int64)
     count = product(i.shape)
+    tail = f" is out of bounds for dimension {dim} with size "
+    if backend().expect_range(i, -n if negative else 0, n, error, "index ", f"{tail}{n}"):
+        if not negative:
+            return i
+        return apply("where", apply("lt", i, as_operand(0, int64)), apply("add", i, as_operand(n, int64)), i)
     everywhere = tuple(range(i.ndim))
     if isinstance(count, int):
         if not count:
@@ -60,7 +65,6 @@ def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: t
         low = apply("amin", apply("pad", line, pads=((1, 0),), value=0), axes=(0,), keepdim=False)
         high = apply("amax", apply("pad", line, pads=((1, 0),), value=-1), axes=(0,), keepdim=False)
     least, most = backend().item(low), backend().item(high)
-    tail = f" is out of bounds for dimension {dim} with size "
     require(least >= (-n if negative else 0), error, "index ", least, tail, n)
     require(most < n, error, "index ", most, tail, n)
     if not negative or (isinstance(least, int) and least >= 0):

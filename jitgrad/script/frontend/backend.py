@@ -226,6 +226,12 @@ class SymbolicBackend:
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def expect_range(indices: SymTensor, low: Any, high: Any, error: type[Exception], head: str,
+                     tail: str) -> bool:
+        """A script checks in its program."""
+        return False
+
     def check(self, condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
         parts = (message,) if isinstance(message, str) else message
         if not isinstance(condition, Number):

@@ -1,0 +1,54 @@
+"""Indices on a GPU are checked there, and what is found is raised when the host next waits for the GPU.
+
+To look at the indices at once would make the host wait at every lookup. An index out of range reads or writes an
+element that exists (CuPy wraps it around); the error comes before any number of the result can be seen.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import OrderedDict
+from typing import Any
+
+#: how many of the latest checks are known by their words
+KNOWN = 4096
+
+
+class Bounds:
+    """The checks of one array library's indices.
+
+    `flags`: for each GPU the number of a check that failed, and an index that was out of range; `open`: GPUs with
+    checks of which nobody has looked at the outcome.
+    """
+
+    def __init__(self, cupy: Any):
+        self.cupy = cupy
+        self.flags: dict[int, Any] = {}
+        self.open: set[int] = set()
+        self.words: OrderedDict[int, tuple[type[Exception], str, str]] = OrderedDict()
+        self.count = 0
+
+    def expect(self, indices: Any, low: int, high: int, error: type[Exception], head: str,
+               tail: str) -> None:
+        """Let `error` be raised later if an index is not in [low, high), with the head, it and the tail."""
+        there: int = indices.device.id
+        flag = self.flags.get(there)
+        if flag is None:
+            flag = self.flags[there] = self.cupy.zeros(2, "int64")
+        self.count += 1
+        self.words[self.count] = (error, head, tail)
+        if len(self.words) > KNOWN:
+            self.words.popitem(last=False)
+        kernels: Any = importlib.import_module("jitgrad.cuda.elementwise")  # above: it prints kernels as codegen does
+        kernels.check_range(self.cupy, indices, low, high, self.count, flag)
+        self.open.add(there)
+
+    def look(self) -> None:
+        """Raise what was found since the last time. Waits for the GPUs that have checked something."""
+        while self.open:
+            flag = self.flags[self.open.pop()]
+            number, index = flag.get().tolist()
+            if number:
+                flag.fill(0)
+                error, head, tail = self.words.get(number, (IndexError, "index ", " is out of bounds"))
+                raise error(f"{head}{index}{tail} (on a GPU this is found when a result is first read)")
