@@ -367,12 +367,12 @@ class ndarray:
 
     # --- indexing
     def __getitem__(self, key: Any) -> ndarray:
-        return _made(self._a[_key(key, True)], self)
+        return _made(self._a[_wrapped(_key(key, True), self._a.shape)], self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, np.ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
-        self._a[_key(key, False)] = _numpy(value)
+        self._a[_wrapped(_key(key, False), self._a.shape)] = _numpy(value)
 
     # --- NumPy's protocols
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -416,6 +416,24 @@ def _key(key: Any, reading: bool) -> Any:
     if key is None or key is Ellipsis or isinstance(key, (int, np.integer, slice)):
         return key
     raise TypeError(f"an index of type {type(key)}: brought to the device by CuPy, which jitgrad means to do itself")
+
+
+def _wrapped(key: Any, shape: tuple[int, ...]) -> Any:
+    """A key with the indices in its arrays wrapped around: CuPy has no index out of range."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    used = sum(k.ndim if isinstance(k, np.ndarray) and k.dtype == bool else 1 for k in items
+               if k is not None and k is not Ellipsis)
+    axis = 0
+    for place, k in enumerate(items):
+        if k is Ellipsis:
+            axis += len(shape) - used
+        elif isinstance(k, np.ndarray) and k.dtype == bool:
+            axis += k.ndim
+        elif k is not None:
+            if isinstance(k, np.ndarray) and shape[axis]:
+                items[place] = k % shape[axis]
+            axis += 1
+    return tuple(items) if isinstance(key, tuple) else items[0]
 
 
 def _method(name: str, parameters: str) -> Callable[..., Any]:
@@ -475,7 +493,7 @@ class ufunc:
             raise NotImplementedError(self.__name__)
         if a.dtype.name not in ("int32", "float16", "float32", "float64", "uint32", "uint64"):
             raise TypeError("cupy.add.at only supports int32, float16, float32, float64, uint32, uint64 as data type")
-        self._numpy.at(a._a, _key(indices, False), _numpy(b))
+        self._numpy.at(a._a, _wrapped(_key(indices, False), a.shape), _numpy(b))
 
 
 _UFUNCS = {name: ufunc(name) for name in UFUNCS}

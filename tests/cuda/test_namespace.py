@@ -85,7 +85,8 @@ def test_indices_are_checked_without_waiting(cuda: Any) -> None:
     loss.backward()
     assert standin.waits == before
     loss.item()
-    for act in (lambda: table(labels + 2), lambda: logits[labels - 5], lambda: logits.gather(1, labels + 3),
+    for act in (lambda: table(labels + 2), lambda: logits[labels - 5],
+                lambda: logits.gather(1, (labels + 3).unsqueeze(1)),
                 lambda: jitgrad.nn.functional.cross_entropy(logits, labels * 3)):
         y = act().sum()
         with pytest.raises((IndexError, RuntimeError), match="is out of bounds"):
