@@ -226,7 +226,9 @@ class _Emitter(Nest):
     def store(self, i: int) -> None:
         stmt, d = self.kernel.body[i], self.kernel.operands[self.kernel.body[i].operand].dtype
         vector = self.plan.vector[i]
-        value = convert(self.value(stmt.args[0], vector), self.dtype_of(stmt.args[0]), d)
+        value, source = self.value(stmt.args[0], vector), self.dtype_of(stmt.args[0])
+        if stmt.op != "store" or not d.is_half or value.elem != "float":  # else writing rounds
+            value = convert(value, source, d)
         pointer = self.pointers[stmt.operand] if stmt.op == "store" else self.gather_pointer(i)
         contiguous = self.contiguous(stmt.operand) and not pointer[1]
         if stmt.op == "scatter_add":

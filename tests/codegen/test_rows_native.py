@@ -24,18 +24,19 @@ def symbolic(array: np.ndarray, d: dtypes.dtype) -> TensorType:
 def test_structured(name):
     op = OPS[name]
     rng = np.random.default_rng(0)
-    for arrays, attrs in op.samples(rng):
+    for sample, (arrays, attrs) in enumerate(op.samples(rng)):
         if op.kind in (CREATE, RANDOM):
             numbers = [FLOAT if isinstance(a, float) else INT for a in arrays]
             g = graph(lambda F, *xs, attrs=attrs: F.builder.one(name, *xs, **attrs), *numbers)
             agree(g, arrays, 0)
             continue
-        for d in (dtypes.float64, dtypes.float32) if op.dtypes != "int" else (dtypes.int64,):
+        kinds = (dtypes.float64, dtypes.float32) if op.dtypes != "int" else (dtypes.int64,)
+        for d in (*kinds, dtypes.bfloat16) if sample == 0 and op.dtypes != "int" else kinds:
             given = [np.ascontiguousarray(a if a.dtype.kind in "ib" else a.astype(d.np)).reshape(a.shape) for a in
                      map(np.asarray, arrays)]
             types = [TensorType(dtypes.from_numpy(a.dtype), a.shape) for a in given]
             g = graph(lambda F, *xs, attrs=attrs: getattr(F, name)(*xs, **attrs), *types)
-            agree(g, given, 1e-4 if d is dtypes.float32 else 1e-9)
+            agree(g, given, {"bfloat16": 2e-2, "float32": 1e-4}.get(d.name, 1e-9))
 
 
 @pytest.mark.parametrize("name", SCALAR)
@@ -46,7 +47,7 @@ def test_scalar(name):
     low, high = op.domain
     kinds = {"float": (dtypes.float64, dtypes.float32),
              "int": (dtypes.int64, dtypes.uint8), "integral": (dtypes.bool_, dtypes.int32), "bool": (dtypes.bool_,),
-             "number": (dtypes.float64, dtypes.int32), "any": (dtypes.float64, dtypes.int16, dtypes.bool_)}[op.dtypes]
+             "number": (dtypes.float64, dtypes.int32, dtypes.bfloat16), "any": (dtypes.float64, dtypes.int16, dtypes.bool_)}[op.dtypes]
     attrs = op.samples(rng)[0][1] if op.samples else {}
     for d in kinds:
         for shape in ((21,), ()):
@@ -60,5 +61,5 @@ def test_scalar(name):
                     arrays.append(rng.integers(0 if not d.is_signed else -5, 7, shape).astype(d.np))
             arrays = [np.asarray(a, d.np) for a in arrays]
             g = graph(lambda F, *xs: getattr(F, name)(*xs, **attrs), *[symbolic(a, d) for a in arrays])
-            agree(g, arrays, 2e-5 if d is dtypes.float32 else 1e-9)
+            agree(g, arrays, {"bfloat16": 2e-2, "float32": 2e-5}.get(d.name, 1e-9))
 

@@ -16,15 +16,20 @@ struct jg_half { unsigned short bits; };
 struct jg_bfloat { unsigned short bits; };
 
 JG_DEVICE float jg_widen(jg_bfloat h) { return __int_as_float((int)((u32)h.bits << 16)); }
+JG_DEVICE jg_bfloat jg_narrow_bfloat(float f) {  // to nearest even; a NaN is a quiet one
+    jg_bfloat h;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
+#else
+    u32 bits = (u32)__float_as_int(f);
+    h.bits = f != f ? (unsigned short)0x7fc0 : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+#endif
+    return h;
+}
 
 #ifndef JG_HOST
 JG_DEVICE float jg_widen(jg_half h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h.bits)); return f; }
 JG_DEVICE jg_half jg_narrow(float f) { jg_half h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(f)); return h; }
-JG_DEVICE jg_bfloat jg_narrow_bfloat(float f) {
-    jg_bfloat h;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h.bits) : "f"(f));
-    return h;
-}
 #endif
 
 // float64 as float32 such that rounding it further, to float16, gives what one rounding would
@@ -199,10 +204,18 @@ JG_DEVICE void jg_add(bool* p, bool v) { if (v) *p = true; }
 JG_DEVICE void jg_add(jg_half* p, float v) {
     jg_exchange(p, [=](u32 b) { jg_half h; h.bits = (unsigned short)b; return (u32)jg_narrow(jg_widen(h) + v).bits; });
 }
+JG_DEVICE void jg_add(jg_bfloat* p, float v) {
+    jg_exchange(p, [=](u32 b) {
+        jg_bfloat h;
+        h.bits = (unsigned short)b;
+        return (u32)jg_narrow_bfloat(jg_widen(h) + v).bits;
+    });
+}
 #else
 template <class T, class V> JG_DEVICE void jg_add(T* p, V v) { *p = (T)(*p + v); }
 JG_DEVICE void jg_add(bool* p, bool v) { *p = *p || v; }
 JG_DEVICE void jg_add(jg_half* p, float v) { *p = jg_narrow(jg_widen(*p) + v); }
+JG_DEVICE void jg_add(jg_bfloat* p, float v) { *p = jg_narrow_bfloat(jg_widen(*p) + v); }
 #endif
 
 // --- reductions over a block: every thread gets the result; the order of the parts is fixed ---------------------------

@@ -225,7 +225,9 @@ class _Writer:
     def store(self, i: int) -> None:
         stmt = self.kernel.body[i]
         d = self.kernel.operands[stmt.operand].dtype
-        value = convert(f"v{stmt.args[0]}", self.dtype_of(stmt.args[0]), d)
+        value, source = f"v{stmt.args[0]}", self.dtype_of(stmt.args[0])
+        if stmt.op != "store" or not d.is_half or COMPUTED[source.name] != "float":  # else narrowing rounds
+            value = convert(value, source, d)
         place = self.address(stmt.operand) if stmt.op == "store" else self.gathered(i)
         if stmt.op == "scatter_add":
             self.line(f"jg_add(&{place}, {value});")

@@ -123,6 +123,8 @@ class HostDriver:
             x = self.matrix(a + i * sa * d.itemsize, (k, m) if trans_a else (m, k), lda, d)
             y = self.matrix(b + i * sb * d.itemsize, (n, k) if trans_b else (k, n), ldb, d)
             z = self.matrix(c + i * sc * d.itemsize, (m, n), ldc, d)
+            if d.is_half:
+                x, y = x.astype(np.float32), y.astype(np.float32)
             result = (x.T if trans_a else x) @ (y.T if trans_b else y)
             z[...] = z + result if accumulate else result
         self.c.fake_end()

@@ -71,14 +71,9 @@ static inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; 
 struct jg_half;
 static inline float widen_bits(unsigned short b) { _Float16 h; memcpy(&h, &b, 2); return (float)h; }
 static inline unsigned short narrow_bits(float f) { _Float16 h = (_Float16)f; unsigned short b; memcpy(&b, &h, 2); return b; }
-static inline unsigned short upper_half(float f) {  // as bfloat16, to nearest even; every NaN is the quiet one
-    unsigned bits = (unsigned)__float_as_int(f);
-    return f != f ? 0x7fc0 : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 #define JG_HALF_ON_HOST \
     static inline float jg_widen(jg_half h) { return widen_bits(h.bits); } \
-    static inline jg_half jg_narrow(float f) { jg_half h; h.bits = narrow_bits(f); return h; } \
-    static inline jg_bfloat jg_narrow_bfloat(float f) { jg_bfloat h; h.bits = upper_half(f); return h; }
+    static inline jg_half jg_narrow(float f) { jg_half h; h.bits = narrow_bits(f); return h; }
 
 // by Newton's method on erf
 static inline double erfinv(double y) {
