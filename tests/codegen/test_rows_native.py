@@ -47,7 +47,8 @@ def test_scalar(name):
     low, high = op.domain
     kinds = {"float": (dtypes.float64, dtypes.float32),
              "int": (dtypes.int64, dtypes.uint8), "integral": (dtypes.bool_, dtypes.int32), "bool": (dtypes.bool_,),
-             "number": (dtypes.float64, dtypes.int32, dtypes.bfloat16), "any": (dtypes.float64, dtypes.int16, dtypes.bool_)}[op.dtypes]
+             "number": (dtypes.float64, dtypes.int32, dtypes.bfloat16),
+             "any": (dtypes.float64, dtypes.int16, dtypes.bool_)}[op.dtypes]
     attrs = op.samples(rng)[0][1] if op.samples else {}
     for d in kinds:
         for shape in ((21,), ()):
