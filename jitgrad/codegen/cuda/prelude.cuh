@@ -9,6 +9,9 @@ typedef unsigned int u32;
 #define JG_INF (__int_as_float(0x7f800000))
 #define JG_NAN (__int_as_float(0x7fc00000))
 #define JG_DEVICE static __device__ __forceinline__
+#ifndef JG_HOST
+#define JG_EXPECT(condition)  // checked where tests run kernels on the host
+#endif
 
 // --- float16, bfloat16: kept as bits in memory, computed in float ---------------------------------------------------
 
@@ -45,6 +48,79 @@ JG_DEVICE float jg_to_odd(double x) {
 
 JG_DEVICE i64 jg_thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
 JG_DEVICE i64 jg_threads() { return (i64)gridDim.x * blockDim.x; }
+
+// t / n for sizes: in 32 bits where both fit
+JG_DEVICE i64 jg_over(i64 t, i64 n) { return (((u64)t | (u64)n) >> 32) == 0 ? (i64)((u32)t / (u32)n) : t / n; }
+JG_DEVICE i64 jg_parts(i64 n, int of) { return (n + of - 1) / of; }  // n / of, rounded up
+template <int E> JG_DEVICE int jg_rest(i64 left) { return left < E ? (int)left : E; }
+
+// lanes that share a row of `parts` vectors: a power of two, at most a warp
+JG_DEVICE int jg_lanes(i64 parts) {
+    int lanes = 1;
+    while (lanes < 32 && lanes < parts) lanes *= 2;
+    return lanes;
+}
+
+// --- E elements at once: accesses of up to 16 bytes -------------------------------------------------------------------
+
+template <int BYTES> struct jg_word { typedef uint4 type; };  // what moves in one access
+template <> struct jg_word<8> { typedef uint2 type; };
+template <> struct jg_word<4> { typedef u32 type; };
+template <> struct jg_word<2> { typedef unsigned short type; };
+template <class T, int E> struct alignas(sizeof(T) * E < 16 ? sizeof(T) * E : 16) jg_pack { T at[E]; };
+
+template <int E, class T> JG_DEVICE bool jg_aligned(const T* p) { return (u64)p % alignof(jg_pack<T, E>) == 0; }
+template <int E, class T> JG_DEVICE jg_pack<T, E> jg_read(const T* p) {
+    typedef typename jg_word<(int)alignof(jg_pack<T, E>)>::type W;
+    union { W words[sizeof(T) * E / sizeof(W)]; jg_pack<T, E> x; } u;
+    JG_EXPECT(jg_aligned<E>(p));
+    #pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) * E / sizeof(W)); i++) u.words[i] = ((const W*)p)[i];
+    return u.x;
+}
+#ifndef JG_HOST
+// in assembler, so that the compiler does not join a part of it with what happens to the last elements of a row
+JG_DEVICE void jg_put(uint4* p, uint4 w) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" :: "l"(p), "r"(w.x), "r"(w.y), "r"(w.z), "r"(w.w) : "memory");
+}
+JG_DEVICE void jg_put(uint2* p, uint2 w) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" :: "l"(p), "r"(w.x), "r"(w.y) : "memory");
+}
+#endif
+template <class W> JG_DEVICE void jg_put(W* p, W w) { *p = w; }
+template <int E, class T> JG_DEVICE void jg_write(T* p, const jg_pack<T, E>& y) {
+    typedef typename jg_word<(int)alignof(jg_pack<T, E>)>::type W;
+    union { W words[sizeof(T) * E / sizeof(W)]; jg_pack<T, E> y; } u;
+    u.y = y;
+    JG_EXPECT(jg_aligned<E>(p));
+    #pragma unroll
+    for (int i = 0; i < (int)(sizeof(T) * E / sizeof(W)); i++) jg_put((W*)p + i, u.words[i]);
+}
+template <int E, class T> JG_DEVICE jg_pack<T, E> jg_read_some(const T* p, i64 count) {  // the others: zero
+    jg_pack<T, E> x;
+    #pragma unroll
+    for (int k = 0; k < E; k++) x.at[k] = k < count ? p[k] : T();
+    return x;
+}
+template <int E, class T> JG_DEVICE void jg_write_some(T* p, const jg_pack<T, E>& y, i64 count) {
+    #pragma unroll
+    for (int k = 0; k < E; k++) if (k < count) p[k] = y.at[k];
+}
+
+#ifndef JG_HOST
+extern __shared__ uint4 jg_shared[];  // dynamic
+#endif
+
+// the entry of a table, of `words` words each, that has a chunk: the last one whose first chunk is not behind it
+JG_DEVICE const i64* jg_entry(const i64* table, i64 entries, int words, i64 chunk) {
+    i64 low = 0, high = entries;
+    while (high - low > 1) {
+        i64 middle = (low + high) / 2;
+        if (table[middle * words] <= chunk) low = middle;
+        else high = middle;
+    }
+    return table + low * words;
+}
 
 // --- arithmetic with the meaning of the op table --------------------------------------------------------------------
 
@@ -165,17 +241,30 @@ JG_DEVICE double jg_polygamma(int n, double x) {
 
 // --- random words: Philox 4x32-10, key = seed, counter = offset + block ----------------------------------------------
 
-JG_DEVICE i64 jg_philox(i64 index, i64 seed, i64 offset) {
-    u64 block = (u64)(index >> 2) + (u64)offset;
+struct jg_words { u32 at[4]; u64 block; bool known; };
+
+JG_DEVICE jg_words jg_philox_block(u64 block, i64 seed) {
     u32 c0 = (u32)block, c1 = (u32)(block >> 32), c2 = 0, c3 = 0, k0 = (u32)seed, k1 = (u32)((u64)seed >> 32);
+    #pragma unroll
     for (int round = 0; round < 10; round++) {
         u64 p0 = (u64)c0 * 0xD2511F53u, p1 = (u64)c2 * 0xCD9E8D57u;
         u32 n0 = (u32)(p1 >> 32) ^ c1 ^ k0, n2 = (u32)(p0 >> 32) ^ c3 ^ k1;
         c1 = (u32)p1; c3 = (u32)p0; c0 = n0; c2 = n2;
         k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
     }
+    return {{c0, c1, c2, c3}, block, true};
+}
+// `words` keeps the last block: neighbours share one
+JG_DEVICE i64 jg_philox(jg_words& words, i64 index, i64 seed, i64 offset) {
+    u64 block = (u64)(index >> 2) + (u64)offset;
+    if (!words.known || words.block != block) words = jg_philox_block(block, seed);
     int lane = (int)(index & 3);
-    return (i64)(lane == 0 ? c0 : lane == 1 ? c1 : lane == 2 ? c2 : c3);
+    return (i64)(lane == 0 ? words.at[0] : lane == 1 ? words.at[1] : lane == 2 ? words.at[2] : words.at[3]);
+}
+JG_DEVICE i64 jg_philox(i64 index, i64 seed, i64 offset) {
+    jg_words words;
+    words.known = false;
+    return jg_philox(words, index, seed, offset);
 }
 
 // --- adding to memory -----------------------------------------------------------------------------------------------
@@ -237,22 +326,32 @@ template <class T, bool MAX> JG_DEVICE jg_best<T> jg_better(jg_best<T> a, jg_bes
 template <class T> struct jg_argmax { JG_DEVICE jg_best<T> of(jg_best<T> a, jg_best<T> b) { return jg_better<T, true>(a, b); } };
 template <class T> struct jg_argmin { JG_DEVICE jg_best<T> of(jg_best<T> a, jg_best<T> b) { return jg_better<T, false>(a, b); } };
 
-template <class T> JG_DEVICE T jg_down(T v, int by) { return __shfl_down_sync(0xffffffffu, v, by); }
-JG_DEVICE bool jg_down(bool v, int by) { return __shfl_down_sync(0xffffffffu, (int)v, by) != 0; }
-JG_DEVICE signed char jg_down(signed char v, int by) { return (signed char)__shfl_down_sync(0xffffffffu, (int)v, by); }
-JG_DEVICE unsigned char jg_down(unsigned char v, int by) { return (unsigned char)__shfl_down_sync(0xffffffffu, (int)v, by); }
-JG_DEVICE short jg_down(short v, int by) { return (short)__shfl_down_sync(0xffffffffu, (int)v, by); }
-template <class T> JG_DEVICE jg_best<T> jg_down(jg_best<T> v, int by) {
-    jg_best<T> r;
-    r.value = jg_down(v.value, by);
-    r.at = jg_down(v.at, by);
-    return r;
+template <class T> JG_DEVICE T jg_down(T v, int by, int lanes) { return __shfl_down_sync(0xffffffffu, v, by, lanes); }
+template <class T> JG_DEVICE T jg_first(T v, int lanes) { return __shfl_sync(0xffffffffu, v, 0, lanes); }
+#define JG_SHUFFLE_AS_INT(T) \
+    JG_DEVICE T jg_down(T v, int by, int lanes) { return (T)__shfl_down_sync(0xffffffffu, (int)v, by, lanes); } \
+    JG_DEVICE T jg_first(T v, int lanes) { return (T)__shfl_sync(0xffffffffu, (int)v, 0, lanes); }
+JG_SHUFFLE_AS_INT(bool)
+JG_SHUFFLE_AS_INT(signed char)
+JG_SHUFFLE_AS_INT(unsigned char)
+JG_SHUFFLE_AS_INT(short)
+template <class T> JG_DEVICE jg_best<T> jg_down(jg_best<T> v, int by, int lanes) {
+    return {jg_down(v.value, by, lanes), jg_down(v.at, by, lanes)};
+}
+template <class T> JG_DEVICE jg_best<T> jg_first(jg_best<T> v, int lanes) {
+    return {jg_first(v.value, lanes), jg_first(v.at, lanes)};
 }
 
-// blockDim.x is a multiple of 32, at most 1024
+// over groups of `lanes` neighbours; whole warps come here
+template <class Op, class T> JG_DEVICE T jg_warp(T v, int lanes) {
+    for (int by = lanes >> 1; by; by >>= 1) v = Op::of(v, jg_down(v, by, lanes));
+    return jg_first(v, lanes);
+}
+// over the block: blockDim.x is a multiple of 32, at most 1024
 template <class Op, class T> JG_DEVICE T jg_block(T v) {
     __shared__ T parts[32];
-    for (int by = 16; by; by >>= 1) v = Op::of(v, jg_down(v, by));
+    #pragma unroll
+    for (int by = 16; by; by >>= 1) v = Op::of(v, jg_down(v, by, 32));
     int warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
     __syncthreads();  // the parts of the reduction before have been read
     if ((threadIdx.x & 31) == 0) parts[warp] = v;
@@ -260,4 +359,39 @@ template <class Op, class T> JG_DEVICE T jg_block(T v) {
     T total = parts[0];
     for (int w = 1; w < warps; w++) total = Op::of(total, parts[w]);
     return total;
+}
+// over the warps of a block, for each lane
+template <class Op, class T> JG_DEVICE T jg_columns(T v) {
+    __shared__ T parts[32][32];
+    int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+    __syncthreads();
+    parts[threadIdx.x >> 5][lane] = v;
+    __syncthreads();
+    T total = parts[0][lane];
+    for (int w = 1; w < warps; w++) total = Op::of(total, parts[w][lane]);
+    return total;
+}
+
+// --- reductions over several blocks: parts in memory, and the block that comes last joins them in a fixed order ---------
+
+template <class T> struct alignas(sizeof(T) < 4 ? 4 : alignof(T)) jg_slot { T value; };
+
+template <class T> JG_DEVICE T jg_fresh(const jg_slot<T>* p) {  // past the L1 cache, which other blocks do not write
+    union { u32 words[sizeof(jg_slot<T>) / 4]; jg_slot<T> slot; } r;
+    #pragma unroll
+    for (int i = 0; i < (int)(sizeof(r.words) / 4); i++) r.words[i] = __ldcg((const u32*)p + i);
+    return r.slot.value;
+}
+// Whether this block is the last of `blocks` to come here: it sees what the others wrote before. Leaves the ticket zero.
+JG_DEVICE bool jg_last(u32* ticket, u32 blocks) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last = atomicAdd(ticket, 1u) == blocks - 1;
+        if (last) *ticket = 0;
+    }
+    __syncthreads();
+    if (last) __threadfence();
+    return last;
 }

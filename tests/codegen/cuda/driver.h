@@ -7,7 +7,10 @@
 
 #include <mutex>
 
-struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned); void (*body)(void**); };
+struct Entry {
+    int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned);
+    void (*body)(void**);
+};
 struct Launch { void* kernel; unsigned blocks, threads; };
 
 static char* region;
@@ -43,7 +46,7 @@ int fake_launch(void* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx
     launches++;
     open_();
     Entry* entry = (Entry*)kernel;
-    int status = entry->run(entry->body, arguments, gx, bx);
+    int status = entry->run(entry->body, arguments, gx, gy, bx, shared);
     close_();
     return status ? 999 : 0;
 }

@@ -25,7 +25,8 @@ _ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+
 
 def entries(source: str) -> str:
     """For each kernel of a text, what `fake_launch` takes for its handle."""
-    lines = ["struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned); void (*body)(void**); };"]
+    lines = ["struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned); "
+             "void (*body)(void**); };"]
     for name, given in _ENTRY.findall(source):
         types = [p.rsplit(" ", 1)[0] for p in given.split(", ") if p]
         values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))

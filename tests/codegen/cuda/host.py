@@ -36,16 +36,18 @@ def _folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="jitgrad-cuda-"))
 
 
-def entry(source: str) -> str:
-    """A C function around the kernel, which takes its arguments as `cuLaunchKernel` does."""
-    found = _ENTRY.search(source)
-    assert found is not None
-    name, parameters = found.group(1), [p for p in found.group(2).split(", ") if p]
-    types = [p.rsplit(" ", 1)[0] for p in parameters]
-    values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
-    return (f"static void body(void** a) {{ {name}({values}); }}\n"
-            'extern "C" int launch(void** a, unsigned blocks, unsigned threads) {\n'
-            "    return run(body, a, blocks, threads);\n}\n")
+def entries(source: str) -> str:
+    """A C function around each kernel, which takes its arguments as `cuLaunchKernel` does."""
+    lines = []
+    for name, listed in _ENTRY.findall(source):
+        types = [p.rsplit(" ", 1)[0] for p in listed.split(", ") if p]
+        values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
+        lines.append(f"static void body_{name}(void** a) {{ {name}({values}); }}\n"
+                     f'extern "C" int launch_{name}(void** a, unsigned gx, unsigned gy, unsigned threads, '
+                     f"unsigned shared) {{\n"
+                     f"    return run(body_{name}, a, gx, gy, threads, shared);\n}}\n")
+    assert lines
+    return "".join(lines)
 
 
 @functools.cache
@@ -69,8 +71,8 @@ def _compile(*arguments: str) -> None:
 
 @functools.cache
 def library(source: str) -> Any:
-    """The kernel's text as a loaded library."""
-    return shared(f'#include "{header()}"\n{source}\n{entry(source)}')
+    """The kernels' text as a loaded library."""
+    return shared(f'#include "{header()}"\n{source}\n{entries(source)}')
 
 
 @functools.cache
@@ -82,15 +84,9 @@ def shared(whole: str) -> Any:
     return ctypes.CDLL(str(stem.with_suffix(".so")))
 
 
-def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, Any]], scalars: Sequence[Any] = (),
-        values: Mapping[Any, int] | None = None, wide: bool = False) -> None:
-    """Run a kernel, with the threads in order and in reverse order: both must write the same bits."""
-    outer, inner = math.prod(sizes[:len(kernel.outer)]), math.prod(sizes[len(kernel.outer):])
-    if not outer:
-        return
-    (launch,) = geometry.pick(text.forms(kernel, "test"), inner).launches
-    grid = geometry.grid(launch, outer, inner)
-    blocks, threads = min(grid.x, 6), min(grid.threads, 128)
+def values_of(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, Any]], scalars: Sequence[Any],
+              values: Mapping[Any, int]) -> list[Any]:
+    """The arguments as ctypes objects."""
     where = iter(sizes)
     arguments: list[Any] = []
     for p in llvm_kernel.parameters(kernel):
@@ -100,18 +96,54 @@ def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, A
         elif p.kind == "operand":
             arguments.append(of(arrays[int(p.value)].ctypes.data))
         elif p.kind == "stride":
-            arguments.append(of(evaluate(p.value, values or {})))
+            arguments.append(of(evaluate(p.value, values)))
         else:
             arguments.append(of(scalars[int(p.value)]))
+    return arguments
+
+
+def launch(loaded: Any, form: geometry.Form, outer: int, inner: int, arguments: Sequence[Any]) -> None:
+    """Run the launches of a form."""
     pointers = (ctypes.c_void_p * len(arguments))(*[ctypes.addressof(a) for a in arguments])
+    for one in form.launches:
+        grid = geometry.grid(one, outer, inner)
+        assert grid.shared <= geometry.MOST_SHARED
+        function = getattr(loaded, f"launch_{one.symbol}")
+        status = function(pointers, grid.x, grid.y, grid.threads, grid.shared)
+        assert status == 0, ["", "threads wait for each other", "a vector is not aligned", "beyond shared memory"][status]
+
+
+def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, Any]], scalars: Sequence[Any] = (),
+        values: Mapping[Any, int] | None = None) -> None:
+    """Run every form of a kernel that takes such sizes, with the threads in order and in reverse order.
+
+    Both must write the same bits, forms about the same values. The arrays keep what the form for these sizes wrote.
+    """
+    outer, inner = math.prod(sizes[:len(kernel.outer)]), math.prod(sizes[len(kernel.outer):])
+    if not outer:
+        return
+    forms = text.forms(kernel, "test")
+    loaded = library(text.source(kernel, "test"))
+    arguments = values_of(kernel, sizes, arrays, scalars, values or {})
+    wanted = geometry.scratch(forms)
+    scratch = np.full(wanted, 0xA5, np.uint8)
+    scratch[:geometry.TICKETS] = 0
+    if wanted:
+        arguments.append(ctypes.c_void_p(scratch.ctypes.data))
     before = [a.copy() for a in arrays]
-    results = []
-    loaded = library(text.source(kernel, "test", wide))
-    for reverse in (1, 0):
-        for a, b in zip(arrays, before, strict=True):
-            if a.flags.writeable:
-                a[...] = b
-        loaded.jg_set_reversed(reverse)
-        assert loaded.launch(pointers, blocks, threads) == 0, "threads wait for each other"
-        results.append([a.tobytes() for a in arrays])
-    assert results[0] == results[1], "the result depends on the order of the threads"
+    found: list[list[np.ndarray[Any, Any]]] = []
+    for form in reversed([f for f in forms if inner <= f.bound]):
+        for reverse in (1, 0):
+            for a, b in zip(arrays, before, strict=True):
+                if a.flags.writeable:
+                    a[...] = b
+            loaded.jg_set_reversed(reverse)
+            launch(loaded, form, outer, inner, arguments)
+            assert not scratch[:geometry.TICKETS].any(), "a ticket is left"
+            found.append([a.copy() for a in arrays])
+        assert [a.tobytes() for a in found[-1]] == [a.tobytes() for a in found[-2]], "the order of the threads matters"
+    for results in found[:-2:2]:
+        for a, b in zip(results, found[-1], strict=True):
+            rough = a.dtype.kind == "V" or a.dtype.itemsize == 2 and a.dtype.kind not in "iu"
+            tolerance = 1e-2 if rough else 1e-4
+            np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), tolerance, tolerance)

@@ -1,0 +1,259 @@
+"""Every kind and form of CUDA kernel on the host: edge sizes, strides that are not multiples of a vector, odd addresses."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from jitgrad import dtypes, random
+from jitgrad.codegen.cuda import each, geometry, text
+from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.dims import Symbol, dim
+from tests.codegen.cuda import host
+from tests.codegen.kernels import Space
+
+pytestmark = host.needs_compiler
+
+SIZES = (0, 1, 7, 31, 32, 33, 255, 257, 1000, 4097)
+f16, f32, f64, i64, b8 = dtypes.float16, dtypes.float32, dtypes.float64, dtypes.int64, dtypes.bool_
+
+
+def S(op, *args, **fields):
+    return Stmt(op, args, **fields)
+
+
+def execute(space, body, scalars=(), scalar_dtypes=()):
+    kernel = Kernel(space.outer, space.inner, tuple(space.operands), tuple(scalar_dtypes), tuple(body))
+    host.run(kernel, space.sizes, space.arrays, scalars, space.values)
+    return kernel
+
+
+def place(values, shift=0, pitch=0):
+    """A copy of an array that starts `shift` elements behind an aligned address, its rows `pitch` elements longer."""
+    rows, columns = values.shape
+    memory = np.zeros(rows * (columns + pitch) + shift + 64, values.dtype)
+    start = -memory.ctypes.data % 64 // values.itemsize
+    view = memory[start + shift:start + shift + rows * (columns + pitch)].reshape(rows, columns + pitch)[:, :columns]
+    view[...] = values
+    return view
+
+
+def normal(rng, *shape, d=np.float32):
+    return rng.standard_normal(shape).astype(d)
+
+
+def shifts(*choices):
+    return pytest.mark.parametrize(("shift", "pitch"), [(0, 0), *choices], ids=str)
+
+
+# --- pw ---
+
+@pytest.mark.parametrize("n", SIZES)
+@shifts((1, 0), (0, 3), (4, 4))
+def test_pointwise_rows_and_a_broadcast_row(n, shift, pitch):
+    """x[3, n] * b[n] + c[3], a bool result beside it: several types, several axes."""
+    rng = np.random.default_rng(n)
+    x, b, c = (normal(rng, *s) for s in ((3, n), (1, n), (3, 1)))
+    space = Space((3, n))
+    operands = [space.operand(place(x, shift, pitch)), space.operand(place(b, shift)), space.operand(c)]
+    total, sign = place(np.zeros((3, n), np.float32), 0, pitch), place(np.zeros((3, n), bool), shift)
+    outs = [space.operand(total, "out"), space.operand(sign, "out")]
+    execute(space, [*[S("load", operand=k) for k in operands], S("mul", 0, 1, dtype=f32), S("add", 3, 2, dtype=f32),
+                    S("const", value=0.0, dtype=f32), S("gt", 4, 5, dtype=b8), S("store", 4, operand=outs[0]),
+                    S("store", 6, operand=outs[1])])
+    np.testing.assert_array_equal(total, x * b + c)
+    np.testing.assert_array_equal(sign, x * b + c > 0)
+
+
+@pytest.mark.parametrize("d", [f16, f64, i64], ids=lambda d: d.name)
+@pytest.mark.parametrize("n", [1, 33, 257])
+def test_pointwise_in_place(n, d):
+    x = place(np.arange(n).astype(d.np)[None])[0]
+    space = Space((n,))
+    a = space.operand(x, "inout")
+    kernel = execute(space, [S("load", operand=a), S("index", axis=0), S("cast", 1, dtype=d), S("add", 0, 2, dtype=d),
+                             S("store", 3, operand=a)])
+    np.testing.assert_array_equal(x, np.arange(n).astype(d.np) * 2)
+    assert f"jg_write<{16 // d.itemsize}>" in text.source(kernel, "x")
+
+
+def test_an_operand_that_is_read_again_after_it_was_written_is_no_vector():
+    x, y = np.arange(9, dtype=np.float32), np.zeros(9, np.float32)
+    space = Space((9,))
+    a, b = space.operand(x, "inout"), space.operand(y, "out")
+    kernel = execute(space, [S("load", operand=a), S("neg", 0, dtype=f32), S("store", 1, operand=a),
+                             S("load", operand=a), S("store", 3, operand=b)])
+    np.testing.assert_array_equal(y, -np.arange(9))
+    assert "jg_read<4>(p0" not in text.source(kernel, "x")
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_random_words_of_neighbours(start):
+    """Four words are made at once; vectors need not begin where they do."""
+    found = np.zeros(4097, np.int64)
+    space = Space((4097,))
+    a = space.operand(found, "out")
+    execute(space, [S("index", axis=0), S("scalar", number=0, dtype=i64), S("scalar", number=1, dtype=i64),
+                    S("const", value=start, dtype=i64), S("add", 0, 3, dtype=i64), S("random.word", 4, 1, 2, dtype=i64),
+                    S("store", 5, operand=a)], (1234567890123, 77), (i64, i64))
+    np.testing.assert_array_equal(found, random.words(1234567890123, 77, 4097 + start)[start:])
+
+
+# --- row ---
+
+def softmax(x):
+    e = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True, initial=-np.inf))
+    return e / e.sum(-1, keepdims=True)
+
+
+def softmax_body(d=f32):
+    more = [S("cast", 0, dtype=f32)] if d is f16 else []
+    k = len(more)
+    return [S("load", operand=0), *more, S("reduce", k, dtype=f32, fn="fastmax"), S("sub", k, k + 1, dtype=f32),
+            S("exp", k + 2, dtype=f32), S("reduce", k + 3, dtype=f32, fn="sum"), S("div", k + 3, k + 4, dtype=f32),
+            S("store", k + 5, operand=1)]
+
+
+@pytest.mark.parametrize("n", SIZES[1:])
+@shifts((1, 0), (0, 3))
+@pytest.mark.parametrize("d", [f32, f16], ids=lambda d: d.name)
+def test_softmax_rows(n, shift, pitch, d):
+    x = (3 * normal(np.random.default_rng(n), 3, n)).astype(d.np)
+    y = place(np.zeros((3, n), d.np), 0, pitch)
+    space = Space((3,), (n,))
+    space.operand(place(x, shift, pitch))
+    space.operand(y, "out")
+    kernel = execute(space, softmax_body(d))
+    np.testing.assert_allclose(y, softmax(x), 2e-3 if d is f16 else 2e-6, 1e-6)
+    bounds = [form.bound for form in text.forms(kernel, "x")]
+    assert bounds[:2] == [1024, 8192]
+    assert bounds[-1] == geometry.ANY
+    assert len(bounds) == 4
+
+
+@pytest.mark.parametrize("rows", [1, 2, 9, 300])
+@pytest.mark.parametrize("n", [1, 3, 5, 32, 100])
+def test_short_rows_share_a_warp(rows, n):
+    x, y = normal(np.random.default_rng(n), rows, n), np.zeros(rows, np.float32)
+    space = Space((rows,), (n,))
+    space.operand(x)
+    space.operands.append(Operand(f32, (1, 0), "out"))
+    space.arrays.append(y)
+    execute(space, [S("load", operand=0), S("reduce", 0, dtype=f32, fn="sum"), S("store", 1, operand=1)])
+    np.testing.assert_allclose(y, x.sum(1), 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("fn", ["sum", "argmax"])
+@pytest.mark.parametrize(("rows", "n"), [(2, 4097), (3, 30000), (600, 1100)])
+def test_long_rows_are_shared_by_blocks(rows, n, fn):
+    x = np.random.default_rng(n).integers(-9, 9, (rows, n)).astype(np.float32)
+    y = np.zeros(rows, np.int64 if fn == "argmax" else np.float32)
+    space = Space((rows,), (n,))
+    space.operand(x)
+    space.operands.append(Operand(dtypes.from_numpy(y.dtype), (1, 0), "out"))
+    space.arrays.append(y)
+    kernel = execute(space, [S("load", operand=0), S("reduce", 0, dtype=space.operands[1].dtype, fn=fn),
+                             S("store", 1, operand=1)])
+    np.testing.assert_array_equal(y, x.argmax(1) if fn == "argmax" else x.sum(1))
+    (launch,) = text.forms(kernel, "x")[-1].launches
+    assert (geometry.grid(launch, rows, n).y > 1) == (rows < 600)
+
+
+def test_several_inner_axes_with_argmax_and_a_broadcast():
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(0, 99, (2, 5, 6, 7)).astype(np.float32), normal(rng, 1, 5, 1, 1)
+    at, total = np.zeros(2, np.int64), np.zeros(2, np.float32)
+    space = Space((2,), (5, 6, 7))
+    space.operand(x.transpose(0, 1, 3, 2).copy().transpose(0, 1, 3, 2))  # contiguous along the axis in the middle
+    space.operand(w)
+    space.operands += [Operand(i64, (1, 0, 0, 0), "out"), Operand(f32, (1, 0, 0, 0), "out")]
+    space.arrays += [at, total]
+    execute(space, [S("load", operand=0), S("load", operand=1), S("reduce", 0, dtype=i64, fn="argmax"),
+                    S("reduce", 0, 1, dtype=f32, fn="dot"), S("store", 2, operand=2), S("store", 3, operand=3)])
+    np.testing.assert_array_equal(at, x.reshape(2, -1).argmax(1))
+    np.testing.assert_allclose(total, (x * w).sum((1, 2, 3)), 1e-4, 1e-3)
+
+
+# --- all ---
+
+@pytest.mark.parametrize("n", [*SIZES, 30000])
+@pytest.mark.parametrize("shift", [0, 1])
+def test_dividing_by_the_sum_of_all(n, shift):
+    """Two stages over one row: a block, or a launch for each stage. The sum is stored, too."""
+    x = np.random.default_rng(n).uniform(1, 2, (1, n)).astype(np.float32)
+    y, total = place(np.zeros((1, n), np.float32), shift), np.zeros(1, np.float32)
+    space = Space((), (n,))
+    space.operand(place(x, shift)[0])
+    space.operand(y[0], "out")
+    space.operands.append(Operand(f32, (0,), "out"))
+    space.arrays.append(total)
+    kernel = execute(space, [S("load", operand=0), S("reduce", 0, dtype=f32, fn="sum"), S("store", 1, operand=2),
+                             S("div", 0, 1, dtype=f32), S("store", 3, operand=1)])
+    np.testing.assert_allclose(total, x.sum(), 1e-5)
+    np.testing.assert_allclose(y, x / x.sum(dtype=np.float64), 1e-5)
+    assert [len(form.launches) for form in text.forms(kernel, "x")] == [1, 2]
+
+
+# --- col ---
+
+@pytest.mark.parametrize("columns", [1, 31, 32, 33, 257])
+@pytest.mark.parametrize("n", [0, 1, 7, 33, 1000])
+def test_columns(n, columns):
+    x = np.random.default_rng(n).integers(-9, 9, (n, columns)).astype(np.float32)
+    total, at = np.zeros(columns, np.float32), np.zeros(columns, np.int64)
+    space = Space((columns,), (n,))
+    space.operand(x.T)
+    space.operands = [Operand(f32, (1, space.operands[0].strides[1] if n > 1 else dim(Symbol("s"))))]
+    if n <= 1:
+        space.values = {space.operands[0].strides[1].symbol: columns}
+    space.operands += [Operand(f32, (1, 0), "out"), Operand(i64, (1, 0), "out")]
+    space.arrays += [total, at]
+    kernel = execute(space, [S("load", operand=0), S("reduce", 0, dtype=f32, fn="sum"),
+                             S("reduce", 0, dtype=i64, fn="argmax"), S("store", 1, operand=1),
+                             S("store", 2, operand=2)])
+    assert text.kind(kernel) == "col"
+    np.testing.assert_array_equal(total, x.sum(0))
+    if n:
+        np.testing.assert_array_equal(at, x.argmax(0))
+
+
+# --- each ---
+
+def test_each_updates_parameters_of_all_sizes_at_once():
+    """p -= rate * g, and a 0-dim step count of each parameter."""
+    rng = np.random.default_rng(0)
+    sizes = [0, 1, 7, 257, each.CHUNK, each.CHUNK + 5, 3, 0]
+    kernel = Kernel((dim(Symbol("n")),), (), (Operand(f32, (1,), "inout"), Operand(f32, (1,)), Operand(f32, (0,))),
+                    (f32,), (S("load", operand=0), S("load", operand=1), S("load", operand=2),
+                             S("scalar", number=0, dtype=f32), S("mul", 1, 3, dtype=f32), S("mul", 4, 2, dtype=f32),
+                             S("sub", 0, 5, dtype=f32), S("store", 6, operand=0)), "update")
+    assert each.fits(kernel)
+    grads = [place(normal(rng, 1, n), n % 2)[0] for n in sizes]
+    counts = [np.full(1, k, np.float32) for k in range(len(sizes))]
+    loaded = host.library(each.each_source(kernel, "update"))
+    results = []
+    for reverse in (0, 1):
+        params = [place(np.ones((1, n), np.float32), n // 2 % 2)[0] for n in sizes]
+        operands = zip(params, grads, counts, strict=True)
+        words, chunks = each.table(sizes, [[a.ctypes.data for a in own] for own in operands])
+        assert chunks == 7
+        table = np.array(words, np.int64)
+        loaded.jg_set_reversed(reverse)
+        arguments = [ctypes.c_void_p(table.ctypes.data), ctypes.c_int64(len(sizes)), ctypes.c_int64(chunks),
+                     ctypes.c_float(0.5)]
+        host.launch(loaded, each.each_form(kernel, "update"), chunks, 1, arguments)
+        for p, g, c in zip(params, grads, counts, strict=True):
+            np.testing.assert_array_equal(p, np.float32(1) - g * np.float32(0.5) * c)
+        results.append([p.tobytes() for p in params])
+    assert results[0] == results[1]
+
+
+def test_each_takes_contiguous_pointwise_kernels_only():
+    load, store = S("load", operand=0), S("store", 0, operand=1)
+    out = Operand(f32, (1,), "out")
+    n = dim(Symbol("n"))
+    assert each.fits(Kernel((n,), (), (Operand(f32, (1,)), out), (), (load, store)))
+    assert not each.fits(Kernel((n,), (), (Operand(f32, (n,)), out), (), (load, store)))
+    assert not each.fits(Kernel((n,), (n,), (Operand(f32, (1, 1)), Operand(f32, (1, 0), "out")), (), (load, store)))
