@@ -61,8 +61,8 @@ def each_source(kernel: Kernel, name: str) -> str:
         writer.line(f"const i64 n0 = entry[1], begin = (chunk - entry[0]) * {CHUNK};")
         writer.line(f"const i64 end = n0 - begin < {CHUNK} ? n0 : begin + {CHUNK};")
         for k, operand in enumerate(kernel.operands):
-            kind = f"{'const ' if operand.role == 'in' else ''}{STORED[operand.dtype.name]}*"
-            writer.line(f"{kind} const p{k} = ({kind})entry[{k + 2}];")
+            kind = f"{'const ' if operand.role == 'in' else ''}{STORED[operand.dtype.name]}"
+            writer.line(f"{kind}* const p{k} = jg_global<{kind}>(entry[{k + 2}]);")
         if width > 1:
             writer.line(f"const bool aligned = {writer.alignment()};")
         times = f" * {width}" if width > 1 else ""

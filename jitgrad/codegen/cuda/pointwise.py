@@ -35,7 +35,10 @@ class Pointwise(Writer):
         if width > 1:
             self.line(f"const bool aligned = {self.alignment()};")
         across = f"jg_parts(n{lane}, {width})" if width > 1 else f"n{lane}"
-        self.line(f"const i64 across = {across}, total = {' * '.join([*[f'n{a}' for a in others], 'across'])};")
+        if others:
+            self.line(f"const i64 across = {across}, total = {self.product(others)} * across;")
+        else:
+            self.line(f"const i64 total = {across};")
         with self.block("for (i64 t = jg_thread(); t < total; t += jg_threads())"):
             times = f" * {width}" if width > 1 else ""
             if others:

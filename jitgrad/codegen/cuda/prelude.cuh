@@ -111,6 +111,12 @@ template <int E, class T> JG_DEVICE void jg_write_some(T* p, const jg_pack<T, E>
 extern __shared__ uint4 jg_shared[];  // dynamic
 #endif
 
+// an address out of a table: of device memory
+#ifndef JG_HOST
+template <class T> JG_DEVICE T* jg_global(i64 address) { return (T*)__cvta_global_to_generic((size_t)address); }
+#else
+template <class T> JG_DEVICE T* jg_global(i64 address) { return (T*)address; }
+#endif
 // the entry of a table, of `words` words each, that has a chunk: the last one whose first chunk is not behind it
 JG_DEVICE const i64* jg_entry(const i64* table, i64 entries, int words, i64 chunk) {
     i64 low = 0, high = entries;

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitgrad.codegen.cuda.geometry import ANY, MOST_SHARED, Form, Launch
+from jitgrad.codegen.cuda.geometry import ANY, MOST_SHARED, Launch
 from jitgrad.codegen.cuda.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.scalars import COMPUTED, STORED
 from jitgrad.codegen.cuda.writer import lane_of
@@ -114,7 +114,8 @@ class Rows(Reducing):
             self.line(f"const i64 capacity = jg_parts(length, {unit}) * {unit};")
             for i in self.kept:
                 kind = self.kept_type(i)
-                self.line(f"{kind}* __restrict__ const h{i} = ({kind}*)((char*)jg_shared + capacity * {self.place_of[i]});")
+                where = f"(char*)jg_shared + capacity * {self.place_of[i]}"
+                self.line(f"{kind}* const h{i} = ({kind}*)({where});")
                 self.slots[i] = f"h{i}"
             self.slot_index = f"(c * {self.width} + k) * {self.threads} + threadIdx.x" if self.width > 1 else (
                 f"c * {self.threads} + threadIdx.x")

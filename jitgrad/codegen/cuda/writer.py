@@ -39,7 +39,7 @@ def unit_operands(kernel: Kernel, lane: int) -> set[int]:
     """Operands that are read or written as vectors: stride 1 along `lane`, read before they are written once."""
     found = set()
     for k, operand in enumerate(kernel.operands):
-        if lane < 0 or not (isinstance(operand.strides[lane], int) and operand.strides[lane] == 1):
+        if lane < 0 or operand.strides[lane] != 1:
             continue
         uses = [s.op for s in kernel.body if s.operand == k]
         if set(uses) <= {"load", "store"} and uses.count("store") <= 1 and "store" not in uses[:-1]:
@@ -48,7 +48,7 @@ def unit_operands(kernel: Kernel, lane: int) -> set[int]:
 
 
 def vector_width(kernel: Kernel, units: set[int]) -> int:
-    """How many neighbours a thread takes at once: 16 bytes of the narrowest operand, fewer where that is much in all."""
+    """How many neighbours a thread takes: 16 bytes of the narrowest operand, fewer where that is much in all."""
     sizes = [kernel.operands[k].dtype.itemsize for k in units]
     if not sizes:
         return 1
@@ -340,7 +340,8 @@ class Writer:
         arguments = [f"v{a}" for a in stmt.args]
         if op == "random.word" and vector:
             return f"jg_philox({', '.join([f'w{i}', *arguments])})"
-        return EXPRESSIONS[op](arguments, kernel.dtype_of(stmt.args[1] if op == "where" else stmt.args[0]), d, stmt.value)
+        source = kernel.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
+        return EXPRESSIONS[op](arguments, source, d, stmt.value)
 
     @staticmethod
     def guarded(text: str, d: dtypes.dtype, vector: bool) -> str:

@@ -110,7 +110,7 @@ def launch(loaded: Any, form: geometry.Form, outer: int, inner: int, arguments: 
         assert grid.shared <= geometry.MOST_SHARED
         function = getattr(loaded, f"launch_{one.symbol}")
         status = function(pointers, grid.x, grid.y, grid.threads, grid.shared)
-        assert status == 0, ["", "threads wait for each other", "a vector is not aligned", "beyond shared memory"][status]
+        assert status == 0, ("", "threads wait for each other", "a vector is not aligned", "beyond shared")[status]
 
 
 def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, Any]], scalars: Sequence[Any] = (),

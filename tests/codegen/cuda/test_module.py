@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import jitgrad
-from jitgrad.codegen.cuda import text
+from jitgrad.codegen.cuda import each, text
+from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.dims import Symbol, dim
 
 NVCC = shutil.which("nvcc")
 
@@ -47,19 +50,43 @@ def test_pointwise_text():
 
     assert scaled.kernels(jitgrad.ones(3), jitgrad.ones(3), device="cuda") == ["""\
 extern "C" __global__ void __launch_bounds__(256)
-jg_pw_tanh_mul_add_0(i64 a0, const float* p0, const float* p1, float* p2) {
-    typedef i64 I;
-    const I n0 = (I)a0;
-    const I total = n0;
-    for (I t = (I)jg_thread(); t < total; t += (I)jg_threads()) {
-        const I i0 = t;
-        const float v0 = p0[i0];
-        const float v1 = tanhf(v0);
-        const float v2 = 2.0f;
-        const float v3 = (v1 * v2);
-        const float v4 = p1[i0];
-        const float v5 = (v3 + v4);
-        p2[i0] = v5;
+jg_pw_tanh_mul_add_0(i64 n0, const float* p0, const float* p1, float* p2) {
+    // n0 results
+    // p0: float32, in, at i0
+    // p1: float32, in, at i0
+    // p2: float32, out, at i0
+    const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1) && jg_aligned<4>(p2);
+    const i64 total = jg_parts(n0, 4);
+    for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+        const i64 e = t * 4;
+        const bool full = aligned && e + 4 <= n0;
+        const int m = jg_rest<4>(n0 - e);
+        jg_pack<float, 4> x0, x4;
+        if (full) {
+            x0 = jg_read<4>(p0 + e);
+            x4 = jg_read<4>(p1 + e);
+        }
+        else {
+            x0 = jg_read_some<4>(p0 + e, m);
+            x4 = jg_read_some<4>(p1 + e, m);
+        }
+        jg_pack<float, 4> y6;
+        #pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const float v0 = x0.at[k];
+            const float v1 = tanhf(v0);
+            const float v2 = 2.0f;
+            const float v3 = (v1 * v2);
+            const float v4 = x4.at[k];
+            const float v5 = (v3 + v4);
+            y6.at[k] = v5;
+        }
+        if (full) {
+            jg_write<4>(p2 + e, y6);
+        }
+        else {
+            jg_write_some<4>(p2 + e, y6, m);
+        }
     }
 }
 """]
@@ -70,29 +97,48 @@ def test_row_text():
     def total(x):
         return x.sum(1)
 
-    assert total.kernels(jitgrad.ones(3, 4), device="cuda") == ["""\
-extern "C" __global__ void __launch_bounds__(1024)
-jg_row_sum_0(i64 a0, i64 a1, const float* p0, float* p1, i64 s0) {
-    typedef i64 I;
-    const I n0 = (I)a0;
-    const I n1 = (I)a1;
-    const I rows = n0, columns = n1;
-    for (I row = blockIdx.x; row < rows; row += gridDim.x) {
-        const I i0 = row;
+    assert total.kernels(jitgrad.ones(3, 4), device="cuda")[0].partition("\n\n")[0] + "\n" == """\
+extern "C" __global__ void __launch_bounds__(256)
+jg_row_sum_0_warp(i64 n0, i64 n1, const float* __restrict__ p0, float* __restrict__ p1, i64 s0, char* scratch) {
+    // n0 results, each of n1 elements
+    // p0: float32, in, at i0 * s0 + i1
+    // p1: float32, out, at i0
+    const bool aligned = jg_aligned<4>(p0) && s0 % 4 == 0;
+    const i64 rows = n0, columns = n1;
+    const int lanes = jg_lanes(jg_parts(columns, 4)), lane = threadIdx.x & (lanes - 1);
+    const int together = 256 / lanes;  // rows of this block
+    for (i64 first = (i64)blockIdx.x * together; first < rows; first += (i64)gridDim.x * together) {
+        const bool live = first + threadIdx.x / lanes < rows;
+        const i64 row = live ? first + threadIdx.x / lanes : rows - 1;
+        const int length = live ? (int)columns : 0;
+        const i64 i0 = row;
+        const float* __restrict__ const q0 = p0 + i0 * s0;
+        float* __restrict__ const q1 = p1 + i0;
         float r1 = 0.0f;
-        for (I e = threadIdx.x; e < columns; e += blockDim.x) {
-            const I i1 = e;
-            const float v0 = p0[i0 * (I)s0 + i1];
-            r1 = jg_sum<float>::of(r1, v0);
+        for (int e = lane * 4; e < length; e += lanes * 4) {
+            const bool full = aligned && e + 4 <= length;
+            const int m = jg_rest<4>(length - e);
+            jg_pack<float, 4> x0;
+            if (full) {
+                x0 = jg_read<4>(q0 + e);
+            }
+            else {
+                x0 = jg_read_some<4>(q0 + e, m);
+            }
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const float v0 = x0.at[k];
+                r1 = k < m ? jg_sum<float>::of(r1, v0) : r1;
+            }
         }
-        const float w1 = jg_block<jg_sum<float>>(r1);
-        const float v1 = w1;
-        if (threadIdx.x == 0) {
-            p1[i0] = v1;
+        r1 = jg_warp<jg_sum<float>>(r1, lanes);
+        const float v1 = r1;
+        if (lane == 0 && live) {
+            q1[0] = v1;
         }
     }
 }
-"""]
+"""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -102,8 +148,9 @@ def test_kernels_are_cuda_functions(name):
     assert found
     assert len(set(found)) == len(found)
     assert all(k.startswith('extern "C" __global__ void __launch_bounds__(') for k in found)
+    assert any("jg_read<4>(" in k for k in found)
     if name != "newton":
-        assert any("jg_block<jg_sum<float>>" in k for k in found)
+        assert any("<jg_sum<float>>(" in k for k in found)
 
 
 def test_another_device_is_an_error():
@@ -111,15 +158,46 @@ def test_another_device_is_an_error():
         newton.kernels(ones(2), device="tpu")
 
 
+@jitgrad.script
+def dropped(x, b):
+    return jitgrad.nn.functional.dropout(jitgrad.nn.functional.gelu(x + b), 0.1)
+
+
+@jitgrad.script
+def shared(x, b):
+    return (x * b) / (x * b).sum()
+
+
+def update() -> str:
+    """p -= rate * g for many tensors."""
+    n, f32 = dim(Symbol("n")), jitgrad.float32
+    kernel = Kernel((n,), (), (Operand(f32, (1,), "inout"), Operand(f32, (1,))), (f32,),
+                    (Stmt("load", operand=0), Stmt("load", operand=1), Stmt("scalar", number=0, dtype=f32),
+                     Stmt("mul", (1, 2), f32), Stmt("sub", (0, 3), f32), Stmt("store", (4,), operand=0)))
+    return each.each_source(kernel, "update")
+
+
 @pytest.mark.skipif(NVCC is None, reason="no nvcc: kernels' CUDA text is not compiled")
 def test_kernels_compile_without_spills(tmp_path: Path):
-    kernels = [k for function, args in PROGRAMS.values() for k in function.kernels(*args, device="cuda")]
-    renamed = [k.replace("\njg_", f"\nm{i}_jg_", 1) for i, k in enumerate(kernels)]
-    (tmp_path / "kernels.cu").write_text("\n".join([text.prelude(), *renamed]))
+    """Every kind and form, for two architectures: no spills, no stack, vectors in memory."""
+    plain = jitgrad.ones(4, 5, 16)
+    programs = [(attention, (plain, plain, plain)), (normed, PROGRAMS["normed"][1]),
+                (dropped, (jitgrad.ones(4, 8), jitgrad.ones(8))), (shared, (jitgrad.ones(4, 8), jitgrad.ones(8)))]
+    kernels = [k for function, args in programs for k in function.kernels(*args, device="cuda")]
+    renamed = [k.replace("\njg_", f"\nm{i}_jg_") for i, k in enumerate(kernels)]
+    (tmp_path / "kernels.cu").write_text("\n".join([text.prelude(), *renamed, update()]))
+    for kind in ("pw", "row", "col", "all", "each"):
+        assert any(f"jg_{kind}_" in k for k in [*renamed, update()])
     assert NVCC is not None
     for arch in ("sm_80", "sm_90"):
-        done = subprocess.run([NVCC, f"-arch={arch}", "-cubin", "-Xptxas", "-v", "-o", tmp_path / "k.cubin",
-                               tmp_path / "kernels.cu"], capture_output=True, text=True, check=False)
+        command = [NVCC, f"-arch={arch}", "-cubin", "--keep", f"--keep-dir={tmp_path}", "-Xptxas", "-v", "-o",
+                   tmp_path / "k.cubin", tmp_path / "kernels.cu"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        assert " 0 bytes spill stores" in done.stderr
-        assert all(" 0 bytes spill" in line for line in done.stderr.splitlines() if "spill" in line), done.stderr
+        spills = [line for line in done.stderr.splitlines() if "spill" in line]
+        assert len(spills) >= 18
+        assert all(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in line for line in spills), spills
+        ptx = (tmp_path / "kernels.ptx").read_text()
+        assert ".local" not in ptx
+        for function in re.findall(r"\.entry \w*jg_(?:pw|row|each)_(?:.*?)\n}\n", ptx, re.DOTALL):
+            assert re.search(r"ld\.global(\.nc)?\.v[24]", function), function[:80]
