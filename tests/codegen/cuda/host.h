@@ -5,6 +5,7 @@
 #pragma once
 #define JG_HOST 1
 #include <setjmp.h>
+#include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -22,33 +23,35 @@
 #define __shared__ static
 #define __restrict__
 
-static int broken;  // an expectation of the kernel was not met
+namespace jg_host {  // one of each in the process: inline variables are shared between libraries
+
+inline int broken;  // an expectation of the kernel was not met
 #define JG_EXPECT(condition) if (!(condition)) broken = 2
 
 struct Place { unsigned x = 1, y = 1, z = 1; };
-static Place gridDim, blockDim, blockIdx;
+inline Place gridDim, blockDim, blockIdx;
 
 // a fiber lives on from block to block: making one costs a system call
 struct Fiber { ucontext_t context; jmp_buf back; Place place; bool done, started; };
-static Fiber fibers[1024];
-static int count, current, alive, reversed_order;
-static jmp_buf scheduler;
-static ucontext_t ending;
-static void (*kernel)(void**);
-static void** arguments;
+inline Fiber fibers[1024];
+inline int count, current, alive, reversed_order;
+inline jmp_buf scheduler;
+inline ucontext_t ending;
+inline void (*kernel)(void**);
+inline void** arguments;
 #define threadIdx (fibers[current].place)
 
-static inline void yield_() {
+inline void yield_() {
     int me = current;
     if (!_setjmp(fibers[me].back)) _longjmp(scheduler, 1);
 }
 
 struct Barrier { int waiting = 0; unsigned generation = 0; };
-static Barrier block_barrier;
-static std::vector<Barrier> warp_barriers;
-static std::vector<unsigned long long> exchanged;
+inline Barrier block_barrier;
+inline std::vector<Barrier> warp_barriers;
+inline std::vector<unsigned long long> exchanged;
 
-static inline void wait_(Barrier& barrier, int all) {
+inline void wait_(Barrier& barrier, int all) {
     unsigned generation = barrier.generation;
     if (++barrier.waiting == all) { barrier.waiting = 0; barrier.generation++; }
     else while (barrier.generation == generation) yield_();
@@ -80,7 +83,10 @@ static inline unsigned __ldcg(const unsigned* p) { return *p; }
 
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
-static uint4 jg_shared[14 << 10];  // 224 KiB; what the launch did not ask for must stay as it is
+inline uint4 jg_shared[14 << 10];  // 224 KiB; what the launch did not ask for must stay as it is
+
+}  // namespace jg_host
+using namespace jg_host;
 
 static inline float __int_as_float(int i) { float f; memcpy(&f, &i, 4); return f; }
 static inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; }
@@ -102,7 +108,9 @@ static inline double erfinv(double y) {
 }
 static inline float erfinvf(float y) { return (float)erfinv((double)y); }
 
-static void fiber_main() {
+namespace jg_host {
+
+inline void fiber_main() {
     for (;;) {
         kernel(arguments);
         fibers[current].done = true;
@@ -111,8 +119,8 @@ static void fiber_main() {
     }
 }
 
-static int run_block(unsigned x, unsigned y) {
-    const size_t size = 64 << 10;
+inline int run_block(unsigned x, unsigned y) {
+    const size_t size = 256 << 10;
     blockIdx = {x, y, 0};
     block_barrier = {};
     for (auto& barrier : warp_barriers) barrier = {};
@@ -133,7 +141,9 @@ static int run_block(unsigned x, unsigned y) {
                 if (fiber.started) _longjmp(fiber.back, 1);
                 fiber.started = true;
                 getcontext(&fiber.context);
-                fiber.context.uc_stack.ss_sp = (char*)malloc(size);
+                char* stack = (char*)mmap(0, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                mprotect(stack, 4096, PROT_NONE);  // what overflows the stack dies here
+                fiber.context.uc_stack.ss_sp = stack + 4096;
                 fiber.context.uc_stack.ss_size = size;
                 fiber.context.uc_link = &ending;
                 makecontext(&fiber.context, fiber_main, 0);
@@ -163,5 +173,7 @@ static int run(void (*body)(void**), void** args, unsigned gx, unsigned gy, unsi
     for (size_t i = shared; shared && i < sizeof jg_shared; i++) if (((unsigned char*)jg_shared)[i] != 0x5a) return 3;
     return broken;
 }
+
+}  // namespace jg_host
 
 extern "C" void jg_set_reversed(int reversed) { reversed_order = reversed; }

@@ -233,7 +233,7 @@ def test_each_updates_parameters_of_all_sizes_at_once():
     counts = [np.full(1, k, np.float32) for k in range(len(sizes))]
     loaded = host.library(each.each_source(kernel, "update"))
     results = []
-    for reverse in (0, 1):
+    for reverse in (1, 0):
         params = [place(np.ones((1, n), np.float32), n // 2 % 2)[0] for n in sizes]
         operands = zip(params, grads, counts, strict=True)
         words, chunks = each.table(sizes, [[a.ctypes.data for a in own] for own in operands])
