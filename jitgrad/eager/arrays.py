@@ -76,13 +76,14 @@ class Library:
 
 
 HOST = Library(np, ArrayNamespace(np), _ndarray)
-_BY_TYPE: dict[type, Library] = {}
+#: the libraries of arrays met so far that are not NumPy's; empty where no GPU was used
+MET: dict[type, Library] = {}
 
 
 def library(array: Any) -> Library:
     """The library of an array; NumPy's for NumPy's scalars and Python's numbers."""
     kind = type(array)
-    return HOST if kind is _ndarray else _BY_TYPE.get(kind, HOST)
+    return HOST if kind is _ndarray else MET.get(kind, HOST)
 
 
 def on_device(where: device) -> Library:
@@ -90,17 +91,17 @@ def on_device(where: device) -> Library:
     if where.type == "cpu":
         return HOST
     cupy = require_gpu()
-    found = _BY_TYPE.get(cupy.ndarray)
+    found = MET.get(cupy.ndarray)
     if found is None:
         from jitgrad.eager.cupy_arrays import CupyLibrary
 
-        found = _BY_TYPE[cupy.ndarray] = CupyLibrary(cupy)
+        found = MET[cupy.ndarray] = CupyLibrary(cupy)
     return found
 
 
 def foreign(array: Any) -> Library | None:
     """The library of an array that is not NumPy's: of one that was met before, or of a CuPy array."""
-    found = _BY_TYPE.get(type(array))
+    found = MET.get(type(array))
     if found is None and type(array).__module__.partition(".")[0] == "cupy":
         cupy = require_gpu()
         if isinstance(array, cupy.ndarray):
@@ -110,12 +111,12 @@ def foreign(array: Any) -> Library | None:
 
 def as_array(array: Any) -> Any:
     """A NumPy scalar or number as an ndarray; arrays of any library as they are."""
-    return array if type(array) in _BY_TYPE else np.asarray(array)
+    return array if type(array) in MET else np.asarray(array)
 
 
 def copy(array: Any) -> Any:
     """A copy in row order; a NumPy scalar becomes an array."""
-    found = _BY_TYPE.get(type(array))
+    found = MET.get(type(array))
     if found is None:
         return np.array(array, order="C")
     with found.near((array,)):
@@ -124,7 +125,7 @@ def copy(array: Any) -> Any:
 
 def settle() -> None:
     """Raise what went wrong in work, on any device, that was not waited for."""
-    for found in _BY_TYPE.values():
+    for found in MET.values():
         found.settled()
 
 

@@ -99,10 +99,16 @@ class _Arrays:
             known = _references(value) > _ONE
             leaf._grad = wrap(copy(value) if known else _in_order(value))
             return
-        home = library(grad._data)
-        if not home.writable(grad._data):
-            grad._data = copy(grad._data)
-        home.xp.add(grad._data, value, out=grad._data)
+        data = grad._data
+        if type(data) is _ndarray:
+            if not data.flags.writeable:
+                grad._data = data = data.copy()
+            np.add(data, value, out=data)
+        else:
+            home = library(data)
+            if not home.writable(data):
+                grad._data = data = copy(data)
+            home.xp.add(data, value, out=data)
         storage_of(grad).version += 1
 
 

@@ -193,15 +193,12 @@ class OpNode(Node):
         found = self._cotangents(g, y, list(map(_widened, xs)), needs)
         return [c if c is None or c.dtype == x.dtype else c.astype(x.dtype) for c, x in zip(found, xs, strict=False)]
 
-    def _cotangents(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        if type(g) is not _ndarray:
+    def _cotangents(self, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...], F: Any = ARRAYS) -> Sequence[Any]:
+        if libraries.MET and F is ARRAYS:
             home = _library(g)
             if home is not HOST:
                 with home.near(g if type(g) is tuple else (g,)):
-                    return self._ruled(home.F, g, y, xs, needs)
-        return self._ruled(ARRAYS, g, y, xs, needs)
-
-    def _ruled(self, F: Any, g: Any, y: Any, xs: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+                    return self._cotangents(g, y, xs, needs, home.F)
         parts = self.parts
         if parts is None:
             return self.op.vjp(F, g, y, *xs, **self.attrs)  # type: ignore[operator,misc,no-any-return]
