@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         accelerator,
         amp,
         autograd,
+        backends,
         cpu,
         cuda,
         distributions,
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PUBLIC = ("accelerator", "amp", "autograd", "cpu", "cuda", "distributions", "func", "jit", "linalg", "nn", "onnx",
-           "optim", "testing", "utils")
+_PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distributions", "func", "jit", "linalg", "nn",
+           "onnx", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
          "ignore": "script.marks", "set_printoptions": "eager.format"}

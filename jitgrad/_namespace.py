@@ -14,6 +14,7 @@ from jitgrad.amp.autocast_mode import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
+from jitgrad.backends.cuda import get_float32_matmul_precision, set_float32_matmul_precision
 from jitgrad.device import device, get_default_device, set_default_device
 from jitgrad.dtypes import (
     bfloat16,
@@ -603,6 +604,7 @@ __all__ = [
     "get_autocast_dtype",
     "get_default_device",
     "get_default_dtype",
+    "get_float32_matmul_precision",
     "get_rng_state",
     "greater",
     "greater_equal",
@@ -759,6 +761,7 @@ __all__ = [
     "set_autocast_enabled",
     "set_default_device",
     "set_default_dtype",
+    "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_rng_state",
     "sgn",

@@ -6,9 +6,9 @@ import pytest
 
 from jitgrad.codegen.cuda import libraries, nvrtc
 from jitgrad.devcheck import bench, checks
+from tests.codegen.cuda import emulated
 from tests.codegen.cuda.host import needs_compiler
 from tests.codegen.cuda.test_nvrtc import needs_nvrtc
-from tests.devcheck import emulated
 
 #: what only NVIDIA's software can answer
 REAL = {"smoke.errors_have_names", "smoke.compiling_in_threads", "smoke.dynamic_shared_memory", "smoke.slim_packages",

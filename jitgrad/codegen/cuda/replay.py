@@ -4,7 +4,7 @@
     replay = graphs.replay(stream)                 # one for a host function's workspace
     replay.begin()
     native(...)        # with `graphs.functions.launch` and so on, and `replay.address` where the stream goes
-    replay.finish()    # always, also when `native` reports an error
+    replay.finish()    # at once, also when `native` reports an error: before results are copied or looked at
 
 The host function runs at every call, computes sizes and addresses and takes its branches; but its launches, products
 and copies go to `replaying.py`, which compares them with the graph of the call before. Nothing is given to the device
@@ -30,6 +30,7 @@ ends; before anything else is done on the stream (a call back to Python), `flush
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
@@ -96,6 +97,7 @@ class Graphs:
         self.failure: BaseException | None = None
         self._sizes: dict[int, tuple[int, ...]] = {}
         self._stream = 0
+        self._capturing = threading.Lock()  # one stream is captured by one thread
 
     def replay(self, stream: int) -> Replay:
         """The graphs of one host function with one workspace, on a stream."""
@@ -116,11 +118,12 @@ class Graphs:
 
     def product(self, words: Sequence[int], owner: int) -> int:
         """The graph of a product alone."""
-        if not self._stream:
-            self._stream = self.api.made("cuStreamCreate", NON_BLOCKING)
         call = Call(*words)
         self.products.prepare(owner, call)  # heuristics and allocation: not while capturing
-        return captured(self.api, self._stream, lambda stream: self.products.matmul(stream, call, owner))
+        with self._capturing:
+            if not self._stream:
+                self._stream = self.api.made("cuStreamCreate", NON_BLOCKING)
+            return captured(self.api, self._stream, lambda stream: self.products.matmul(stream, call, owner))
 
     def close(self) -> None:
         """Give the stream back."""

@@ -10,12 +10,26 @@ import numpy as np
 from jitgrad.codegen.cuda import blaslt
 from tests.codegen.cuda.fakecuda import FakeLibrary
 
-NUMPY = {blaslt.R_32F: np.float32, blaslt.R_64F: np.float64, blaslt.R_16F: np.float16}
+#: bfloat16 is kept as the words that hold it
+NUMPY = {blaslt.R_32F: np.float32, blaslt.R_64F: np.float64, blaslt.R_16F: np.float16, blaslt.R_16BF: np.uint16}
 STATUS = {7: b"CUBLAS_STATUS_INVALID_VALUE", 13: b"CUBLAS_STATUS_EXECUTION_FAILED",
           15: b"CUBLAS_STATUS_NOT_SUPPORTED"}
 DESTROYERS = {f"cublasLt{kind}Destroy": "" for kind in ("", "MatmulDesc", "MatrixLayout", "MatmulPreference")}
 SIZES = {blaslt.TRANS_A: 4, blaslt.TRANS_B: 4, blaslt.EPILOGUE: 4, blaslt.BIAS_POINTER: 8, blaslt.AUX_POINTER: 8,
          blaslt.AUX_STRIDE: 8, blaslt.AUX_BATCH_STRIDE: 8}
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    """The numbers of a matrix in float64."""
+    return ((x.astype(np.uint32) << 16).view(np.float32) if x.dtype == np.uint16 else x).astype(np.float64)
+
+
+def narrow(x: np.ndarray, d: np.dtype) -> np.ndarray:
+    """Numbers as a matrix keeps them, rounded to the nearest, ties to even."""
+    if d != np.uint16:
+        return x.astype(d)
+    words = x.astype(np.float32).view(np.uint32)
+    return np.where(np.isnan(x), 0x7FC0, (words + 0x7FFF + (words >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def gelu(x: np.ndarray) -> np.ndarray:
@@ -40,7 +54,7 @@ class FakeBlas(FakeLibrary):
             "cublasLtMatmulAlgoGetHeuristic": self.choose, "cublasLtMatmul": self.multiply}
         texts = {code: ctypes.c_char_p(text) for code, text in STATUS.items()}
         self._names = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(
-            lambda code: ctypes.cast(texts[code], ctypes.c_void_p).value)
+            lambda code: ctypes.cast(texts.get(code, texts[15]), ctypes.c_void_p).value)
 
     def address(self, symbol: str) -> int:
         if symbol == "cublasLtGetStatusName":
@@ -90,11 +104,14 @@ class FakeBlas(FakeLibrary):
         _, scale = self.made[description]
         more = self.attributes[description]
         number = ctypes.c_double if scale == blaslt.R_64F else ctypes.c_float
-        x = self.matrices(a, la, more.get(blaslt.TRANS_A)).astype(np.float64)
-        y = self.matrices(b, lb, more.get(blaslt.TRANS_B)).astype(np.float64)
+        x = wide(self.matrices(a, la, more.get(blaslt.TRANS_A)))
+        y = wide(self.matrices(b, lb, more.get(blaslt.TRANS_B)))
         out = self.matrices(c, lc, 0)
-        total = number.from_address(alpha).value * (x @ y) + number.from_address(beta).value * out.astype(np.float64)
-        out[...] = self.finished(total, more, out.dtype, x, y)
+        with np.errstate(all="ignore"):
+            total = number.from_address(alpha).value * (x @ y)
+            if number.from_address(beta).value:  # what is there is not read otherwise
+                total = total + number.from_address(beta).value * wide(out)
+            out[...] = narrow(self.finished(total, more, out.dtype, x, y), out.dtype)
         return 0
 
     def finished(self, total, more, d, x, y):

@@ -1,4 +1,4 @@
-"""A GPU on the host, for the code of the checks: kernels by g++, products by NumPy, graphs and conditions as lists."""
+"""A GPU on the host for `CudaDriver`: kernels by g++, products by NumPy, graphs and conditions as lists."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.codegen.cuda import fakegraphs, host
 from tests.codegen.cuda.fakeblas import FakeBlas
 from tests.codegen.cuda.fakedriver import entries
 
-SIZES = {"i64": 8, "u64": 8, "float": 4}
+SIZES = {"i64": 8, "u64": 8, "double": 8, "float": 4, "int": 4, "u32": 4, "short": 2, "signed char": 1,
+         "unsigned char": 1, "bool": 1}
 CONDITION = re.compile(r'extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional[^;]*;')
 SETS = """extern "C" { void (*tell_condition)(u64, u32); }
 static void cudaGraphSetConditional(u64 handle, u32 value) { tell_condition(handle, value); }"""
@@ -29,7 +30,7 @@ class Array(np.ndarray):
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self.ctypes.data)
+        return SimpleNamespace(ptr=self.__array_interface__["data"][0])
 
     def get(self) -> Any:
         return np.array(self)
@@ -58,7 +59,7 @@ class Cupy:
         return SimpleNamespace(ptr=(memory.ctypes.data + 255) & -256, memory=memory)
 
     def asarray(self, values: Any, order: str = "C") -> Array:
-        return np.array(values, order=order).view(Array)
+        return np.array(np.asarray(values), order=order).view(Array)
 
     def ndarray(self, shape: Any, dtype: Any, memptr: int | None = None, strides: Any = None) -> Array:
         if memptr is None:
@@ -92,7 +93,9 @@ class Gpu(fakegraphs.FakeGraphs):
             "cuModuleLoadData": self.module, "cuModuleGetFunction": self.function,
             "cuLaunchKernel": self.launch, "cuMemcpyDtoDAsync_v2": self.raw_copy,
             "cuMemcpyDtoHAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
-            "cuMemsetD2D8Async": self.clear, "cuGraphConditionalHandleCreate": self.condition,
+            "cuMemsetD2D8Async": self.clear,
+            "cuMemsetD8Async": lambda to, value, size, stream: ctypes.memset(to, value, size) and 0,
+            "cuGraphConditionalHandleCreate": self.condition,
             "cuGraphAddNode_v2": self.add_conditional, "cuGraphExecUpdate_v2": self.update_whole,
             "cuStreamBeginCaptureToGraph": self.capture_to})
         self.bodies: dict[int, int] = {}
@@ -112,10 +115,12 @@ class Gpu(fakegraphs.FakeGraphs):
 
     def function(self, place: Any, module: int, name: bytes) -> int:
         library, source = self.texts[module]
-        (parameters,) = re.findall(rf"\n{name.decode()}\(([^)]*)\)", source)
+        found = re.search(rf"[\n ]{name.decode()}\(([^)]*)\) {{", source)
+        if found is None:
+            return 500
         place[0] = ctypes.addressof(ctypes.c_char.in_dll(library, f"entry_{name.decode()}"))
         fakegraphs.KERNELS[place[0]] = tuple(
-            [8 if "*" in p else SIZES[p.rsplit(" ", 1)[0]] for p in parameters.split(", ")])
+            [8 if "*" in p else SIZES[p.rsplit(" ", 1)[0]] for p in found[1].split(", ") if p])
         return 0
 
     def launch(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
@@ -214,20 +219,25 @@ def compiled(source: str, arch: str, options: Any = ()) -> bytes:
     return source.encode()
 
 
+def gpu(monkeypatch: Any) -> Gpu:
+    """An emulated GPU, for which texts stand as they are for machine code."""
+    monkeypatch.setattr(nvrtc, "compile", compiled)
+    monkeypatch.setattr(nvrtc, "compile_units", lambda sources, arch: [s.encode() for s in sources])
+    monkeypatch.setattr(nvrtc, "compiler", lambda: SimpleNamespace(version=(13, 0)))
+    return Gpu()
+
+
 @contextlib.contextmanager
 def installed(monkeypatch: Any) -> Iterator[Gpu]:
     """The bench is on an emulated GPU."""
     from jitgrad.codegen.cuda import cudadriver
     from jitgrad.devcheck import bench
 
-    gpu = Gpu()
-    monkeypatch.setattr(cudadriver, "current", lambda: gpu.driver)
-    monkeypatch.setattr(nvrtc, "compile", compiled)
-    monkeypatch.setattr(nvrtc, "compile_units", lambda sources, arch: [s.encode() for s in sources])
-    monkeypatch.setattr(nvrtc, "compiler", lambda: SimpleNamespace(version=(13, 0)))
+    made = gpu(monkeypatch)
+    monkeypatch.setattr(cudadriver, "current", lambda: made.driver)
     monkeypatch.setattr(bench.Bench, "timed", lambda self, run, times=1: (run(), 1.0)[1])
     bench.bench.cache_clear()
     try:
-        yield gpu
+        yield made
     finally:
         bench.bench.cache_clear()

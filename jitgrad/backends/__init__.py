@@ -1,0 +1,5 @@
+"""torch.backends: what may be asked of the libraries behind the devices."""
+
+from jitgrad.backends import cuda as cuda
+
+__all__ = ["cuda"]

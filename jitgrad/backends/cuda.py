@@ -1,0 +1,51 @@
+"""torch.backends.cuda: how cuBLAS multiplies float32 matrices. Off at first, as in torch.
+
+    jitgrad.backends.cuda.matmul.allow_tf32 = True       # or jitgrad.set_float32_matmul_precision("high")
+
+TF32 keeps 10 bits of the 23 of each factor's fraction; sums are float32. It concerns CUDA tensors only.
+"""
+
+from __future__ import annotations
+
+from jitgrad.codegen.cuda import precision
+
+LEVELS = ("highest", "high", "medium")
+
+
+class _Matmul:
+    """Switches of matrix products."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether products of float32 may be computed in TF32."""
+        return precision.allow_tf32
+
+    @allow_tf32.setter
+    def allow_tf32(self, allow: bool) -> None:
+        set_float32_matmul_precision("high" if allow else "highest")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name != "allow_tf32":
+            raise AttributeError(f"Unknown attribute {name}")
+        super().__setattr__(name, value)
+
+
+matmul = _Matmul()
+_level = LEVELS[0]
+
+
+def set_float32_matmul_precision(precision_: str) -> None:
+    """`"highest"`: float32 as it is; `"high"` and `"medium"`: TF32 on CUDA devices. RuntimeError for another word."""
+    global _level
+    if precision_ not in LEVELS:
+        raise RuntimeError(f"float32 matmul precision is one of {', '.join(LEVELS)}, not {precision_!r}")
+    _level = precision_
+    precision.set_allow_tf32(precision_ != "highest")
+
+
+def get_float32_matmul_precision() -> str:
+    """What was set last, `"highest"` at first."""
+    return _level
+
+
+__all__ = ["get_float32_matmul_precision", "matmul", "set_float32_matmul_precision"]
