@@ -26,7 +26,7 @@ ALLOWED = {
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = ("api", "check", "diskcache", "executor", "explain", "gradfunction", "locate", "mismatch", "persist",
+TOP = ("api", "check", "diskcache", "elsewhere", "executor", "explain", "gradfunction", "locate", "mismatch", "persist",
        "pushforward", "pycode", "pyeffects", "pyexpr", "pyhelpers", "pynames", "results", "saved", "sources",
        "specialisation", "state", "stores", "tracebacks")
 

@@ -7,6 +7,7 @@ word (a Number two, an Optional one more), a tensor its address, sizes and strid
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import sys
 import threading
@@ -67,9 +68,11 @@ def array(address: int, shape: Sequence[int], strides: Sequence[int] | None, d: 
 
 
 class Memory:
-    """Arrays over a program's memory, and the module that computes with them."""
+    """Arrays over a program's memory, and what computes with them."""
 
-    xp: Any = np
+    def row(self, op: Any) -> Callable[..., Any]:
+        """A row of the op table as a function of such arrays."""
+        return functools.partial(op.impl, np)
 
     def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> Any:
         """An array over memory; strides in elements, None: row-major."""
@@ -194,10 +197,8 @@ def run_library(site: Site, block: Any, word: int, memory: Memory) -> None:
     sizes, found = found[count:], found[:count]
     inputs, outputs = found[:site.n_inputs], found[site.n_inputs:]
     attrs = {k: _attr(a, sizes) for k, a in site.attrs.items()}
-    op = OPS[site.op]
-    assert op.impl is not None
     with np.errstate(all="ignore"):
-        results = op.impl(memory.xp, *inputs, **attrs)
+        results = memory.row(OPS[site.op])(*inputs, **attrs)
     if site.op == "nonzero":
         outputs[0][...] = len(results)
         outputs[1][:len(results)] = results

@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.device import CPU
+from jitgrad.device import device as Device
 from jitgrad.dtypes import by_name, dtype
 from jitgrad.ops.backend import AnyTensor
-from jitgrad.script.signature import require_cpu
 
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
@@ -40,6 +41,7 @@ class Tensors:
         same: per axis, whether all have one size.
         requires_grad: whether it asks for a gradient.
         ordered: whether the memory of all is in row order.
+        device: where they are.
     """
 
     dtype: dtype
@@ -47,12 +49,13 @@ class Tensors:
     same: tuple[bool, ...]
     requires_grad: bool
     ordered: bool
+    device: Device = CPU
 
     def joined(self, other: Tensors) -> Tensors:
         """What holds for the tensors of two lists."""
         ones = tuple(a if a is b else None for a, b in zip(self.ones, other.ones, strict=True))
         same = tuple(a and b and one is not None for a, b, one in zip(self.same, other.same, ones, strict=True))
-        return Tensors(self.dtype, ones, same, self.requires_grad, self.ordered and other.ordered)
+        return Tensors(self.dtype, ones, same, self.requires_grad, self.ordered and other.ordered, self.device)
 
 
 #: of an item: a type of numbers, or a tuple of kinds
@@ -93,16 +96,16 @@ def kind_of(items: Sequence[Any]) -> Kind | None:
 def _of_tensors(items: Sequence[Any]) -> Tensors | None:
     if not all(isinstance(x, AnyTensor) for x in items):
         return None
-    for x in items:
-        require_cpu(x)
     first = items[0]
     needs = bool(first.requires_grad)
     if any(x.dtype is not first.dtype or x.ndim != first.ndim or bool(x.requires_grad) is not needs for x in items):
         return None
+    if any(x.device != first.device for x in items):
+        return None
     columns = list(zip(*(x._data.shape for x in items), strict=True))
     ones = tuple([all(n == 1 for n in c) or (False if all(n != 1 for n in c) else None) for c in columns])
     ordered = all(x._data.flags.c_contiguous for x in items)
-    return Tensors(first.dtype, ones, tuple([len(set(c)) == 1 for c in columns]), needs, ordered)
+    return Tensors(first.dtype, ones, tuple([len(set(c)) == 1 for c in columns]), needs, ordered, first.device)
 
 
 def joined(a: Kind, b: Kind) -> Kind | None:
@@ -111,7 +114,8 @@ def joined(a: Kind, b: Kind) -> Kind | None:
         parts = tuple([joined(x, y) for x, y in zip(a, b, strict=True)])
         return None if None in parts else parts
     if isinstance(a, Tensors) and isinstance(b, Tensors):
-        alike = a.dtype is b.dtype and len(a.ones) == len(b.ones) and a.requires_grad is b.requires_grad
+        alike = a.dtype is b.dtype and a.device == b.device and a.requires_grad is b.requires_grad and (
+            len(a.ones) == len(b.ones))
         return a.joined(b) if alike else None
     return a if a is b else None
 
@@ -129,13 +133,15 @@ def fit(items: Sequence[Any], kind: Kind) -> bool:
 
 def _fit_tensors(items: Sequence[Any], kind: Tensors) -> bool:
     wanted, needs, rank = kind.dtype.np, kind.requires_grad, len(kind.ones)
-    shapes, ordered = set(), kind.ordered
+    shapes, ordered, on_host = set(), kind.ordered, kind.device.type == "cpu"
     for x in items:
         tensor: Any = x
         if not isinstance(x, AnyTensor) or tensor.requires_grad is not needs:
             return False
         array = tensor._data
-        if type(array) is not np.ndarray or array.dtype != wanted or array.ndim != rank or (
+        if (type(array) is np.ndarray) is not on_host or (not on_host and tensor.device != kind.device):
+            return False
+        if array.dtype != wanted or array.ndim != rank or (
                 ordered and not array.flags.c_contiguous):
             return False
         shapes.add(array.shape)
@@ -171,7 +177,7 @@ def to_plain(kind: Kind) -> Any:
         return ["tuple", [to_plain(part) for part in kind]]
     if isinstance(kind, Tensors):
         return ["tensors", kind.dtype.name, list(kind.ones), list(kind.same), kind.requires_grad,
-                kind.ordered]
+                kind.ordered, str(kind.device)]
     return ["object"] if kind == BY_CLASS else ["number", kind.__name__]
 
 
@@ -180,8 +186,8 @@ def from_plain(stored: Any) -> Kind:
     match stored:
         case ["tuple", parts]:
             return tuple([from_plain(part) for part in parts])
-        case ["tensors", name, ones, same, needs, ordered]:
-            return Tensors(by_name(name), tuple(ones), tuple(same), needs, ordered)
+        case ["tensors", name, ones, same, needs, ordered, where]:
+            return Tensors(by_name(name), tuple(ones), tuple(same), needs, ordered, Device(where))
     if stored == ["object"]:
         return BY_CLASS
     return {"int": int, "float": float, "bool": bool}[stored[1]]

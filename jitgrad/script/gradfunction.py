@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jitgrad import config
+from jitgrad.device import CPU
+from jitgrad.device import device as Device
+from jitgrad.eager.arrays import library
 from jitgrad.eager.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
 from jitgrad.eager.tensor import wrap
 from jitgrad.errors import ErrorName
@@ -134,11 +137,15 @@ class GraphFunction:
         list_inputs: inputs that are lists of tensors or None.
         n_outputs: number of graph outputs; what the forward program returns after them are residuals.
         writes: inputs that are tensors and written in place.
+        device: where it runs.
+        on_host: outputs that are brought from there to the CPU.
     """
 
     def __init__(self, graph: Graph | str, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str,
                  tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int, writes: tuple[int, ...] = (),
-                 lists: tuple[int, ...] = (), list_inputs: tuple[int, ...] = ()):
+                 lists: tuple[int, ...] = (), list_inputs: tuple[int, ...] = (), device: Device = CPU,
+                 on_host: tuple[int, ...] = ()):
+        self.device, self.on_host = device, on_host
         self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
         self.n_outputs, self.writes = n_outputs, writes
@@ -249,7 +256,8 @@ class GraphFunction:
 
     @classmethod
     def prepare(cls, graph: Graph, objects: Sequence[Any], name: str,
-                differentiable: Sequence[int] | None = None) -> GraphFunction:
+                differentiable: Sequence[int] | None = None, device: Device = CPU,
+                on_host: Sequence[int] = ()) -> GraphFunction:
         """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
         from jitgrad.eager.grad_mode import is_grad_enabled
         from jitgrad.script.passes import pipeline
@@ -266,7 +274,8 @@ class GraphFunction:
                        tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types),
                        tuple(i for i in _committed(optimised) if _is_tensor(graph.inputs[i].type)),
                        tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
-                       tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)))
+                       tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)), device,
+                       tuple(on_host))
         function._compile()
         return function
 
@@ -285,7 +294,8 @@ class GraphFunction:
         header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
                   "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
                   "arguments": self.arguments, "n_outputs": self.n_outputs,
-                  "writes": self.writes, "lists": self._lists, "list_inputs": self.list_inputs, "errors": errors}
+                  "writes": self.writes, "lists": self._lists, "list_inputs": self.list_inputs, "errors": errors,
+                  "device": str(self.device), "on_host": self.on_host}
         return pack([json.dumps(header).encode(), text.encode(), self._compiled[0].to_bytes()])
 
     @classmethod
@@ -297,11 +307,17 @@ class GraphFunction:
         header = json.loads(header_bytes)
         function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
                        tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"],
-                       tuple(header["writes"]), tuple(header["lists"]), tuple(header["list_inputs"]))
+                       tuple(header["writes"]), tuple(header["lists"]), tuple(header["list_inputs"]),
+                       Device(header["device"]), tuple(header["on_host"]))
         function._errors = {name: ErrorName(*found) for name, found in header["errors"].items()}
         function._residuals = tuple(header["residuals"])
         function.saved = frozenset(~i for i in function._residuals if i < 0)
-        compiled = Compiled.from_bytes(program)
+        if function.device.type == "cpu":
+            compiled = Compiled.from_bytes(program)
+        else:
+            from jitgrad.codegen.cuda import drivers, gpu
+
+            compiled = gpu.DeviceCompiled.for_device(program, drivers.of(function.device))
         function._compiled.append(compiled)
         function.forward = compiled["forward"]
         if function.differentiable:
@@ -311,14 +327,27 @@ class GraphFunction:
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
         if config.current().interpret:
-            from jitgrad.script.interpret import interpret
+            return {name: self._interpreted(graph) for name, graph in graphs.items()}
+        if self.device.type == "cpu":
+            from jitgrad.codegen.cpu import compile
 
-            return {name: functools.partial(interpret, graph) for name, graph in graphs.items()}
-        from jitgrad.codegen.cpu import compile
+            compiled = compile(graphs)
+        else:
+            from jitgrad.codegen.cuda import drivers, gpu
 
-        compiled = compile(graphs)
+            compiled = gpu.compile(graphs, drivers.of(self.device))
         self._compiled.append(compiled)
         return {name: compiled[name] for name in graphs}
+
+    def _interpreted(self, graph: Graph) -> Program:
+        """The interpreter for a graph; on the host, for a device between copies."""
+        from jitgrad.script.interpret import interpret
+
+        if self.device.type == "cpu":
+            return functools.partial(interpret, graph)
+        from jitgrad.script.elsewhere import interpreted
+
+        return interpreted(graph, self.device)
 
     def kernels(self, device: str = "cpu") -> list[str]:
         """The text of every generated kernel, in the order of compilation; for "cuda" as CUDA C++, on any machine."""
@@ -337,7 +366,8 @@ class GraphFunction:
         compiled = self._compiled
         if any(not c.llvm for c in compiled):
             again = GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
-                                  self.n_outputs, self.writes, self._lists, self.list_inputs)
+                                  self.n_outputs, self.writes, self._lists, self.list_inputs, self.device,
+                                  self.on_host)
             again._compile()
             compiled = again._compiled
         return "\n".join(engine.assembly(c.llvm) for c in compiled)
@@ -349,6 +379,9 @@ class GraphFunction:
         `unreached` is kept by reference: when the node runs, inputs in it get no gradient.
         """
         outputs = self.forward(arrays) if on_commit is None else self.forward(arrays, on_commit)
+        for i in self.on_host:
+            if outputs[i] is not None:
+                outputs[i] = to_host(outputs[i])
         if not self.differentiable:
             for i in self._tensors:
                 if outputs[i] is not None:
@@ -393,9 +426,17 @@ class GraphFunction:
             if not values[flag]:
                 values[value] = None
         del values[len(self.wrt):]
+        if self.device.type != "cpu":
+            values = [v if v is None or self._is_there(i, objects) else to_host(v)
+                      for i, v in zip(self.wrt, values, strict=True)]
         if unreached:
             values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
         return self._per_item(objects, values) if self.list_inputs else values
+
+    def _is_there(self, i: int, objects: Sequence[Any]) -> bool:
+        """Whether input `i` is on the device, and not brought there."""
+        array = getattr(objects[i], "_data", None) if objects else None
+        return type(array) is not np.ndarray
 
     def _per_item(self, objects: Sequence[Any], values: list[Any]) -> list[Any]:
         """Gradients of the inputs `wrt` with those of a list's items in place of the list's."""
@@ -429,7 +470,10 @@ class GraphFunction:
 
             with self._lock:
                 graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
-                gradient = self._gradients[key] = GraphFunction.prepare(graph, given, self.name + "Backward")
+                gradient = self._gradients[key] = GraphFunction.prepare(
+                    graph, given, self.name + "Backward", device=self.device, on_host=[
+                        2 * k for k, i in enumerate(self.wrt)
+                        if self.device.type != "cpu" and not self._is_there(i, objects)])
         for i, version in zip(self.arguments, versions, strict=True):
             if i in gradient.reads and _version(objects[i]) != version:
                 raise RuntimeError(
@@ -453,6 +497,11 @@ def _requires_grad(value: Any) -> bool:
     return bool(getattr(value, "requires_grad", False))
 
 
+def to_host(array: Any) -> Any:
+    """An array as NumPy's."""
+    return library(array).to_host(array)
+
+
 def _data(value: Any) -> Any:
     """An input as the program takes it."""
     return [_data(v) for v in value] if type(value) is list else getattr(value, "_data", value)
@@ -461,7 +510,7 @@ def _data(value: Any) -> Any:
 def _items(value: Any) -> list[Any]:
     """A list that a program returned, its arrays as tensors."""
     found = value if type(value) is list else value.to_list()
-    return [wrap(v) if isinstance(v, np.ndarray) else _items(v) if type(v) is list else v for v in found]
+    return [wrap(v) if hasattr(v, "dtype") else _items(v) if type(v) is list else v for v in found]
 
 
 def _flat(items: Sequence[Any]) -> list[Any]:
@@ -545,4 +594,4 @@ def _arrays(cotangent: Any) -> Any:
     if type(cotangent) is list:
         return [np.asarray(c) if isinstance(c, np.generic) else _arrays(c) if type(c) is list else c
                 for c in cotangent]
-    return cotangent if type(cotangent) is np.ndarray else np.asarray(cotangent)
+    return np.asarray(cotangent) if isinstance(cotangent, np.generic) else cotangent

@@ -156,6 +156,8 @@ def _other_tensor(key: sig.TensorKey, found: Any) -> str:
     now = tensor_key(found)
     if now.dtype != key.dtype:
         return f"had dtype {key.dtype}, has {now.dtype}"
+    if now.device != key.device:
+        return f"was on {key.device}, is on {now.device}"
     if now.ndim != key.ndim:
         return f"had rank {key.ndim}, has {now.ndim}"
     if now.requires_grad is not key.requires_grad:

@@ -18,6 +18,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.amp.autocast_mode import autocast
+from jitgrad.device import device
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import elements
@@ -189,7 +190,8 @@ class Writer:
     def guard(self, guard: sig.Guard) -> Json:
         value = guard.value
         if isinstance(value, sig.TensorKey):
-            stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
+            stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad,
+                            str(value.device)]
         elif guard.kind in ("same", "other"):
             stored = self.source(value)
         elif guard.kind in ("len", "absent", "contiguous", "unhooked"):
@@ -353,8 +355,9 @@ class Reader:
         path, kind, value = stored
         source = self.source(path)
         if kind == "tensor":
-            name, ndim, ones, requires_grad = value
-            return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad))
+            name, ndim, ones, requires_grad, where = value
+            return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad,
+                                                         device(where)))
         if kind in ("len", "absent", "contiguous", "unhooked", "inherited"):
             return sig.Guard(source, kind, value)
         if kind in ("same", "other"):
@@ -450,6 +453,8 @@ def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
         "lists": [[writer.source(s), elements.to_plain(k)] for s, k in script.lists.items()],
         "log": script.log,
         "gradient_state": script.gradient_state,
+        "device": str(script.device),
+        "on_host": list(script.on_host),
     }
     data["not_one"] = [s.not_one for s in writer.symbols]
     return json.dumps(data).encode()
@@ -487,6 +492,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             stores=reader.stores(stored["stores"]), recipes=[tuple(reader.stores(r)) for r in stored["recipes"]],
             lists={reader.source(s): elements.from_plain(k) for s, k in stored["lists"]},
             log=stored["log"],
-            gradient_state=stored["gradient_state"])
+            gradient_state=stored["gradient_state"], device=device(stored["device"]),
+            on_host=tuple(stored["on_host"]))
     except NotStorable:
         return None

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.device import CPU
+from jitgrad.device import device as Device
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import Type
 from jitgrad.script.ir import Graph
@@ -152,14 +154,7 @@ class TensorKey:
     ndim: int
     ones: tuple[bool, ...]
     requires_grad: bool
-
-
-def require_cpu(tensor: Any) -> None:
-    """NotImplementedError for a tensor with which scripts do not compute: one on another device than the CPU."""
-    if tensor.is_cuda:
-        raise NotImplementedError(f"scripted functions compute on the CPU, but a tensor is on {tensor.device}: move it "
-                                  "by `.cpu()`, or call the function without @script (`with jitgrad.eager_mode():`), "
-                                  "which runs on any device")
+    device: Device = CPU
 
 
 # --- results -------------------------------------------------------------------------------------------------------
@@ -352,6 +347,8 @@ class ScriptGraph:
             cache compares their code).
         calls_back: whether it calls ignored functions.
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
+        device: where it runs.
+        on_host: graph outputs that are brought from there to the CPU.
         log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
     """
 
@@ -379,3 +376,5 @@ class ScriptGraph:
     calls_back: bool = False
     log: list[str] = field(default_factory=list)
     gradient_state: bool = False
+    device: Device = CPU
+    on_host: tuple[int, ...] = ()

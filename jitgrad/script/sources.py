@@ -16,6 +16,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.eager.arrays import library
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script import elements
 from jitgrad.script import signature as sig
@@ -273,7 +274,8 @@ class EntryWriter:
         wanted = self.constant(key.dtype.np)
         needs = f"({tensor}._needs or {tensor}._base is not None and {tensor}.requires_grad)"  # cheaper than to ask it
         conditions = [f"not {needs}" if key.requires_grad else needs,
-                      f"{array}.__class__ is not {self.constant(np.ndarray)}",
+                      f"{array}.__class__ is not {self.constant(np.ndarray)}" if key.device.type == "cpu" else
+                      f"{array}.__class__ is {self.constant(np.ndarray)} or {array}.device.id != {key.device.index}",
                       f"{array}.dtype is not {wanted} and {array}.dtype != {wanted}"]
         if known is not None:
             conditions.append(f"{shape} != {known!r}")
@@ -424,8 +426,7 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
 
 def tensor_key(t: Any) -> sig.TensorKey:
     """What a specialisation assumes of tensor `t`."""
-    sig.require_cpu(t)
-    return sig.TensorKey(t.dtype, t.ndim, tuple(s == 1 for s in t._data.shape), bool(t.requires_grad))
+    return sig.TensorKey(t.dtype, t.ndim, tuple(s == 1 for s in t._data.shape), bool(t.requires_grad), t.device)
 
 
 def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -446,8 +447,14 @@ def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
     else:
         if len(owners) == len(written) + len(others):
             return True
-    return not any(np.shares_memory(array, other)
-                   for i, array in enumerate(written) for other in (*written[:i], *others))
+    return not any(_share(array, other) for i, array in enumerate(written) for other in (*written[:i], *others))
+
+
+def _share(a: Any, b: Any) -> bool:
+    """Whether two arrays have memory in common."""
+    if type(a) is np.ndarray and type(b) is np.ndarray:
+        return np.shares_memory(a, b)
+    return type(a) is type(b) and library(a).shares(a, b)
 
 
 def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

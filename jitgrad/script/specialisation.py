@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from jitgrad import config, dims
+from jitgrad.device import CPU, get_default_device
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.grad_mode import mode as grad_mode
@@ -46,6 +47,7 @@ class Specialisation:
         "__weakref__",
         "autocast",
         "commit",
+        "default_device",
         "default_dtype",
         "enter",
         "function",
@@ -72,13 +74,15 @@ class Specialisation:
         #: the list that this is taken out of when such an object dies
         self.owner: list[Specialisation] = []
         self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
+        self.default_device = get_default_device()
         #: what autocast casts to, None where it is off
         self.autocast = autocast.mode.low
         self.may_share = False  # whether `enter` looks at memory
         script.graph.name = name
         if function is None:
             objects = [resolve(s, values) for s in script.inputs]
-            function = GraphFunction.prepare(script.graph, objects, name, script.differentiable)
+            function = GraphFunction.prepare(script.graph, objects, name, script.differentiable, script.device,
+                                             script.on_host)
         self.function = function
         self.enter = self._write_enter(params, values)
         self.leave = leave_writer(params, values, script.inputs, script.result, script.stores)
@@ -123,6 +127,8 @@ class Specialisation:
         writer.require(f"{writer.constant(grad_mode)}.enabled is {self.grad_mode}")
         writer.require(f"{writer.constant(autocast.mode)}.low is {writer.constant(self.autocast)}")
         writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
+        same = "is" if self.default_device is CPU else "=="
+        writer.require(f"{writer.constant(get_default_device)}() {same} {writer.constant(self.default_device)}")
         for guard, ref in self.given:
             if ref is None:
                 writer.guard(guard)

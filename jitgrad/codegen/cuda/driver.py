@@ -17,7 +17,7 @@ All return 0, or the driver's error, which `error` turns into an exception.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 
@@ -30,7 +30,7 @@ class Block(Protocol):
 
 
 class Driver(Protocol):
-    """A device to compile for and to run on. `xp` is the module that computes with its arrays (cupy)."""
+    """A device to compile for and to run on."""
 
     name: str
     arch: str
@@ -38,7 +38,6 @@ class Driver(Protocol):
     read: int
     copy: int
     matmul: int
-    xp: Any
 
     def stream(self) -> int:
         """The handle of the current stream."""
@@ -66,6 +65,9 @@ class Driver(Protocol):
 
     def address(self, array: Any) -> int:
         """Where the elements of an array of the device begin."""
+
+    def row(self, op: Any) -> Callable[..., Any]:
+        """A row of the op table as a function of arrays of the device."""
 
     def error(self, status: int) -> Exception:
         """The exception for what a function returned."""

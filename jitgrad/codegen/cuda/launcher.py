@@ -26,7 +26,10 @@ class DeviceMemory(Memory):
     """Arrays of a driver's device."""
 
     def __init__(self, driver: Driver):
-        self.driver, self.xp = driver, driver.xp
+        self.driver = driver
+
+    def row(self, op: Any) -> Callable[..., Any]:
+        return self.driver.row(op)
 
     def contiguous(self, value: Any) -> Any:
         return self.driver.contiguous(value)

@@ -21,7 +21,7 @@ from jitgrad.ops.checks import Checker
 from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
-from jitgrad.script.frontend import heap, numbers
+from jitgrad.script.frontend import heap, numbers, placement
 from jitgrad.script.frontend.context import RANDOM, Context, Restart
 from jitgrad.script.frontend.values import Number, SymTensor, size_number
 from jitgrad.script.ir import Value
@@ -50,9 +50,10 @@ class SymbolicBackend:
         if op.name in heap.VIEWS:
             assert op.spec is not None
             return heap.view(context, operands[0], op.name, attrs, op.spec(*types, **attrs))
+        where = placement.together(operands, op.name)
         values = [heap.read(context, x) for x in operands]
         if op.spec is None and op.compose is not None:
-            return self._compose(op, values, attrs)
+            return self._compose(op, values, attrs, where)
         if op.name == "nonzero":  # the node brings its count into scope
             count = Symbol("n")
             type_ = TensorType(int64, (dims.dim(count), types[0].ndim))
@@ -61,24 +62,30 @@ class SymbolicBackend:
             outputs = context.builder.emit(op.name, values, **attrs)
         if len(outputs) == 1:
             result = heap.new_tensor(context, outputs[0])
+            result.storage.device = where
             result.storage.made = backward_name(op)
             if op.kind is POINTWISE and result.ndim > 1:
                 result.storage.ordered = all(heap.keeps_order(x) for x in operands)
             return result
         results = tuple([heap.new_tensor(context, v) for v in outputs])
         for y in results:
-            y.storage.made = backward_name(op)
+            y.storage.made, y.storage.device = backward_name(op), where
         return results
 
-    def _compose(self, op: OpDef, values: Sequence[Value], attrs: dict[str, Any]) -> Any:
+    def _compose(self, op: OpDef, values: Sequence[Value], attrs: dict[str, Any], where: device | None) -> Any:
         from jitgrad.script.graph_namespace import GraphNamespace
 
         assert op.compose is not None
         F = GraphNamespace(self.context.builder)
         result = op.compose(F, *[F.wrap(v) for v in values], **attrs)
         if isinstance(result, tuple):
-            return tuple([heap.new_tensor(self.context, r.value) for r in result])
-        return heap.new_tensor(self.context, result.value)
+            made = tuple([heap.new_tensor(self.context, r.value) for r in result])
+            for y in made:
+                y.storage.device = where
+            return made
+        one = heap.new_tensor(self.context, result.value)
+        one.storage.device = where
+        return one
 
     def attribute(self, value: Any) -> Any:
         """An attr with symbolic ints as sizes, canonical."""
@@ -93,14 +100,17 @@ class SymbolicBackend:
         return value
 
     def create(self, op: OpDef, where: Any, attrs: dict[str, Any]) -> Any:
-        """A new tensor; on the CPU, which is where scripts compute."""
-        self._require_cpu(where)
-        return self.apply(op, (), attrs)
+        """A new tensor on a device, or where another one is."""
+        return placement.put(self.context, self.apply(op, (), attrs), where)
 
     def move(self, tensor: SymTensor, where: device) -> SymTensor:
-        """The tensor itself: it is on the CPU."""
-        self._require_cpu(where)
-        return tensor
+        """The tensor itself if it is there, else a copy with its history."""
+        if tensor.device == where:
+            return tensor
+        context = self.context
+        value = heap.read(context, tensor)
+        copied = heap.new_tensor(context, context.one("reshape", value, shape=tensor.type_.dims))
+        return placement.put(context, copied, where)
 
     def pin(self, tensor: SymTensor) -> SymTensor:
         """Scripts have no pinned memory."""
@@ -109,12 +119,6 @@ class SymbolicBackend:
     def is_pinned(self, tensor: SymTensor) -> bool:
         """Scripts have no pinned memory."""
         raise NotImplementedError("is_pinned() is not available in a script: ask before the call")
-
-    @staticmethod
-    def _require_cpu(where: Any) -> None:
-        if isinstance(where, device) and where.type != "cpu":
-            raise NotImplementedError(f"a script makes no tensors on device '{where}' yet: make them before the call, "
-                                      "or call the function without @script")
 
     def lift(self, number: Any, d: dtype) -> SymTensor:
         context = self.context
@@ -127,8 +131,11 @@ class SymbolicBackend:
         return heap.new_tensor(context, value)
 
     def from_data(self, data: Any, d: dtype | None, where: Any = None) -> SymTensor:
+        made = self._from_data(data, d)
+        return made if where is None else placement.put(self.context, made, where)
+
+    def _from_data(self, data: Any, d: dtype | None) -> SymTensor:
         context = self.context
-        self._require_cpu(where)
         shape, leaves = _flatten(data)
         if not any(isinstance(x, (Number, SymTensor)) for x in leaves):
             return self._constant(np.asarray(data), d)
@@ -193,12 +200,12 @@ class SymbolicBackend:
     # --- random numbers --------------------------------------------------------------------------------------------
 
     def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
-        self._require_cpu(where)
         sizes = tuple(self.attribute(s) for s in shape)
         if kind == "uniform":
-            return self._words("random.uniform", sizes, d, 2 if d.name == "float64" else 1)
+            made = self._words("random.uniform", sizes, d, 2 if d.name == "float64" else 1)
+            return placement.put(self.context, made, where)
         if kind == "bits":
-            return self._words("random.bits", sizes, None, 1)
+            return placement.put(self.context, self._words("random.bits", sizes, None, 1), where)
         from jitgrad.ops.library import random
 
         return random.compose(kind, shape, d, where, **params)

@@ -151,7 +151,8 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=context.inputs.recipes, unread=context.inputs.unread(),
             lists=context.inputs.lists_taken(), functions=[function, *context.functions],
-            calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log])
+            calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log],
+            device=context.device, on_host=tuple(sorted(results.on_host)))
 
 
 def _check_leaves(results: Results, graph: Graph, recorded: Sequence[Value]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from jitgrad.device import CPU
 from jitgrad.dims import Size, Symbol
 from jitgrad.errors import ScriptError, Span
 from jitgrad.ops import autocast
@@ -132,6 +133,7 @@ class Context:
         self.depth = 0
         self.bodies = 0
         self.gradient_state = False
+        self.device = CPU  # of the tensors: a GPU from the first one on that is there
         self.log: list[str] = []
         self.frame: Frame = None  # type: ignore[assignment]
         self.node: ast.AST | None = None

@@ -79,7 +79,7 @@ def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensor
             size = dim(symbol)
         dims.append(size)
     made = tp.Tensor(kind.dtype, tuple(dims), kind.requires_grad, tp.ARGUMENT, kind.ordered, kind.requires_grad,
-                     origin=2)
+                     origin=2, device=kind.device)
     return TensorType(kind.dtype, tuple(dims)), made
 
 

@@ -19,7 +19,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.elements import BY_CLASS, NOTHING, Kind
-from jitgrad.script.frontend import given, lowering
+from jitgrad.script.frontend import given, lowering, placement
 from jitgrad.script.frontend.context import Context, Restart
 from jitgrad.script.frontend.memory import SHARED, Memory
 from jitgrad.script.frontend.values import (
@@ -333,7 +333,7 @@ class Inputs:
             found = self._twin(tensor, source)
         if found is None:
             context = self.context
-            sig.require_cpu(tensor)
+            placement.see(context, tensor.device)
             shape = tuple(tensor.shape)
             type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
             index = len(self.values)
@@ -342,11 +342,12 @@ class Inputs:
             self.memory.add(index)
             needs = bool(tensor.requires_grad)
             if not guarded:
-                key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs)
+                key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs, tensor.device)
                 self.guard(source, "tensor", key)
             if needs:
                 context.builder.history.add(value.id)
             storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
+            storage.device = tensor.device
             found = self._found[source] = SymTensor(storage, (), type_)
             if needs:
                 context.leaves[storage] = None

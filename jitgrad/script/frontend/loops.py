@@ -96,7 +96,8 @@ class Head:
                          and r.symbol.name.startswith("~") else m
                          for m, r in zip(mine.dims, remembered.dims, strict=True))
             return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
-                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf, remembered.origin)
+                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf, remembered.origin,
+                             device=mine.device)
         if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
             return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
         if isinstance(remembered, tp.ListOf) or isinstance(mine, tp.ListOf):

@@ -213,6 +213,7 @@ def rebuild(context: Context, t: Template, leaves: Iterator[Value]) -> Any:
         tensor.storage.ordered, tensor.storage.was_leaf = t.ordered, t.leaf
         tensor.storage.origin = tuple([next(leaves) for _ in range(t.origin)])
         tensor.storage.unknown = t.origin == origins.UNKNOWN
+        tensor.storage.device = t.device
         return tensor
     if isinstance(t, Num):
         number = numbers.wrap(context, next(leaves))

@@ -43,6 +43,7 @@ class Results:
     def __init__(self, context: Context):
         self.context = context
         self.outputs: list[Value] = []
+        self.on_host: set[int] = set()  # those that are brought to the CPU
         self._index: dict[Value, int] = {}
         self._tensors: dict[Any, Value] = {}
         self._identities: dict[Any, int] = {}
@@ -66,6 +67,14 @@ class Results:
         links = self.context.links
         self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and s not in links
                         and not s.requires_grad}
+
+    def tensor(self, value: Value, storage: Storage) -> int:
+        """The number of the graph output that is the content of a storage."""
+        index = self.output(value)
+        where = storage.device
+        if where is not None and where.type == "cpu" and self.context.device.type != "cpu":
+            self.on_host.add(index)
+        return index
 
     def output(self, value: Value) -> int:
         """The number of the graph output that is `value`."""
@@ -179,7 +188,7 @@ class Results:
             return self._choice(value, links)
         if value.path and storage in self._parted:
             return self._view(value)
-        return sig.Output(self.output(self._fresh(value)))
+        return sig.Output(self.tensor(self._fresh(value), storage))
 
     def _of_list(self, value: SymTensor) -> sig.Result:
         """An item of a list, or a view of it, which may be a tensor of the caller."""
@@ -203,7 +212,7 @@ class Results:
         if value is None:
             value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
         grad = merge.fetch(context, context.state, gradients.slot_of(storage))
-        return sig.Leaf(self.output(value), self.tree(grad))
+        return sig.Leaf(self.tensor(value, storage), self.tree(grad))
 
     def _visible(self) -> set[Value]:
         """Values of the outermost block."""
@@ -217,7 +226,7 @@ class Results:
         if len(known) == 2 and known[0][0] is known[1][0] and known[0][1] is not known[1][1]:
             (condition, polarity, a), (_, _, b) = known
             return sig.Select(self.output(condition), *((a, b) if polarity else (b, a)))
-        result: sig.Result = sig.Output(self.output(self._fresh(value)))
+        result: sig.Result = sig.Output(self.tensor(self._fresh(value), value.storage))
         for condition, polarity, this in known:
             result = sig.Select(self.output(condition), *((this, result) if polarity else (result, this)))
         return result
@@ -250,7 +259,7 @@ class Results:
         path, sizes = self._path(value)
         if value.storage in self._parted:
             whole = SymTensor(value.storage, (), value.storage.type)
-            return sig.ViewOf(self.output(self._fresh(whole)), path, sizes, made=True)
+            return sig.ViewOf(self.tensor(self._fresh(whole), value.storage), path, sizes, made=True)
         return sig.ViewOf(value.storage.input, path, sizes)
 
     def _union(self, value: Union) -> sig.Result:

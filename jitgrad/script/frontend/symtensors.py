@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.tensorbase import Size as Shape
@@ -34,10 +35,11 @@ class Storage:
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
         origin: for an item of a list, which of the caller's tensors it is, if any (`origins.py`).
         unknown: it may be one of them, and nothing says which.
+        device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
 
-    __slots__ = ("alias", "block", "input", "made", "ordered", "origin", "requires_grad", "retains_grad", "root",
-                 "type", "unknown", "was_leaf")
+    __slots__ = ("alias", "block", "device", "input", "made", "ordered", "origin", "requires_grad", "retains_grad",
+                 "root", "type", "unknown", "was_leaf")
 
     def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
         self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
@@ -49,6 +51,7 @@ class Storage:
         self.was_leaf = False
         self.origin: tuple[Value, ...] = ()
         self.unknown = False
+        self.device: Device | None = None
 
 
 class SymTensor(TensorBase):
@@ -82,6 +85,15 @@ class SymTensor(TensorBase):
     @property
     def ndim(self) -> int:
         return len(self._type.dims)
+
+    @property
+    def device(self) -> Device:
+        """Where eager would have the tensor."""
+        return self.storage.device or current().device
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
 
     @property
     def requires_grad(self) -> bool:

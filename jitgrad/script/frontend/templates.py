@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from jitgrad.device import device as Device
 from jitgrad.dims import Dim, Size, Symbol, dim, is_not_one, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.errors import NotStatic
@@ -76,7 +77,7 @@ class Tensor:
 
     `alias` says whose memory it may share, or is empty; `ordered`: see Storage. `leaf`: it may be a leaf, whose
     `.grad` is known by other names only. `origin`: how many ints go with it, or are unknown (`origins.py`); `place`:
-    how many would, as an item of a list.
+    how many would, as an item of a list. `device`: see Storage.
     """
 
     dtype: dtype
@@ -87,6 +88,7 @@ class Tensor:
     leaf: bool = False
     origin: int = 0
     place: int = 0
+    device: Device | None = None
 
     def __str__(self) -> str:
         return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
@@ -180,7 +182,8 @@ def template_of(context: Context, value: Any, general: bool = False) -> Template
         leaf = not value.path and (value.storage.requires_grad or value.storage.was_leaf)
         place = origins.count(context, value)
         origin = place if value.storage.origin or value.storage.unknown else 0
-        return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf, origin, place)
+        return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf, origin, place,
+                      value.storage.device)
     if isinstance(value, Number):
         return Num(value.number_type, value.low)
     if type(value) in _PYTHON_KINDS and general:
@@ -374,9 +377,11 @@ def join(context: Context, a: Template, b: Template, widen: Sizer) -> Template:
             raise Clash(f"a tensor of dtype {a.dtype.name} and one of dtype {b.dtype.name}")
         if len(a.dims) != len(b.dims):
             raise Clash(f"a tensor of rank {len(a.dims)} and one of rank {len(b.dims)}")
+        if a.device is not None and b.device is not None and a.device != b.device:
+            raise Clash(f"a tensor on {a.device} and one on {b.device}")
         return Tensor(a.dtype, tuple(widen.join(x, y) for x, y in zip(a.dims, b.dims, strict=True)),
                       a.history or b.history, _memory(a.alias, b.alias), a.ordered and b.ordered, a.leaf or b.leaf,
-                      _wider(_active(a, b), _active(b, a)))
+                      _wider(_active(a, b), _active(b, a)), device=a.device or b.device)
     kinds = _number_kind(a), _number_kind(b)
     if kinds[0] is not None and kinds[1] is not None:
         low_a, low_b = _low(a), _low(b)

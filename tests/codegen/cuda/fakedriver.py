@@ -57,7 +57,6 @@ class HostDriver:
     """See the module."""
 
     name, arch = "host", "host"
-    xp = np
 
     def __init__(self) -> None:
         self.c = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
@@ -109,6 +108,9 @@ class HostDriver:
 
     def address(self, array: Any) -> int:
         return int(array.ctypes.data)
+
+    def row(self, op: Any) -> Any:
+        return functools.partial(op.impl, np)
 
     def error(self, status: int) -> Exception:
         return RuntimeError(f"CUDA error {status}")

@@ -1,0 +1,39 @@
+"""Which driver runs the programs of a device: `of(device)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from jitgrad.codegen.cuda.driver import Driver
+from jitgrad.device import device
+
+_instead: list[Driver] = []
+
+
+@contextmanager
+def using(driver: Driver) -> Iterator[Driver]:
+    """Let a driver run the programs of every GPU: for tests."""
+    _instead.append(driver)
+    try:
+        yield driver
+    finally:
+        _instead.pop()
+
+
+def of(where: device) -> Driver:
+    """The driver of a GPU. RuntimeError, saying what is missing, where it cannot be used."""
+    if _instead:
+        return _instead[-1]
+    return _real(where.index or 0)
+
+
+@cache
+def _real(index: int) -> Driver:
+    from jitgrad.codegen.cuda.cudadriver import CudaDriver
+
+    return CudaDriver(index)
+
+
+__all__ = ["of", "using"]

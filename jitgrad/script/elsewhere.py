@@ -1,0 +1,44 @@
+"""The interpreter for programs whose tensors are on a device: it computes on the host, between copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.device import device
+from jitgrad.eager.arrays import library, on_device
+from jitgrad.script.interpret import interpret
+from jitgrad.script.ir import Graph, walk
+
+
+def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
+    """A program that interprets `graph`: arrays of the device in and out, and what it writes is written there."""
+    committed = sorted({n.attrs["target"] for n in walk(graph.block) if n.op == "commit"})
+
+    def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
+        hosted = [to_host(v) for v in inputs]
+        try:
+            return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
+        finally:
+            for i in committed:
+                if hosted[i] is not inputs[i] and hasattr(hosted[i], "dtype"):
+                    inputs[i][...] = from_host(hosted[i], where)
+
+    return run
+
+
+def to_host(value: Any) -> Any:
+    """Arrays, and those in lists, on the host."""
+    if type(value) is list:
+        return [to_host(v) for v in value]
+    return library(value).to_host(value) if hasattr(value, "dtype") else value
+
+
+def from_host(value: Any, where: device) -> Any:
+    """Arrays, and those in lists, on a device."""
+    if type(value) is list:
+        return [from_host(v, where) for v in value]
+    return on_device(where).from_host(value, where) if hasattr(value, "dtype") else value
+
+
+__all__ = ["from_host", "interpreted", "to_host"]

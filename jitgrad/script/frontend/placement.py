@@ -1,0 +1,65 @@
+"""On which device eager would have a script's tensors.
+
+A script runs on one device: where any of its tensors is on a GPU, there. What is on the CPU besides is brought there
+at entry and back at exit, so that a script says what eager says: `device` is what a tensor would have, operands on
+different devices are torch's error, results are where they should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.device import CPU, device
+from jitgrad.errors import UnsupportedCall
+
+if TYPE_CHECKING:
+    from jitgrad.script.frontend.context import Context
+    from jitgrad.script.frontend.symtensors import SymTensor
+
+#: ops whose operands from a position on may be on the CPU: indices
+INDICES = {"index": 1, "index_put": 2}
+
+
+def see(context: Context, where: device) -> None:
+    """Note that a tensor of the script is on a device. Raises UnsupportedCall for a second GPU."""
+    if where.type == "cpu" or where == context.device:
+        return
+    if context.device.type != "cpu":
+        raise UnsupportedCall(f"tensors on two GPUs, {context.device} and {where}, in one script", context.span(),
+                              hint="write a script for each device")
+    context.device = where
+
+
+def put(context: Context, tensor: SymTensor, where: Any) -> SymTensor:
+    """`tensor`, just made, on a device or where another tensor is."""
+    found = where.storage.device if not isinstance(where, device) else where
+    if found is not None:
+        see(context, found)
+    tensor.storage.device = found
+    return tensor
+
+
+def together(operands: Sequence[SymTensor], name: str) -> device | None:
+    """Where the result of operands is. RuntimeError where they cannot be put together."""
+    gpu: device | None = None
+    host = False
+    for x in operands:
+        where = x.storage.device
+        if where is None:
+            continue
+        if where.type == "cpu":
+            host = True
+        else:
+            gpu = where
+    if gpu is None or not host:
+        return gpu or (CPU if host else None)
+    for i, x in enumerate(operands):
+        on_host = x.storage.device is not None and x.storage.device.type == "cpu"
+        if on_host and x.ndim and i < INDICES.get(name, len(operands)):
+            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {gpu} "
+                               "and cpu!")
+    return gpu
+
+
+__all__ = ["put", "see", "together"]
