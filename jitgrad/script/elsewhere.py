@@ -1,10 +1,12 @@
-"""The interpreter for programs whose tensors are on a device: it computes on the host, between copies."""
+"""Programs whose tensors are on a device: its driver, and the interpreter, which computes on the host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.codegen.cuda import drivers
+from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.device import device
 from jitgrad.eager.arrays import library, on_device
 from jitgrad.script.interpret import interpret
@@ -27,6 +29,14 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     return run
 
 
+def driver_of(where: device) -> Driver:
+    """The driver of a device, which runs rows that have no native form as eager does."""
+    driver = drivers.of(where)
+    if driver.rows is None:
+        driver.rows = on_device(where).F.bind
+    return driver
+
+
 def to_host(value: Any) -> Any:
     """Arrays, and those in lists, on the host."""
     if type(value) is list:
@@ -41,4 +51,4 @@ def from_host(value: Any, where: device) -> Any:
     return on_device(where).from_host(value, where) if hasattr(value, "dtype") else value
 
 
-__all__ = ["from_host", "interpreted", "to_host"]
+__all__ = ["driver_of", "from_host", "interpreted", "to_host"]

@@ -315,9 +315,10 @@ class GraphFunction:
         if function.device.type == "cpu":
             compiled = Compiled.from_bytes(program)
         else:
-            from jitgrad.codegen.cuda import drivers, gpu
+            from jitgrad.codegen.cuda import gpu
+            from jitgrad.script.elsewhere import driver_of
 
-            compiled = gpu.DeviceCompiled.for_device(program, drivers.of(function.device))
+            compiled = gpu.DeviceCompiled.for_device(program, driver_of(function.device))
         function._compiled.append(compiled)
         function.forward = compiled["forward"]
         if function.differentiable:
@@ -333,9 +334,10 @@ class GraphFunction:
 
             compiled = compile(graphs)
         else:
-            from jitgrad.codegen.cuda import drivers, gpu
+            from jitgrad.codegen.cuda import gpu
+            from jitgrad.script.elsewhere import driver_of
 
-            compiled = gpu.compile(graphs, drivers.of(self.device))
+            compiled = gpu.compile(graphs, driver_of(self.device))
         self._compiled.append(compiled)
         return {name: compiled[name] for name in graphs}
 

@@ -69,6 +69,7 @@ class CudaDriver:
         self._bind()
         self.arch = self.api.arch(self.api.made("cuDeviceGet", device))
         self.failure: BaseException | None = None
+        self.rows: Any = None
         self._loaded: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         self._lock = threading.Lock()
         called = ("cuMemcpyDtoHAsync_v2", "cuStreamSynchronize")
@@ -205,7 +206,6 @@ class CudaDriver:
         """Where the elements of an array of the device begin."""
         place: int = array.data.ptr
         return place
-
 
 class _Lazily:
     """The products of a driver, whose library is loaded at the first one."""

@@ -30,7 +30,10 @@ class Block(Protocol):
 
 
 class Driver(Protocol):
-    """A device to compile for and to run on."""
+    """A device to compile for and to run on.
+
+    `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how.
+    """
 
     name: str
     arch: str
@@ -38,6 +41,7 @@ class Driver(Protocol):
     read: int
     copy: int
     matmul: int
+    rows: Callable[[Any], Callable[..., Any]] | None
 
     def stream(self) -> int:
         """The handle of the current stream."""
@@ -65,9 +69,6 @@ class Driver(Protocol):
 
     def address(self, array: Any) -> int:
         """Where the elements of an array of the device begin."""
-
-    def row(self, op: Any) -> Callable[..., Any]:
-        """A row of the op table as a function of arrays of the device."""
 
     def error(self, status: int) -> Exception:
         """The exception for what a function returned."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.device import device
@@ -26,14 +25,9 @@ def of(where: device) -> Driver:
     """The driver of a GPU. RuntimeError, saying what is missing, where it cannot be used."""
     if _instead:
         return _instead[-1]
-    return _real(where.index or 0)
+    from jitgrad.codegen.cuda.cudadriver import of_device
 
-
-@cache
-def _real(index: int) -> Driver:
-    from jitgrad.codegen.cuda.cudadriver import CudaDriver
-
-    return CudaDriver(index)
+    return of_device(where.index or 0)
 
 
 __all__ = ["of", "using"]

@@ -29,7 +29,8 @@ class DeviceMemory(Memory):
         self.driver = driver
 
     def row(self, op: Any) -> Callable[..., Any]:
-        return self.driver.row(op)
+        assert self.driver.rows is not None
+        return self.driver.rows(op)
 
     def contiguous(self, value: Any) -> Any:
         return self.driver.contiguous(value)

@@ -57,6 +57,7 @@ class HostDriver:
     """See the module."""
 
     name, arch = "host", "host"
+    rows = staticmethod(lambda op: functools.partial(op.impl, np))
 
     def __init__(self) -> None:
         self.c = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
@@ -108,9 +109,6 @@ class HostDriver:
 
     def address(self, array: Any) -> int:
         return int(array.ctypes.data)
-
-    def row(self, op: Any) -> Any:
-        return functools.partial(op.impl, np)
 
     def error(self, status: int) -> Exception:
         return RuntimeError(f"CUDA error {status}")
