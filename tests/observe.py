@@ -13,13 +13,16 @@ from typing import Any
 
 import jitgrad
 from jitgrad import nn
+from jitgrad.eager.arrays import library
 from jitgrad.eager.tensor import Tensor
 
 
 def plain(value: Any) -> Any:
     """A value as nested Python data for comparison."""
     if isinstance(value, Tensor):
-        return ("tensor", str(value._data.dtype), value._data.shape, value._data.copy())
+        array = library(value._data).to_host(value._data)
+        where = f" on {value.device}" if value.is_cuda else ""
+        return ("tensor", f"{array.dtype}{where}", array.shape, array.copy())
     if isinstance(value, (tuple, list)):
         return (type(value).__name__, [plain(v) for v in value])
     if isinstance(value, dict):
@@ -32,7 +35,7 @@ def plain(value: Any) -> Any:
 def duplicate(value: Any) -> Any:
     """A copy with memory of its own; functions and constants stay the objects that they are."""
     if isinstance(value, Tensor):
-        copied = jitgrad.from_numpy(value.detach().numpy().copy())
+        copied = jitgrad.from_numpy(value.detach().cpu().numpy().copy()).to(value.device)
         return copied.requires_grad_() if value.requires_grad else copied
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(duplicate(v) for v in value))

@@ -194,11 +194,11 @@ def compare(eager: Outcome, other: Outcome, what: str) -> None:
             assert close(a, b), f"{what}: {field.name}: eager {a}, compiled {b}"
 
 
-def check(item: Program) -> None:
+def check(item: Program, modes: tuple[str, ...] = ("interpreted", "native")) -> None:
     """Assert all that this module's docstring promises of a program."""
     function = item.new()
     eager = [run(function, args) for args in item.calls]
-    for mode in ("interpreted", "native"):
+    for mode in modes:
         with config.override(interpret=mode == "interpreted"):
             scripted = jitgrad.script(item.new())
             for k, (args, expected) in enumerate(zip(item.calls, eager, strict=True)):

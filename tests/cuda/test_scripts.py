@@ -1,0 +1,70 @@
+"""Scripts on a GPU: the lecture's programs, programs of the corpus, what a script says of devices."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad
+from jitgrad import nn
+from tests.codegen.cuda import host
+from tests.cuda.hosted import StandinDriver, gpu
+from tests.lecture import programs as lecture
+from tests.programs import test_programs
+from tests.programs.harness import Program, check
+from tests.test_lecture import LATER, REFERENCE
+
+pytestmark = host.needs_compiler
+
+
+@pytest.fixture
+def device() -> Iterator[StandinDriver]:
+    """A GPU, on which new tensors are."""
+    with gpu() as driver, jitgrad.device("cuda"):
+        yield driver
+
+
+@pytest.mark.parametrize("program", [p for p in lecture.PROGRAMS if p.__name__ not in LATER], ids=lambda p: p.__name__)
+def test_lecture(program: Any, device: StandinDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = lecture._data
+    monkeypatch.setattr(lecture, "_data", lambda *args, **kwargs: [x.cuda() for x in data(*args, **kwargs)])
+    np.testing.assert_allclose(program(jitgrad), REFERENCE[program.__name__], rtol=2e-3, atol=1e-4)
+
+
+def on_gpu(value: Any) -> Any:
+    """A value with all of its tensors on the GPU."""
+    if isinstance(value, jitgrad.Tensor):
+        return value.detach().cuda().requires_grad_(value.requires_grad)
+    if isinstance(value, nn.Module):
+        return copy.deepcopy(value).cuda()
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(on_gpu, value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(on_gpu, value))
+    if isinstance(value, dict):
+        return {k: on_gpu(v) for k, v in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **{k: on_gpu(v) for k, v in vars(value).items()})
+    return value
+
+
+class GpuProgram(Program):
+    """A program of the corpus on the GPU."""
+
+    def new(self) -> Any:
+        made = super().new()
+        return made.cuda() if isinstance(made, nn.Module) else made
+
+
+PROGRAMS = sorted(test_programs.PROGRAMS.items())
+
+
+@pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in PROGRAMS])
+def test_program(item: Program, device: StandinDriver) -> None:
+    moved = tuple(on_gpu(args) for args in item.calls)
+    check(GpuProgram(item.make, moved, item.again, item.reason), ("native",))
