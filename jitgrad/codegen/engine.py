@@ -76,9 +76,11 @@ class _Llvm:
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
         self.passes = passes
+        # JITLink gives an object one piece of memory. The older linker asks for each section alone, and aborts where
+        # two come to lie more than 2 GiB apart, as they do in a process that has reserved much memory in between.
         self.jit: Any = binding.create_lljit_compiler(
             target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
-                                         codemodel="default", jit=True))
+                                         codemodel="default", jit=True), use_jit_link=True)
 
 
 @lru_cache(maxsize=1)

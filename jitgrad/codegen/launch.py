@@ -117,6 +117,9 @@ class Workspace:
         self.free()
         release(self.block[ARENA])
 
+    def flush(self) -> None:
+        """Before Python looks at the memory: nothing is outstanding."""
+
     def free(self, free: Any = _free) -> None:
         """Give back the memory of slots."""
         for word in (WORKSPACE, *self.interface.growable):
@@ -132,6 +135,8 @@ def _callback(address: int, number: int) -> int:
     workspace = live[address]
     try:
         site = workspace.interface.sites[number]
+        if site.kind != "arithmetic":
+            workspace.flush()
         sites.RUN[site.kind](site, workspace.block, FIRST_FREE, workspace.memory)
     except BaseException as error:
         workspace.error = sites.annotated(error, workspace.interface.sites[number])

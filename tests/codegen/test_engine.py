@@ -119,3 +119,36 @@ def test_long_glue_is_compiled_quickly_and_linked(monkeypatch):
         for name, inputs in (("f", [x]), ("g", [x, 2])):
             np.testing.assert_array_equal(c[name](inputs)[0], expected[name](inputs)[0])
     assert len(compiled.code) > len(expected.code)
+
+
+APART = """
+import mmap
+from jitgrad.codegen import engine
+
+TEXT = '''
+@words = global [4 x i64] [i64 1, i64 2, i64 3, i64 4]
+@table = constant [512 x i64] zeroinitializer
+define i64 @f(i64 %i) {
+  %place = getelementptr i64, ptr @words, i64 %i
+  %word = load i64, ptr %place
+  %other = getelementptr i64, ptr @table, i64 %i
+  %none = load i64, ptr %other
+  %sum = add i64 %word, %none
+  ret i64 %sum
+}
+'''
+objects = engine.compile_module(TEXT)
+kept = []
+for _ in range(40):
+    kept.append(engine.load(objects, {}, ["f"]))
+    kept.append(mmap.mmap(-1, 3 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000))
+import ctypes
+print(sum(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(k.address("f"))(2) for k in kept[::2]))
+"""
+
+
+def test_code_and_data_stay_near_each_other():
+    """However much memory is taken between two objects."""
+    ran = subprocess.run([sys.executable, "-c", APART], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "120\n"

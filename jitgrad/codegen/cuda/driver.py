@@ -18,7 +18,10 @@ All return 0, or the driver's error, which `error` turns into an exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.cuda.replay import Graphs
 
 
 class Block(Protocol):
@@ -32,7 +35,8 @@ class Block(Protocol):
 class Driver(Protocol):
     """A device to compile for and to run on.
 
-    `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how.
+    `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how. `graphs`
+    replays what a host function calls as CUDA graphs; None: everything is launched as it is called.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Driver(Protocol):
     copy: int
     matmul: int
     rows: Callable[[Any], Callable[..., Any]] | None
+    graphs: Graphs | None
 
     def stream(self) -> int:
         """The handle of the current stream."""

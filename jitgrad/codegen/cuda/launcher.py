@@ -54,14 +54,18 @@ class DeviceWorkspace(Workspace):
         seen: the arrays that were passed last, by input; None for one that is another at each call (`changing`), so
             that it is not kept alive.
         given: copies of arrays that were not on the device or not contiguous, by input.
+        replay: what replays the calls of the host function as graphs, if anything does.
     """
 
-    __slots__ = ("changing", "chunks", "device", "given", "memory", "seen", "slots")
+    __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "seen", "slots")
 
-    def __init__(self, interface: Interface, memory: DeviceMemory):
+    def __init__(self, interface: Interface, memory: DeviceMemory, stream: int):
         super().__init__(interface)
         self.memory = memory
         self.device = memory.driver
+        graphs = self.device.graphs
+        self.replay = None if graphs is None else graphs.replay(stream)
+        self.block[STREAM] = stream if self.replay is None else self.replay.address
         self.slots: dict[int, Any] = {}
         self.chunks: list[Any] = []
         self.seen: dict[int, Any] = {}
@@ -70,6 +74,11 @@ class DeviceWorkspace(Workspace):
 
     def free(self, free: Any = None) -> None:
         """Nothing: the blocks go with this object."""
+
+    def flush(self) -> None:
+        """Give the device what was called so far."""
+        if self.replay is not None:
+            self.replay.flush()
 
     def provide(self, word: int, size: int) -> int:
         """Memory for a slot or a chunk; -1: forget all chunks but the newest."""
@@ -134,8 +143,9 @@ _provide_function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_in
 def symbols(driver: Driver) -> dict[str, int]:
     """Addresses of what the host function calls."""
     memory = ctypes.cast(_provide_function, ctypes.c_void_p).value or 0
-    return {"jg_cuda_launch": driver.launch, "jg_cuda_read": driver.read, "jg_cuda_copy": driver.copy,
-            "jg_cuda_matmul": driver.matmul, "jg_cuda_memory": memory}
+    functions = driver if driver.graphs is None else driver.graphs.functions
+    return {"jg_cuda_launch": functions.launch, "jg_cuda_read": functions.read, "jg_cuda_copy": functions.copy,
+            "jg_cuda_matmul": functions.matmul, "jg_cuda_memory": memory}
 
 
 class DeviceLauncher(Launcher):
@@ -157,8 +167,7 @@ class DeviceLauncher(Launcher):
         try:
             found = pool.pop()
         except IndexError:
-            found = DeviceWorkspace(self.interface, self.memory)
-            found.block[STREAM] = stream
+            found = DeviceWorkspace(self.interface, self.memory, stream)
         return found, pool
 
     def source(self) -> str:
@@ -187,7 +196,11 @@ class DeviceLauncher(Launcher):
         lines += [f"    {line}" for line in self.pack()]
         for k, word in face.commits.items():
             lines.append(f"    block[{word}] = 0  # input {k} is not committed to yet")
-        lines.append("    status = native(w.address, 0)")
+        if self.driver.graphs is None:
+            lines.append("    status = native(w.address, 0)")
+        else:
+            lines += ["    w.replay.begin()", "    try:\n        status = native(w.address, 0)",
+                      "    finally:\n        w.replay.finish()"]
         lines.append("    if w.given:\n        back(w, inputs)")
         lines.append("    if status:\n        failed(status, w, on_commit)")
         if face.commits:

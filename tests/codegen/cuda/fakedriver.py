@@ -20,14 +20,14 @@ from jitgrad.codegen.cuda.device_program import PRODUCTS
 from tests.codegen.cuda import host
 
 REGION = 1 << 36
-_ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+)\(([^)]*)\)')
+ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+)\(([^)]*)\)')
 
 
 def entries(source: str) -> str:
     """For each kernel of a text, what `fake_launch` takes for its handle."""
     lines = ["struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned); "
              "void (*body)(void**); };"]
-    for name, given in _ENTRY.findall(source):
+    for name, given in ENTRY.findall(source):
         types = [p.rsplit(" ", 1)[0] for p in given.split(", ") if p]
         values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
         lines.append(f"static void body_{name}(void** a) {{ {name}({values}); }}")
@@ -57,6 +57,7 @@ class HostDriver:
     """See the module."""
 
     name, arch = "host", "host"
+    graphs = None
     rows = staticmethod(lambda op: functools.partial(op.impl, np))
 
     def __init__(self) -> None:

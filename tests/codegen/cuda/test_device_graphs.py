@@ -1,0 +1,63 @@
+"""Programs for a device whose calls are replayed as graphs: random ones, again and again, with other arrays and sizes."""
+
+import numpy as np
+import pytest
+
+from jitgrad import dtypes
+from jitgrad.codegen.cuda.gpu import compile
+from jitgrad.script.autodiff import differentiate
+from jitgrad.script.interpret import interpret
+from jitgrad.script.passes import pipeline
+from tests.codegen.cuda import host, hostgraphs
+from tests.codegen.programs import assert_same, duplicate, graph, sizes, tensor
+from tests.script.graphs import random_graph
+
+pytestmark = host.needs_compiler
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs(seed):
+    case = random_graph(seed)
+    g = pipeline.run(case.graph)
+    compiled = compile({"f": g}, hostgraphs.driver())
+    for k in range(5):
+        given = [np.asarray(x * (1 - 0.1 * k)) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+                 for x in duplicate(case.inputs)]
+        with np.errstate(all="ignore"):
+            expected = interpret(g, duplicate(given))
+        for i, (a, e) in enumerate(zip(compiled["f"](given), expected, strict=True)):
+            assert_same(a, e, 1e-9, f"call {k}, output {i}")
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_random_gradients(seed):
+    case = random_graph(seed)
+    d = differentiate(case.graph, case.floats, case.outputs)
+    graphs = {"forward": pipeline.run(d.forward), "backward": pipeline.run(d.backward((True,) * len(case.outputs)))}
+    n = len(case.graph.outputs)
+    expected = interpret(graphs["forward"], duplicate(case.inputs))
+    cotangents = [np.ones_like(expected[i]) for i in case.outputs]
+    expected_back = interpret(graphs["backward"], [*expected[n:], *cotangents])
+    compiled = compile(graphs, hostgraphs.driver())
+    for _ in range(3):
+        outputs = compiled["forward"](duplicate(case.inputs))
+        back = compiled["backward"]([*outputs[n:], *cotangents])
+        for k in range(0, len(back), 2):
+            if back[k + 1]:
+                assert_same(back[k], expected_back[k], 1e-9, f"gradient {k // 2}")
+
+
+def test_a_program_is_one_graph_launch():
+    n, m = sizes("n m")
+    g = graph(lambda F, x, y: F.sum(F.exp(F.matmul(F.tanh(x), F.permute(y, axes=(1, 0)))), axes=(1,), keepdim=False),
+              tensor(n, m, dtype=dtypes.float64), tensor(n, m, dtype=dtypes.float64))
+    g = pipeline.run(g)
+    driver = hostgraphs.driver()
+    compiled = compile({"f": g}, driver)
+    rng = np.random.default_rng(0)
+    for k, rows in enumerate((5, 5, 5, 7, 7, 5)):
+        x, y = rng.standard_normal((2, rows, 3))
+        before = driver.simulated.launched
+        (got,) = compiled["f"]([x, y])
+        assert_same(got, interpret(g, [x, y])[0], 1e-9)
+        assert driver.simulated.launched - before == (k > 0)
