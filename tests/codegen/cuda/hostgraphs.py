@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 from tests.codegen.cuda.fakedriver import ENTRY, HostDriver
 from tests.codegen.cuda.fakegraphs import KERNELS, FakeGraphs, Operation

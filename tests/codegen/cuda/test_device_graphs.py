@@ -1,4 +1,4 @@
-"""Programs for a device whose calls are replayed as graphs: random ones, again and again, with other arrays and sizes."""
+"""Programs for a device whose calls are replayed as graphs: random ones, repeatedly, with other arrays and sizes."""
 
 import numpy as np
 import pytest
