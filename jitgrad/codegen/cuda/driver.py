@@ -46,7 +46,10 @@ class Driver(Protocol):
     copy: int
     matmul: int
     rows: Callable[[Any], Callable[..., Any]] | None
-    graphs: Graphs | None
+
+    @property
+    def graphs(self) -> Graphs | None:
+        """What replays the calls of host functions; None: nothing does."""
 
     def stream(self) -> int:
         """The handle of the current stream."""
