@@ -2,7 +2,8 @@
 
     jitgrad.backends.cuda.matmul.allow_tf32 = True       # or jitgrad.set_float32_matmul_precision("high")
 
-TF32 keeps 10 bits of the 23 of each factor's fraction; sums are float32. It concerns CUDA tensors only.
+TF32 keeps 10 bits of the 23 of each factor's fraction; sums are float32. It concerns compiled programs on CUDA devices;
+eager products are CuPy's, which has an environment variable of its own (CUPY_TF32).
 """
 
 from __future__ import annotations
