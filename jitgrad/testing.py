@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.eager.arrays import to_host
 from jitgrad.eager.tensor import Tensor
 
 #: (rtol, atol) by dtype, as torch.testing has them; integers and bools must be equal
@@ -41,7 +42,7 @@ def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, r
 
 
 def _array(x: Any) -> np.ndarray[Any, Any]:
-    return x._data if isinstance(x, Tensor) else np.asarray(x)
+    return to_host(x._data) if isinstance(x, Tensor) else np.asarray(x)
 
 
 def _assert_arrays(actual: Any, expected: Any, rtol: float | None, atol: float | None, equal_nan: bool,

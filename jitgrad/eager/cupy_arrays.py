@@ -65,6 +65,10 @@ class CupyModule:
         """A view with axes reversed."""
         return self.cupy.flip(x, axes) if axes != () else x
 
+    def argsort(self, x: Any, axis: int, kind: Any = None) -> Any:
+        """The order of the elements, equal ones as they come; of bfloat16, which CuPy does not sort, as float32."""
+        return self.cupy.argsort(x.astype(np.float32) if x.dtype.kind == "V" else x, axis=axis)
+
     def where(self, condition: Any, a: Any, b: Any) -> Any:
         """a where the condition, an array or a NumPy bool, holds."""
         if not isinstance(condition, self.cupy.ndarray):

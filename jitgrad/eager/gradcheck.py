@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jitgrad import dtypes
+from jitgrad.eager.arrays import to_host
 from jitgrad.eager.engine import grad
 from jitgrad.eager.grad_mode import enable_grad, no_grad
 from jitgrad.eager.tensor import Tensor, wrap
@@ -43,7 +44,8 @@ def numerical_jacobian(fn: Callable[..., Any], inputs: tuple[Any, ...], x: Tenso
             found = []
             for shift in (eps, -eps):
                 array[position] = before + shift
-                found.append([y._data.astype(np.float64, copy=True).reshape(-1) for y in _outputs(fn, inputs)])
+                found.append([to_host(y._data).astype(np.float64, copy=True).reshape(-1)
+                              for y in _outputs(fn, inputs)])
             array[position] = before
             columns.append([(plus - minus) / (2 * eps) for plus, minus in zip(*found, strict=True)])
         n = len(columns[0]) if columns else len(_outputs(fn, inputs))
@@ -56,10 +58,11 @@ def analytical_jacobian(y: Tensor, targets: Sequence[Tensor]) -> list[Matrix]:
     for column in range(y._data.size):
         seed = np.zeros(y._data.size, y._data.dtype)
         seed[column] = 1
-        gradients = grad(y, targets, wrap(seed.reshape(y._data.shape)), retain_graph=True, allow_unused=True)
+        cotangent = wrap(seed.reshape(y._data.shape)).to(y.device)
+        gradients = grad(y, targets, cotangent, retain_graph=True, allow_unused=True)
         for jacobian, g in zip(jacobians, gradients, strict=True):
             if g is not None:
-                jacobian[:, column] = g._data.reshape(-1)
+                jacobian[:, column] = to_host(g._data).reshape(-1)
     return jacobians
 
 
@@ -140,7 +143,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Given, grad_outputs: Given |
         rng = np.random.default_rng(0)
         cotangents = []
         for y in _outputs(func, given):
-            g = wrap(np.asarray(rng.standard_normal(y._data.shape), y._data.dtype))
+            g = wrap(np.asarray(rng.standard_normal(y._data.shape), y._data.dtype)).to(y.device)
             g._needs = True
             cotangents.append(g)
     else:

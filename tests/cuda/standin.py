@@ -568,6 +568,14 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     return ndarray._of(np.asarray(np.where(condition._a, _numpy(x), _numpy(y))))
 
 
+def argsort(a: ndarray, axis: int = -1, kind: Any = None) -> ndarray:
+    if not a.ndim:
+        raise ValueError("Sorting arrays with the rank of zero is not supported")
+    if a.dtype.kind == "V":
+        raise TypeError("Sorting arrays with dtype 'bfloat16' is not supported")
+    return ndarray._of(np.argsort(_numpy(a), axis=axis, kind="stable"))
+
+
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None) -> None:
     np.copyto(dst._a, _numpy(src), casting=casting)
 

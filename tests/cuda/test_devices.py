@@ -285,30 +285,24 @@ def test_views_and_writes(cuda: Any) -> None:
         y.sum().backward()
 
 
-def test_a_script_refuses(cuda: Any) -> None:
-    @jitgrad.script
-    def f(x: Any, w: Any) -> Any:
-        return (x * w).sum()
-
-    @jitgrad.script
-    def g(xs: Any) -> Any:
-        total = xs[0].sum()
-        for x in xs:
-            total = total + x.sum()
-        return total
-
-    @jitgrad.script
-    def h(n: int) -> Any:
-        return jitgrad.ones(n, device="cuda")
-
-    x = jitgrad.ones(3)
-    c = x.cuda()
-    for _ in range(2):  # with nothing compiled, and with a program for the CPU at hand
-        for act in (lambda: f(c, c), lambda: f(x, c), lambda: f(c, x), lambda: g([c]), lambda: g([x, c]),
-                    lambda: g([x, x, c]), lambda: h(2)):
-            with pytest.raises(NotImplementedError, match="cuda"):
-                act()
-        assert f(x, x).item() == 3
-        assert [g([x] * n).item() for n in (1, 2, 3)] == [6.0, 9.0, 12.0]
-    with jitgrad.eager_mode():
-        assert f(c, c).device == CUDA
+def test_functions_that_make_tensors_of_their_own(cuda: Any) -> None:
+    """What a function makes inside is where its operands are."""
+    F, x = jitgrad.nn.functional, jitgrad.randn(2, 6, device="cuda")
+    image, labels = jitgrad.randn(1, 1, 4, 4, device="cuda"), jitgrad.tensor([0, 1], device="cuda")
+    found = [x.tril(), x.diag_embed(), x.unfold(1, 2, 1), x.quantile(0.5), x.quantile(jitgrad.tensor([0.2]).cuda()),
+             x.cummax(1).values, x.unique(), jitgrad.repeat_interleave(x, labels, 0), jitgrad.bincount(labels),
+             jitgrad.vander(x[0]), jitgrad.searchsorted(x[0].sort().values, x[1]), x.median(), x[0].topk(2).values,
+             F.interpolate(image, scale_factor=2, mode="bilinear"), F.pad(image, (1, 1, 1, 1), mode="reflect"),
+             F.avg_pool2d(image, 2, padding=1, count_include_pad=False), F.adaptive_avg_pool2d(image, 3),
+             F.fold(jitgrad.ones(1, 4, 4, device="cuda"), (3, 3), 2), F.max_pool2d(image, 2), F.one_hot(labels, 3),
+             F.multi_margin_loss(x, labels), F.cross_entropy(x, labels, label_smoothing=0.1),
+             F.ctc_loss(jitgrad.randn(5, 2, 4, device="cuda").log_softmax(2), labels.unsqueeze(1) + 1, [5, 5], [1, 1]),
+             F.embedding_bag(labels.unsqueeze(1), x), F.dropout2d(image),
+             F.scaled_dot_product_attention(image, image, image, is_causal=True),
+             F.alpha_dropout(x, 0.5, True), jitgrad.linalg.inv(jitgrad.eye(2, device="cuda")),
+             jitgrad.func.grad(lambda v: (v ** 3).sum())(x), jitgrad.nn.LSTM(6, 3).cuda()(x)[0],
+             jitgrad.distributions.Normal(x, x.exp()).sample(), jitgrad.distributions.Categorical(logits=x).sample(),
+             jitgrad.nn.init.orthogonal_(jitgrad.empty(3, 3, device="cuda"))]
+    assert [i for i, t in enumerate(found) if t.device != CUDA] == []
+    jitgrad.testing.assert_close(x, x.cpu())
+    assert jitgrad.autograd.gradcheck(lambda v: (v ** 2).sum(), x.double().requires_grad_())

@@ -144,7 +144,7 @@ def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = Fals
     a = 0 if dim is None or not rank else axis(dim, rank)
     x: Any = apply("reshape", input, shape=(product(input.shape),)) if dim is None or not rank else _last(input, a)
     values = apply("sort", x, axis=x.ndim - 1, descending=False, stable=True)[0]
-    at = as_operand(q, x.dtype)
+    at = backend().move(as_operand(q, x.dtype), input.device)
     if at.ndim > 1:
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     lines = apply("reshape", at, shape=(at.shape[0] if at.ndim else 1, *[1] * x.ndim))
