@@ -44,13 +44,14 @@ class _Block:
         if spare:
             self.ptr = spare.pop()
         else:
+            if driver.top + size + 512 > driver.region + REGION:
+                raise MemoryError
             self.ptr = driver.top
             driver.top += (size + 511) & -512
-            if driver.top > driver.region + REGION:
-                raise MemoryError
 
     def __del__(self) -> None:
-        self.driver.spare.setdefault(self.size, []).append(self.ptr)
+        if hasattr(self, "ptr"):
+            self.driver.spare.setdefault(self.size, []).append(self.ptr)
 
 
 class HostDriver:
