@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -84,6 +85,8 @@ def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt) -> ast.Funct
     return made
 
 
+#: whether this Python evaluates comprehensions in the function around them (PEP 709)
+INLINES = sys.version_info >= (3, 12)
 _SOURCE, _DEFAULT = ".0", ".1"  # names that no program can have
 
 
@@ -136,10 +139,12 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
         raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
                               hint="write a `for` loop, or use tensor operations")
     before = dict(frame.names)
+    apart = isinstance(node, ast.GeneratorExp) or not INLINES
     scope = context.new_id()
     for n in ast.walk(generator.target):
         if isinstance(n, ast.Name):
             frame.names[n.id] = f"{n.id}.{scope}"
+    frame.inside += apart
 
     def item(k: Any) -> None:
         assign(context, generator.target, iterable.item(context, k))
@@ -177,6 +182,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
                       rebound=bound, body=item, trips=length, first=None)
     finally:
         own, frame.names = frame.names, before
+        frame.inside -= apart
     if not any(isinstance(n, (ast.Lambda, ast.GeneratorExp)) for n in ast.walk(node)):  # else they may read them later
         for name in set(own.values()) - set(before.values()):
             context.state.values.pop((frame.id, name), None)

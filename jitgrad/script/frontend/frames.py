@@ -25,11 +25,12 @@ class Frame:
         outer: the frame that a function defined in the script closes over.
         caller: where it was called from.
         names: name -> variable of an enclosing comprehension (comprehensions have names of their own).
+        inside: how many enclosing comprehensions Python makes functions of: the frame's variables are free there.
         loops: the loops that are being evaluated, innermost last.
         consumer: for a generator's frame, what takes its items.
     """
 
-    __slots__ = ("caller", "consumer", "function", "id", "loops", "names", "outer", "scope", "source", "spans")
+    __slots__ = ("caller", "consumer", "function", "id", "inside", "loops", "names", "outer", "scope", "source", "spans")
 
     def __init__(self, context: Context, source: Source, function: Callable[..., Any] | None, outer: Frame | None,
                  caller: Span | None):
@@ -37,6 +38,7 @@ class Frame:
         self.source, self.function, self.outer, self.caller = source, function, outer, caller
         self.scope: Scope = scope_of(source)
         self.names: dict[str, str] = {}
+        self.inside = 0
         self.loops: list[Any] = []
         self.spans: dict[int, Span] = {}
         self.consumer: Any = None
@@ -57,7 +59,7 @@ def load(context: Context, frame: Frame, name: str) -> Any:
     if known is not None:
         return context.state.values[(frame.id, known)]
     if name in frame.scope.local:
-        return _load_local(context, frame, name)
+        return _load_local(context, frame, name, free=frame.inside > 0)
     outer = frame.outer
     while outer is not None and name not in frame.scope.global_:
         if name in outer.names:

@@ -37,6 +37,27 @@ def bracketed(k):
 
 
 @program((t(3), 2), (t(3), 5))
+def an_unbound_variable_in_a_generator_expression_is_free(x, k):
+    if x.sum() > 1000.0:
+        y = x
+    return sum(y[0] for _ in range(k))
+
+
+@program((t(3), 2), (t(3), 5))
+def an_unbound_variable_in_a_comprehension(x, k):
+    if x.sum() > 1000.0:
+        y = x
+    return [y * j for j in range(2)]
+
+
+@program((t(3), 2), (t(3), 5))
+def the_first_iterable_is_evaluated_outside(x, k):
+    if x.sum() > 1000.0:
+        y = x
+    return [j * 2 for j in y]
+
+
+@program((t(3), 2), (t(3), 5))
 def no_grad_ends_with_its_block(x, k):
     with torch.no_grad():
         a = x * 2
