@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import bool_, float64, int64, promote_types, uint8
 from jitgrad.ops.autocast import mode
-from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, backend
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -60,6 +60,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return apply("reshape", taken, shape=()) if index.ndim == 0 else taken
 
 
+def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
+    """A number in a shape, of the dtype of another tensor and where that is."""
+    if isinstance(value, SymNumber):
+        return expand_to(as_operand(value, like.dtype), shape)
+    return create("full", like, value=value, shape=shape, dtype=like.dtype)
+
+
 def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
     a = axis(dim, input.ndim)
     _index(name, index)
@@ -72,7 +79,7 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
         for k, n in enumerate(index.shape):  # src may be larger than index
             s = take_slice(s, k, 0, n)
     else:
-        s = expand_to(as_operand(src, input.dtype), tuple(index.shape))
+        s = _repeated(src, input, tuple(index.shape))
     if index.ndim != input.ndim:
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
     if input.ndim == 0:
@@ -115,8 +122,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
     if reduce not in ("sum", "mean"):
         raise RuntimeError("reduce argument must be one of \"sum\", \"prod\", \"mean\", \"amax\", \"amin\", got "
                            + str(reduce))
-    ones = expand_to(as_operand(1, input.dtype), tuple(index.shape))
-    zeros = expand_to(as_operand(0, input.dtype), tuple(input.shape))
+    ones, zeros = _repeated(1, input, tuple(index.shape)), _repeated(0, input, tuple(input.shape))
     count = _scatter("scatter_add", zeros, dim, index, ones)
     base = input
     if not include_self:

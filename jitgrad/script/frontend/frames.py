@@ -30,7 +30,8 @@ class Frame:
         consumer: for a generator's frame, what takes its items.
     """
 
-    __slots__ = ("caller", "consumer", "function", "id", "inside", "loops", "names", "outer", "scope", "source", "spans")
+    __slots__ = ("caller", "consumer", "function", "id", "inside", "loops", "names", "outer", "scope", "source",
+                 "spans")
 
     def __init__(self, context: Context, source: Source, function: Callable[..., Any] | None, outer: Frame | None,
                  caller: Span | None):
