@@ -50,7 +50,7 @@ class OutputPlan:
 
 @dataclass(slots=True)
 class Interface:
-    """All that launching needs to know of a program; the fields not of its own are those of `Layout`."""
+    """All that launching needs to know of a program. `pointers`, `sizes`: see `Layout`; `hosted`: see `lower`."""
 
     name: str
     inputs: list[Kind]
@@ -63,6 +63,7 @@ class Interface:
     sites: list[Site] = field(default_factory=list)
     pointers: dict[int, int] = field(default_factory=dict)
     sizes: list[tuple[int, int, int]] = field(default_factory=list)
+    hosted: list[int] = field(default_factory=list)
 
 
 # --- the layout of Python's objects ---

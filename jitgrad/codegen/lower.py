@@ -7,14 +7,15 @@ another value; never copied unless a library needs it), or inside one kernel onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from jitgrad import dims, dtypes
 from jitgrad.codegen import access, lower_effects, lower_joins
-from jitgrad.codegen.access import IndexMap, contiguous_strides, through
+from jitgrad.codegen.access import AFFINE, IndexMap, contiguous_strides, through
 from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.linear import linearize
+from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_block import BlockLowering
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import KernelBuilder, read
@@ -33,24 +34,43 @@ from jitgrad.codegen.program import (
     StoreScalar,
 )
 from jitgrad.dims import Size, Symbol
-from jitgrad.ops.types import INT, OptionalType, TensorType, Type
+from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.ir import Graph, Node, Value, walk
 from jitgrad.script.irops import Effect, effect
 
 
-def lower(name: str, graph: Graph, device: bool = False) -> Program:
+def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = ()) -> Program:
     """The program of a graph whose composites are decomposed. Raises NotImplementedError for a row nobody can run.
 
-    `device`: the tensors are in memory that the host does not read; kernels compute those of one element too.
+    `device`: the tensors are in memory that the host does not read; kernels compute those of one element too, but for
+    the inputs `hosted`, of one element in the host's memory, and what is made of these alone.
     """
-    return Lowering(name, linearize(attach(graph)), device).program()
+    return Lowering(name, linearize(attach(graph)), device, hosted).program()
+
+
+def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
+    """What a device program computes on the host: inputs in its memory, and one element made of these and numbers."""
+    found = {graph.inputs[i] for i in inputs}
+    constants: set[Value] = set()
+    for node in walk(graph.block):
+        tensors = [v for v in node.inputs if isinstance(v.type, TensorType)]
+        if len(node.outputs) != 1 or not lower_joins.is_single(node.outputs[0].type):
+            continue
+        if node.op in ("full", "fill"):
+            constants.add(node.outputs[0])
+        elif (node.op in EMIT or node.op in AFFINE) and any(v in found for v in tensors) and all(
+                v in found or v in constants for v in tensors):
+            found.add(node.outputs[0])
+    return frozenset(found)
 
 
 class Lowering:
     """State of one program. Facts about values are scoped: what a nested block learns ends with it."""
 
-    def __init__(self, name: str, graph: Graph, device: bool = False):
+    def __init__(self, name: str, graph: Graph, device: bool = False, hosted: Collection[int] = ()):
         self.name, self.graph, self.device = name, graph, device
+        self.hosted = on_host(graph, hosted) if hosted else frozenset()  # values that the host computes
+        self.host_inputs = frozenset(hosted)
         self.refs: dict[Value, Ref] = {}
         self.registers: set[Value] = set()
         self.views: dict[Value, Node] = {}
@@ -152,9 +172,9 @@ class Lowering:
             found = self.allocate(type_.dtype, type_.dims)
         return self.set_ref(value, found)
 
-    def holds(self, type_: Type) -> bool:
-        """Whether a value of the type is a tensor that is kept in a register: one element, computed by the host."""
-        return not self.device and lower_joins.is_single(type_)
+    def holds(self, value: Value) -> bool:
+        """Whether a value is a tensor that is kept in a register: one element, computed by the host."""
+        return lower_joins.is_single(value.type) and (not self.device or value in self.hosted)
 
     def in_register(self, value: Value) -> bool:
         return value in self.registers or not isinstance(value.type, TensorType)

@@ -182,7 +182,7 @@ class BlockLowering:
 
     def try_inline(self, node: Node) -> bool:
         state = self.state
-        if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not state.holds(node.outputs[0].type)):
+        if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not state.holds(node.outputs[0])):
             return False
         if node.op in CREATES:
             state.inlined[node.outputs[0]] = (node, 1)
@@ -207,7 +207,7 @@ class BlockLowering:
             return None
         out = node.outputs[0]
         if op in EMIT or op in CREATES or op in DRAWS:
-            if state.holds(out.type) and op not in CREATES:
+            if state.holds(out) and op not in CREATES:
                 return None
             if op not in EMIT:
                 state.created[out] = node
@@ -352,7 +352,7 @@ class BlockLowering:
 
     def other(self, node: Node) -> None:
         state = self.state
-        if node.op in EMIT and state.holds(node.outputs[0].type):
+        if node.op in EMIT and state.holds(node.outputs[0]):
             state.emit(ScalarStep(node, tuple(state.register(v) for v in node.inputs)))
             state.set_register(node.outputs[0])
             return

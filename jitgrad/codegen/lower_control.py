@@ -176,7 +176,7 @@ class Loop:
         """Two buffers per carried tensor of fixed size, unless the body returns the carry as it is."""
         state = self.state
         for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
-            if j in self.own or state.holds(param.type) or result is param or not self.fixed(result.type):
+            if j in self.own or state.holds(param) or result is param or not self.fixed(result.type):
                 continue
             assert isinstance(result.type, TensorType)
             if self.scan and result in self.ys and self.columns[self.ys.index(result)][0].dims is not None:
@@ -254,7 +254,7 @@ class Loop:
             put_at(state, result, self.next[j])
             return result
         place = self.places[self.ys.index(result)] if self.scan and result in self.ys else None
-        if place is not None and not state.holds(param.type):
+        if place is not None and not state.holds(param):
             kept = Value(result.type)  # the sequence's memory stays; only the pointer moves on
             state.set_ref(kept, place)
             return kept
@@ -264,7 +264,7 @@ class Loop:
         """Where a staged result waits for the next iteration."""
         place = self.scan and self.results[j] in self.ys and self.places[self.ys.index(self.results[j])] is not None
         stays = j in self.next or j in self.own or self.results[j] is self.params[j]
-        if stays or (place and not self.state.holds(self.params[j].type)):
+        if stays or (place and not self.state.holds(self.params[j])):
             return value
         return self.copied(value, temporary=False)
 
@@ -273,7 +273,7 @@ class Loop:
         state = self.state
         if isinstance(value.type, OptionalType):
             return self.copied_optional(value, temporary)
-        if not isinstance(value.type, TensorType) or state.holds(value.type):
+        if not isinstance(value.type, TensorType) or state.holds(value):
             return value
         ref = state.ref(value)
         if temporary and ref.buffer.kind in ("slot", "growable") and ref is state.contiguous(value):
@@ -288,7 +288,7 @@ class Loop:
     def copied_optional(self, value: Value, temporary: bool) -> Value:
         state = self.state
         flag, payload = state.records.optional[value]
-        if payload is None or state.holds(payload.type) or not isinstance(payload.type, (TensorType, OptionalType)):
+        if payload is None or state.holds(payload) or not isinstance(payload.type, (TensorType, OptionalType)):
             return value
         outer, state.steps = state.steps, []
         moved = self.copied(payload, temporary)

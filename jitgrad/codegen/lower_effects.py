@@ -10,7 +10,17 @@ from jitgrad import dtypes
 from jitgrad.codegen import lower_pending
 from jitgrad.codegen.access import AFFINE, contiguous_strides
 from jitgrad.codegen.lower_joins import absent, aim, constant, put_at, zero
-from jitgrad.codegen.program import ArenaAllocate, Buffer, CallStep, CommitSlot, IfStep, NumberStep, Ref
+from jitgrad.codegen.program import (
+    ArenaAllocate,
+    Buffer,
+    CallStep,
+    CommitSlot,
+    IfStep,
+    LoadScalar,
+    NumberStep,
+    Ref,
+    StoreScalar,
+)
 from jitgrad.dims import Size, product
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script.ir import Graph, Node, Value, type_symbols, walk
@@ -53,12 +63,17 @@ def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
             mine.append(flag)
             inner = payload
         if isinstance(inner.type, TensorType):
-            buffer = state.input_buffers[i] = Buffer(inner.type.dtype, 0, "input", i)
+            buffer = state.input_buffers[i] = Buffer(inner.type.dtype, 0, "input", i, host=i in state.host_inputs)
+            if buffer.host:
+                state.emit(LoadScalar(inner, buffer, 0))
+                state.set_register(inner)
+                parts.append(tuple(mine))
+                continue
             state.refs[inner] = Ref(buffer, 0, inner.type.dims, contiguous_strides(inner.type.dims))
         else:
             mine.append(inner)
         parts.append(tuple(mine))
-    for i in overwritten_early(state.graph, sorted(committed & set(state.input_buffers))):
+    for i in overwritten_early(state.graph, sorted(committed & set(state.input_buffers) - state.host_inputs)):
         keep(state, i)
     return parts
 
@@ -240,6 +255,9 @@ _HELD = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 def commit(state: Lowering, node: Node) -> None:
     """Write an input's memory, or note what its slot becomes."""
     target, value = node.attrs["target"], node.inputs[0]
+    if target in state.host_inputs:
+        state.emit(StoreScalar(state.register(value), state.input_buffers[target], 0))
+        return
     if isinstance(state.graph.inputs[target].type, TensorType):
         memory = state.originals.get(target) or state.refs[state.graph.inputs[target]]
         base = state.base(value)

@@ -85,7 +85,7 @@ def make_variable(state: Lowering, value: Value) -> None:
         flag, payload = Value(BOOL), Value(value.type.elem)
         state.records.optional[value] = (flag, payload)
         make_variable(state, payload)
-    elif state.holds(value.type):
+    elif state.holds(value):
         state.set_register(value)
     elif isinstance(value.type, TensorType):
         pointer = Buffer(value.type.dtype, 0, "pointer")
@@ -116,7 +116,7 @@ class Transfer:
             assert payload is not None
             self.add(payload, source_payload)
         elif isinstance(target.type, TensorType):
-            if state.holds(target.type):
+            if state.holds(target):
                 self.values.append((target, state.register(source)))
             else:
                 ref = state.contiguous(source)

@@ -112,7 +112,7 @@ def write_back(state: Lowering, node: Node) -> None:
 def copy_of_part(state: Lowering, node: Node) -> None:
     """select, slice of what is about to be written in place."""
     out, part = node.outputs[0], _part(node, state.ref(node.inputs[0]))
-    if state.holds(out.type):
+    if state.holds(out):
         state.emit(LoadScalar(out, part.buffer, part.offset))
         state.set_register(out)
         return

@@ -154,7 +154,7 @@ class Sums:
                 out = node.outputs[0]
                 found = [(acc, self.products[p]) for acc, p in (node.inputs, node.inputs[::-1])
                          if p in self.products and self.uses[p] == 1 and acc.type == p.type == out.type
-                         and not state.holds(out.type)]
+                         and not state.holds(out)]
                 if found:
                     self.sums[out] = found
 

@@ -139,7 +139,7 @@ def opt_some(state: Lowering, node: Node) -> None:
     payload = value
     if isinstance(value.type, TensorType):
         payload = Value(value.type)
-        if state.holds(value.type):
+        if state.holds(value):
             state.emit(Assign(((payload, state.register(value)),)))
             state.set_register(payload)
         else:

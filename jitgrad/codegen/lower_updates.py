@@ -42,7 +42,7 @@ def readers(state: Lowering, block: Block) -> Counter[Value]:
 def chain(state: Lowering, block: Block, start: Value, end: Value,
           uses: Counter[Value] | None = None) -> list[Value] | None:
     """The values on the way from `start` to the block's result `end`, `start` included, if nobody else reads one."""
-    if not isinstance(start.type, TensorType) or state.holds(start.type) or start.type != end.type:
+    if not isinstance(start.type, TensorType) or state.holds(start) or start.type != end.type:
         return None
     uses = uses if uses is not None else readers(state, block)
     found = [start]

@@ -31,7 +31,8 @@ class Buffer:
     kind: "input" and "output" (number `index`, memory of Python's), "slot" (workspace, size known at entry),
     "growable" (workspace, size known only where an `Allocate` stands), "pointer" (a variable that `Point` sets to a
     place in another buffer; `aliases` are the buffers it may point into). `keeps`: it is read in the iteration after
-    the one that wrote it, so it shares its memory with no other buffer.
+    the one that wrote it, so it shares its memory with no other buffer. `host`: an input in the host's memory, of a
+    program whose other memory is a device's.
     """
 
     dtype: dtype
@@ -40,6 +41,7 @@ class Buffer:
     index: int = -1
     aliases: set[Buffer] = field(default_factory=set)
     keeps: bool = False
+    host: bool = False
     id: int = field(default_factory=_ids.__next__)
 
     def __repr__(self) -> str:

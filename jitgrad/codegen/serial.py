@@ -74,18 +74,19 @@ def dump(face: Interface) -> Json:
               _span(s.span)] for s in face.sites]
     outputs = [[encode(o.kind), encode(o.shape), o.word] for o in face.outputs]
     return [face.name, encode(face.inputs), list(face.numbers.items()), outputs, list(face.commits.items()),
-            face.written, face.growable, face.words, sites, list(face.pointers.items()), face.sizes]
+            face.written, face.growable, face.words, sites, list(face.pointers.items()), face.sizes,
+            face.hosted]
 
 
 def load(data: Json) -> Interface:
     """The inverse of `dump`."""
-    name, inputs, numbers, outputs, commits, written, growable, words, sites, pointers, sizes = data
+    name, inputs, numbers, outputs, commits, written, growable, words, sites, pointers, sizes, hosted = data
     return Interface(
         name, list(decode(inputs)), dict(numbers),
         [OutputPlan(decode(k), decode(s), w) for k, s, w in outputs], dict(commits), written, growable, words,
         [Site(kind, op, {k: decode(a) for k, a in attrs.items()}, list(decode(types)), decode(result), n,
               _read_span(span)) for kind, op, attrs, types, result, n, span in sites],
-        dict(pointers), [(i, axis, word) for i, axis, word in sizes])
+        dict(pointers), [(i, axis, word) for i, axis, word in sizes], hosted)
 
 
 def to_json(value: Json) -> bytes:

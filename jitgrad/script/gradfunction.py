@@ -21,7 +21,7 @@ from jitgrad.device import CPU
 from jitgrad.device import device as Device
 from jitgrad.eager.arrays import library
 from jitgrad.eager.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script import callback
@@ -146,6 +146,8 @@ class GraphFunction:
                  lists: tuple[int, ...] = (), list_inputs: tuple[int, ...] = (), device: Device = CPU,
                  on_host: tuple[int, ...] = ()):
         self.device, self.on_host = device, on_host
+        #: inputs of one element that are on the CPU while the program runs elsewhere: the host computes with them
+        self.hosted: frozenset[int] = frozenset()
         self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
         self.n_outputs, self.writes = n_outputs, writes
@@ -276,6 +278,10 @@ class GraphFunction:
                        tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
                        tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)), device,
                        tuple(on_host))
+        if device.type != "cpu":
+            function.hosted = frozenset(
+                i for i, o in enumerate(objects) if isinstance(o, Tensor) and type(o._data) is np.ndarray
+                and isinstance(t := graph.inputs[i].type, TensorType) and all(d == 1 for d in t.dims))
         function._compile()
         return function
 
@@ -337,7 +343,7 @@ class GraphFunction:
             from jitgrad.codegen.cuda import gpu
             from jitgrad.script.elsewhere import driver_of
 
-            compiled = gpu.compile(graphs, driver_of(self.device))
+            compiled = gpu.compile(graphs, driver_of(self.device), {"forward": self.hosted})
         self._compiled.append(compiled)
         return {name: compiled[name] for name in graphs}
 

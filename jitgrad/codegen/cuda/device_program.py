@@ -17,7 +17,7 @@ from jitgrad.codegen.llvm_products import batched
 from jitgrad.codegen.llvm_program import ProgramPrinter
 from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.llvm_sizes import alone
-from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments
+from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments, load_scalar
 from jitgrad.codegen.program import Column, GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import Code, V
 
@@ -76,7 +76,10 @@ def product(p: DevicePrinter, step: GemmStep) -> None:
 
 
 def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
-    """Wait for the stream, and bring one element to a register."""
+    """Wait for the stream, and bring one element to a register; from the host's memory without waiting."""
+    if step.buffer.host:
+        load_scalar(p, step)
+        return
     stored = STORED[step.buffer.dtype.name]
     p.read = p.read or p.variable("i64")
     good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {p.read}, ptr {p.address(step.buffer, step.offset)}, "

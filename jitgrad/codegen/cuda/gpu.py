@@ -10,7 +10,8 @@ import ctypes
 import json
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from jitgrad import config
@@ -22,6 +23,8 @@ from jitgrad.codegen.cuda.module import DeviceModule
 from jitgrad.codegen.layout import native_name
 from jitgrad.codegen.lower import lower
 from jitgrad.script.ir import Graph
+
+NOTHING: Mapping[str, Collection[int]] = MappingProxyType({})
 
 
 class DeviceCompiled(Compiled):
@@ -57,20 +60,23 @@ class DeviceCompiled(Compiled):
         return cls(data[8 + length:], [serial.load(f) for f in faces], source, names, driver, kernels, reasons, {})
 
 
-def compile(graphs: Mapping[str, Graph], driver: Driver) -> DeviceCompiled:
-    """Host functions and kernels for graphs after passes.
+def compile(graphs: Mapping[str, Graph], driver: Driver,
+            hosted: Mapping[str, Collection[int]] = NOTHING) -> DeviceCompiled:
+    """Host functions and kernels for graphs after passes. `hosted`: inputs of one element that are on the CPU.
 
     Raises:
         NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
     """
     clock = time.perf_counter
     start = clock()
-    programs = [lower(name, graph, device=True) for name, graph in graphs.items()]
+    programs = [lower(name, graph, True, hosted.get(name, ())) for name, graph in graphs.items()]
     lowered = clock()
     module = DeviceModule()
     layouts = [module.add(p) for p in programs]
     text = module.text()
     faces = [cpu.interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
+    for face in faces:
+        face.hosted = sorted(hosted.get(face.name, ()))
     knobs = config.current()
     if knobs.debug >= 4 or knobs.dump:
         cpu.show(graphs, text, knobs)

@@ -55,9 +55,10 @@ class DeviceWorkspace(Workspace):
             that it is not kept alive.
         given: copies of arrays that were not on the device or not contiguous, by input.
         replay: what replays the calls of the host function as graphs, if anything does.
+        retired: device memory that goes when the call has ended.
     """
 
-    __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "seen", "slots")
+    __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "retired", "seen", "slots")
 
     def __init__(self, interface: Interface, memory: DeviceMemory, stream: int):
         super().__init__(interface)
@@ -71,6 +72,7 @@ class DeviceWorkspace(Workspace):
         self.seen: dict[int, Any] = {}
         self.changing: set[int] = set()
         self.given: dict[int, Any] = {}
+        self.retired: list[Any] = []
 
     def free(self, free: Any = None) -> None:
         """Nothing: the blocks go with this object."""
@@ -84,6 +86,8 @@ class DeviceWorkspace(Workspace):
         """Memory for a slot or a chunk; -1: forget all chunks but the newest."""
         block = self.block
         if word != CHUNK:
+            if self.replay is not None and word in self.slots:
+                self.retired.append(self.slots[word])  # what was called so far may use it, and is not launched yet
             self.slots.pop(word, None)
             rounded = (size + (size >> 3) + 511) & -512
             self.slots[word] = found = self.device.allocate(rounded)
@@ -92,6 +96,7 @@ class DeviceWorkspace(Workspace):
             block[word], block[word + 1] = found.ptr, rounded
             return found.ptr
         if size < 0:
+            self.retired += self.chunks[:-1]
             del self.chunks[:-1]
             block[CHUNKS] = len(self.chunks)
             return block[CHUNK]
@@ -104,6 +109,10 @@ class DeviceWorkspace(Workspace):
     def place(self, k: int, array: Any) -> None:
         """Tell the program where input `k` is, and its sizes."""
         face = self.interface
+        if k in face.hosted:  # the host function reads and writes it where it is
+            self.block[face.pointers[k]] = array.ctypes.data
+            self.seen[k] = array
+            return
         whole = self.device.contiguous(array)
         self.block[face.pointers[k]] = self.device.address(whole)
         for axis, word in self.sizes(k):
@@ -200,17 +209,17 @@ class DeviceLauncher(Launcher):
             lines.append("    status = native(w.address, 0)")
         else:
             lines += ["    w.replay.begin()", "    try:\n        status = native(w.address, 0)",
-                      "    finally:\n        w.replay.finish()"]
+                      "    finally:\n        w.replay.finish()", "    w.retired.clear()"]
         lines.append("    if w.given:\n        back(w, inputs)")
         lines.append("    if status:\n        failed(status, w, on_commit)")
         if face.commits:
             lines.append("    commits(w, on_commit)")
-        return "\n".join([*lines, *self.ending()])
+        *ending, leave = self.ending()
+        return "\n".join([*lines, *ending, "    w.given = {}  # results may have been copies of these", leave])
 
     def back(self, workspace: DeviceWorkspace, inputs: Sequence[Any]) -> None:
         """Write what the program wrote to copies of its inputs to the inputs themselves."""
-        given, workspace.given = workspace.given, {}
-        for k, copy in given.items():
+        for k, copy in workspace.given.items():
             if k in self.interface.written:
                 self.driver.write_back(inputs[k], copy)
 
