@@ -99,12 +99,12 @@ class EagerBackend:
 
     @staticmethod
     def expect_range(indices: Tensor, low: int, high: int, error: type[Exception], head: str,
-                     tail: str) -> bool:
-        """Check indices where they are, without waiting; False, and nothing done, for those on the CPU."""
+                     tail: str) -> Tensor | None:
+        """Check indices where they are, without waiting; None, and nothing done, for those on the CPU."""
         if not indices.is_cuda:
-            return False
+            return None
         library(indices._data).bounds.expect(indices._data, low, high, error, head, tail)  # type: ignore[attr-defined]
-        return True
+        return indices
 
     @staticmethod
     def check(condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:

@@ -12,13 +12,15 @@ from typing import Any
 
 #: how many of the latest checks are known by their words
 KNOWN = 4096
+#: what a script's check leaves where all indices are in range
+NOTHING_WRONG = -(1 << 63)
 
 
 class Bounds:
     """The checks of one array library's indices.
 
-    `flags`: for each GPU the number of a check that failed, and an index that was out of range; `open`: GPUs with
-    checks of which nobody has looked at the outcome.
+    `awaited`: what scripts have left to be looked at. `flags`: for each GPU the number of a check that failed, and an
+    index that was out of range; `open`: GPUs with checks of which nobody has looked at the outcome.
     """
 
     def __init__(self, cupy: Any):
@@ -27,6 +29,7 @@ class Bounds:
         self.open: set[int] = set()
         self.words: OrderedDict[int, tuple[type[Exception], str, str]] = OrderedDict()
         self.count = 0
+        self.awaited: list[tuple[Any, type[Exception], str, str]] = []
 
     def expect(self, indices: Any, low: int, high: int, error: type[Exception], head: str,
                tail: str) -> None:
@@ -43,8 +46,19 @@ class Bounds:
         kernels.check_range(self.cupy, indices, low, high, self.count, flag)
         self.open.add(there)
 
+    def await_(self, worst: Any, error: type[Exception], head: str, tail: str) -> None:
+        """Let `error` be raised later if the array of one element `worst` has an index in it, not `NOTHING_WRONG`."""
+        self.awaited.append((worst, error, head, tail))
+        if len(self.awaited) >= KNOWN:
+            self.look()
+
     def look(self) -> None:
         """Raise what was found since the last time. Waits for the GPUs that have checked something."""
+        awaited, self.awaited = self.awaited, []
+        for worst, error, head, tail in awaited:
+            index = int(worst.get())
+            if index != NOTHING_WRONG:
+                raise error(f"{head}{index}{tail} (on a GPU this is found when a result is first read)")
         while self.open:
             flag = self.flags[self.open.pop()]
             number, index = flag.get().tolist()

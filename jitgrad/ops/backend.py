@@ -104,9 +104,9 @@ class Backend(Protocol):
         """The number in a one-element tensor."""
 
     def expect_range(self, indices: Any, low: Any, high: Any, error: type[Exception], head: str,
-                     tail: str) -> bool:
+                     tail: str) -> Any:
         """Where indices are on a device: let `error`, head, index and tail, be raised when a number is next read if
-        one is not in [low, high). False, and nothing done, elsewhere: check now.
+        one is not in [low, high); the indices to use. None, and nothing done, elsewhere: check now.
         """
 
     def check(self, condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:

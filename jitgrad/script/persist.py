@@ -8,6 +8,7 @@ the specialisation "not storable", and it is compiled in every process.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import importlib
 import json
@@ -455,6 +456,7 @@ def dump(root: Any, script: sig.ScriptGraph, values: dict[str, Any]) -> bytes:
         "gradient_state": script.gradient_state,
         "device": str(script.device),
         "on_host": list(script.on_host),
+        "expected": [[i, error.__name__, head, tail] for i, error, head, tail in script.expected],
     }
     data["not_one"] = [s.not_one for s in writer.symbols]
     return json.dumps(data).encode()
@@ -493,6 +495,7 @@ def load(root: Any, values: dict[str, Any], data: bytes) -> sig.ScriptGraph | No
             lists={reader.source(s): elements.from_plain(k) for s, k in stored["lists"]},
             log=stored["log"],
             gradient_state=stored["gradient_state"], device=device(stored["device"]),
-            on_host=tuple(stored["on_host"]))
+            on_host=tuple(stored["on_host"]),
+            expected=[(i, getattr(builtins, name), head, tail) for i, name, head, tail in stored["expected"]])
     except NotStorable:
         return None

@@ -349,6 +349,8 @@ class ScriptGraph:
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
         device: where it runs.
         on_host: graph outputs that are brought from there to the CPU.
+        expected: graph outputs that say which index was out of range, if any; what is raised, and its text before and
+            after the index. The host looks at them when it next waits for the device.
         log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
     """
 
@@ -378,3 +380,4 @@ class ScriptGraph:
     gradient_state: bool = False
     device: Device = CPU
     on_host: tuple[int, ...] = ()
+    expected: list[tuple[int, type[Exception], str, str]] = field(default_factory=list)

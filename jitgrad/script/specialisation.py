@@ -16,6 +16,7 @@ from typing import Any
 from jitgrad import config, dims
 from jitgrad.device import CPU, get_default_device
 from jitgrad.dtypes import get_default_dtype
+from jitgrad.eager.arrays import library
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.eager.grad_mode import mode as grad_mode
 from jitgrad.eager.node import Node
@@ -209,6 +210,8 @@ class Specialisation:
             for slot, i in enumerate(script.alone):
                 if outputs[i] is not None:
                     alone.attach(outputs[i], slot)
+        for i, *words in script.expected:
+            library(outputs[i]._data).bounds.await_(outputs[i]._data, *words)
         for i, flag in script.recorded.items():
             if outputs[i] is not None and not outputs[flag]:
                 outputs[i]._node, outputs[i]._slot, outputs[i]._needs = None, 0, False

@@ -66,8 +66,9 @@ def factors_of(weight: Tensor, classes: Tensor) -> Tensor:
 
 def _valid(i: Any, n: Any) -> Any:
     """Classes in [0, n). They may be none at all, so a 0 goes in front for the extremes."""
-    if backend().expect_range(i, 0, n, IndexError, "Target ", " is out of bounds."):
-        return i
+    expected = backend().expect_range(i, 0, n, IndexError, "Target ", " is out of bounds.")
+    if expected is not None:
+        return expected
     line = apply("pad", apply("reshape", i, shape=(product(i.shape),)), pads=((1, 0),), value=0)
     low, high = (backend().item(apply(name, line, axes=(0,), keepdim=False)) for name in ("amin", "amax"))
     require(low >= 0, IndexError, "Target ", low, " is out of bounds.")

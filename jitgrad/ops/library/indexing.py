@@ -51,7 +51,10 @@ def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: t
     i = cast(i, int64)
     count = product(i.shape)
     tail = f" is out of bounds for dimension {dim} with size "
-    if backend().expect_range(i, -n if negative else 0, n, error, "index ", f"{tail}{n}"):
+    about = f"{tail}{n}" if isinstance(n, int) else f" is out of bounds for dimension {dim}"
+    expected = backend().expect_range(i, -n if negative else 0, n, error, "index ", about)
+    if expected is not None:
+        i = expected
         if not negative:
             return i
         return apply("where", apply("lt", i, as_operand(0, int64)), apply("add", i, as_operand(n, int64)), i)

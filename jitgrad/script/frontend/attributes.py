@@ -112,8 +112,6 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         context.gradient_state = True
     if name == "requires_grad":
         return recorded.requires_grad(context, obj)
-    if name == "is_cuda":
-        return False
     if name == "tolist":
         return Method(name, lambda cx, args, kwargs: _to_list(cx, obj))
     if not hasattr(type(obj), name):

@@ -233,11 +233,14 @@ class SymbolicBackend:
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def expect_range(indices: SymTensor, low: Any, high: Any, error: type[Exception], head: str,
-                     tail: str) -> bool:
-        """A script checks in its program."""
-        return False
+    def expect_range(self, indices: SymTensor, low: Any, high: Any, error: type[Exception], head: str,
+                     tail: str) -> SymTensor | None:
+        """On a GPU, outside of branches and loops, the worst index becomes a result, at which the host looks when it
+        next waits; the program uses the nearest index that is in range. None, and nothing done, elsewhere.
+        """
+        if not indices.is_cuda or self.context.depth:
+            return None
+        return placement.expect(self.context, indices, low, high, (error, head, tail))
 
     def check(self, condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
         parts = (message,) if isinstance(message, str) else message

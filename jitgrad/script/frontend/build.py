@@ -134,6 +134,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
         answers = recorded.exactly(context, graph.outputs, [graph.block])
         told = {i: results.output(a) for i, (v, a) in enumerate(zip(graph.outputs, answers, strict=True))
                 if isinstance(a, Value) and not isinstance(v.type, ListType)}
+        expected = [(results.output(heap.read(context, worst)), *words) for worst, words in context.expected]
         graph.block.results = tuple(results.outputs)
         carried = [a is not False for a in answers]
         needed = any(context.has_history(v) for v in context.inputs.values)
@@ -152,7 +153,8 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             stores=stores, recipes=context.inputs.recipes, unread=context.inputs.unread(),
             lists=context.inputs.lists_taken(), functions=[function, *context.functions],
             calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log],
-            device=context.device, on_host=tuple(sorted(results.on_host)))
+            device=context.device, on_host=tuple(sorted(results.on_host)),
+            expected=expected)
 
 
 def _check_leaves(results: Results, graph: Graph, recorded: Sequence[Value]) -> None:

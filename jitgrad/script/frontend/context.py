@@ -133,6 +133,8 @@ class Context:
         self.depth = 0
         self.bodies = 0
         self.gradient_state = False
+        #: on a GPU: tensors that say which index was out of range, and the exception, text before and after it
+        self.expected: list[tuple[Any, tuple[type[Exception], str, str]]] = []
         self.device = CPU  # of the tensors: a GPU from the first one on that is there
         self.log: list[str] = []
         self.frame: Frame = None  # type: ignore[assignment]

@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.device import CPU, device
+from jitgrad.dtypes import int64
 from jitgrad.errors import UnsupportedCall
 
 if TYPE_CHECKING:
     from jitgrad.script.frontend.context import Context
     from jitgrad.script.frontend.symtensors import SymTensor
 
+#: what stands for no index out of range, where an index could be
+NOTHING_WRONG = -(1 << 63)
 #: ops whose operands from a position on may be on the CPU: indices
 INDICES = {"index": 1, "index_put": 2}
 
@@ -62,4 +65,17 @@ def together(operands: Sequence[SymTensor], name: str) -> device | None:
     return gpu
 
 
-__all__ = ["put", "see", "together"]
+def expect(context: Context, indices: SymTensor, low: Any, high: Any, words: tuple[type[Exception], str, str]
+           ) -> SymTensor:
+    """Note that indices are expected in [low, high), and what is raised if not; the nearest that are."""
+    from jitgrad.ops.library.core import apply, as_operand, product
+
+    least, most, none = (as_operand(v, int64) for v in (low, high - 1, NOTHING_WRONG))
+    wrong = apply("logical_or", apply("lt", indices, least), apply("gt", indices, most))
+    line = apply("reshape", apply("where", wrong, indices, none), shape=(product(indices.shape),))
+    worst = apply("amax", apply("pad", line, pads=((1, 0),), value=NOTHING_WRONG), axes=(0,), keepdim=False)
+    context.expected.append((worst, words))
+    return apply("minimum", apply("maximum", indices, least), most)
+
+
+__all__ = ["expect", "put", "see", "together"]

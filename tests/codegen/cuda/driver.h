@@ -16,7 +16,7 @@ struct Launch { void* kernel; unsigned blocks, threads; };
 static char* region;
 static size_t region_size;
 static Launch log_[1 << 16];
-static unsigned launches;
+static unsigned launches, reads;
 static int failing = -1;
 static std::mutex busy;  // the host runs one thing after another
 
@@ -50,8 +50,10 @@ int fake_launch(void* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx
     close_();
     return status ? 999 : 0;
 }
+unsigned fake_reads() { return reads; }
 int fake_read(void* host, uint64_t device, size_t bytes, void* stream) {
     std::lock_guard<std::mutex> guard(busy);
+    reads++;
     open_();
     memcpy(host, (void*)device, bytes);
     close_();

@@ -142,6 +142,10 @@ class HostDriver:
         log = (ctypes.c_uint64 * (2 * count)).from_address(self.c.fake_log()) if count else []
         return [(log[2 * i], log[2 * i + 1] & 0xFFFFFFFF, log[2 * i + 1] >> 32) for i in range(count)]
 
+    def waits(self) -> int:
+        """How often a host function has waited for the device."""
+        return int(self.c.fake_reads())
+
     def forget(self) -> None:
         """Forget what was launched."""
         self.c.fake_clear()
