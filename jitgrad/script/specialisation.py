@@ -211,7 +211,8 @@ class Specialisation:
                 if outputs[i] is not None:
                     alone.attach(outputs[i], slot)
         for i, *words in script.expected:
-            library(outputs[i]._data).bounds.await_(outputs[i]._data, *words)
+            home: Any = library(outputs[i]._data)
+            home.bounds.await_(outputs[i]._data, *words)
         for i, flag in script.recorded.items():
             if outputs[i] is not None and not outputs[flag]:
                 outputs[i]._node, outputs[i]._slot, outputs[i]._needs = None, 0, False

@@ -75,7 +75,8 @@ def expect(context: Context, indices: SymTensor, low: Any, high: Any, words: tup
     line = apply("reshape", apply("where", wrong, indices, none), shape=(product(indices.shape),))
     worst = apply("amax", apply("pad", line, pads=((1, 0),), value=NOTHING_WRONG), axes=(0,), keepdim=False)
     context.expected.append((worst, words))
-    return apply("minimum", apply("maximum", indices, least), most)
+    nearest: SymTensor = apply("minimum", apply("maximum", indices, least), most)
+    return nearest
 
 
 __all__ = ["expect", "put", "see", "together"]
