@@ -1,22 +1,16 @@
 """The lecture's programs, written for PyTorch, run unchanged: eager, interpreted and native, with PyTorch's results.
 
-`lecture/reference.json` holds what PyTorch 2.13 returned for `lecture/programs.py`.
+`jitgrad/devcheck/lecture` has the programs, and what PyTorch 2.13 returned for them.
 """
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import jitgrad
 from jitgrad import config
-from tests.lecture import programs
-
-REFERENCE = json.loads((Path(__file__).parent / "lecture" / "reference.json").read_text())
-LATER = {"whole_step_scripted"}  # `backward()` inside a script: the next version's
+from jitgrad.devcheck.lecture import LATER, REFERENCE, programs
 
 
 @pytest.mark.parametrize("mode", ["eager", "interpreted", "native"])

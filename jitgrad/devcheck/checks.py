@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 #: modules of checks, in the order in which they run
-STAGES = ("environment", "smoke", "smoke_graphs", "suite", "ceilings")
+STAGES = ("environment", "smoke", "smoke_graphs", "lectures", "suite", "ceilings", "benchmarks")
 
 Facts = dict[str, Any]
 

@@ -12,12 +12,12 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
+from jitgrad.devcheck.lecture import LATER, REFERENCE, run
+from jitgrad.devcheck.lecture import programs as lecture
 from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
-from tests.lecture import programs as lecture
 from tests.programs import test_programs
 from tests.programs.harness import Program, check
-from tests.test_lecture import LATER, REFERENCE
 
 pytestmark = host.needs_compiler
 
@@ -30,10 +30,8 @@ def device() -> Iterator[StandinDriver]:
 
 
 @pytest.mark.parametrize("program", [p for p in lecture.PROGRAMS if p.__name__ not in LATER], ids=lambda p: p.__name__)
-def test_lecture(program: Any, device: StandinDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = lecture._data
-    monkeypatch.setattr(lecture, "_data", lambda *args, **kwargs: [x.cuda() for x in data(*args, **kwargs)])
-    np.testing.assert_allclose(program(jitgrad), REFERENCE[program.__name__], rtol=2e-3, atol=1e-4)
+def test_lecture(program: Any, device: StandinDriver) -> None:
+    np.testing.assert_allclose(run(program, jitgrad, "cuda"), REFERENCE[program.__name__], rtol=2e-3, atol=1e-4)
 
 
 def on_gpu(value: Any) -> Any:

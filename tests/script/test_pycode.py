@@ -7,10 +7,10 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
+from jitgrad.devcheck.lecture import programs
 from jitgrad.eager.tensor import wrap
 from jitgrad.script import executor
 from jitgrad.script.sources import resolve
-from tests.lecture import programs
 from tests.script.pycode_programs import PROGRAMS
 
 
