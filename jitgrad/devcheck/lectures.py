@@ -18,10 +18,11 @@ def checked(program: Any) -> Callable[[], Facts]:
     """The check of a program."""
     def perform() -> Facts:
         import jitgrad
+        from jitgrad.script.executor import eager_mode
 
         expected = np.asarray(REFERENCE[program.__name__])
         found = np.asarray(run(program, jitgrad, "cuda"))
-        with jitgrad.eager_mode():
+        with eager_mode():
             eager = np.asarray(run(program, jitgrad, "cuda"))
         for what, numbers in (("eager", eager), ("scripted", found)):
             np.testing.assert_allclose(numbers, expected, RELATIVE, ABSOLUTE, err_msg=f"{program.__name__}, {what}")
