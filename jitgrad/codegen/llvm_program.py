@@ -170,7 +170,7 @@ class ProgramPrinter:
         The code that tells is shared by all places that leave after the first one, in its list of steps or inside.
         """
         if leaving is None:
-            self.line(f"ret i64 {status}")
+            self.give_up(str(status))
             return
         self.status = self.status or self.variable("i64")
         self.line(f"store i64 {status}, ptr {self.status}")
@@ -189,8 +189,11 @@ class ProgramPrinter:
             self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
             self.pass_values(part.values, at)
             self.values = values
-        status_ = self.code.emit(f"load i64, ptr {self.status}", "i64", 1)
-        self.line(f"ret i64 {status_.name}")
+        self.give_up(self.code.emit(f"load i64, ptr {self.status}", "i64", 1).name)
+
+    def give_up(self, status: str) -> None:
+        """Return from the middle of the program."""
+        self.line(f"ret i64 {status}")
 
     def known_label(self, key: int | tuple[int, int]) -> str:
         """The label of code that tells, or leaves, and that is shared; "" where there is none to be seen from here."""
@@ -238,9 +241,7 @@ class ProgramPrinter:
         self.epilogue()
         self.store_numbers()
         self.line("ret i64 0")
-        for status in sorted(self.exits):
-            self.start(f"exit{status}")
-            self.line(f"ret i64 {status}")
+        self.print_exits()
         for code in (self.entry, self.code):
             self.module.declares.update(code.declares)
             self.module.externals |= code.externals
@@ -249,6 +250,12 @@ class ProgramPrinter:
         lines = [head, "entry:", *self.allocas,
                  *self.entry.lines, *self.prologue(), "  br label %body", "body:", *self.code.lines, "}", ""]
         return "\n".join(lines)
+
+    def print_exits(self) -> None:
+        """Where places leave to that have nothing to tell."""
+        for status in sorted(self.exits):
+            self.start(f"exit{status}")
+            self.give_up(str(status))
 
     def prologue(self) -> list[str]:
         """What is done before the steps, once it is known what they need."""

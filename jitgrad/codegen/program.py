@@ -75,6 +75,37 @@ class KernelStep:
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class EachStep:
+    """Run a kernel of one axis for several tuples of operands, each of its own size: what `EachPut`s have put.
+
+    `parts`: size and (buffer, offset) per operand, of each; `shared`: per scalar, whether all parts have the same.
+    """
+
+    kernel: Kernel
+    parts: tuple[tuple[Size, tuple[tuple[Buffer, Size], ...]], ...]
+    shared: tuple[bool, ...]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class EachPut:
+    """Say what part `number` of `each` is. Numbers are computed here; the kernel runs at `each`, or where the program
+    leaves before that."""
+
+    each: EachStep
+    number: int
+    size: Size
+    starts: tuple[tuple[Buffer, Size], ...]
+    scalars: tuple[Value, ...]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SpoilStep:
+    """Fill a buffer that holds nothing yet with NaNs: what reads it before it is written shows."""
+
+    buffer: Buffer
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class GemmStep:
     """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c)."""
 

@@ -1,5 +1,6 @@
 """The host's part of a program for a device: the CPU's native function, but kernels are launched, products asked for.
 
+Kernels that are launched together (`grouping.py`) have a batch, the table that `EachPut`s fill and one launch takes.
 What stands behind a step is one call of a C function whose address the driver gives (`driver.py`); sizes, numbers,
 branches and loops are computed as on the CPU. Nothing here reads the device's memory but `read_scalar`, which waits for
 it. Addresses and sizes of arrays come as words of the block: the launcher reads the Python objects.
@@ -7,9 +8,12 @@ it. Addresses and sizes of arrays come as words of the block: the launcher reads
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda import each
 from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
 from jitgrad.codegen.layout import CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR, NO_MEMORY, SCRATCH
 from jitgrad.codegen.llvm_emit import STORED, widen
@@ -18,7 +22,7 @@ from jitgrad.codegen.llvm_program import ProgramPrinter
 from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.llvm_sizes import alone
 from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments, load_scalar
-from jitgrad.codegen.program import Column, GemmStep, KernelStep, LoadScalar
+from jitgrad.codegen.program import Column, EachPut, EachStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep
 from jitgrad.kernels.values import Code, V
 
 if TYPE_CHECKING:
@@ -45,6 +49,75 @@ def launch(p: DevicePrinter, step: KernelStep) -> None:
     for k, (type_, name) in enumerate(arguments):
         p.line(f"store {type_} {name}, ptr %argument.{k}")
     p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {rows.name}, i64 {columns.name}, ptr %arguments)")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is to be launched together: words of the function's own memory.
+
+    How many entries there are, how many chunks, the numbers that all share, then the table; all zero where nothing
+    waits. `arguments` points to them in the order of the kernel's parameters.
+    """
+
+    number: int
+    forms: str
+    shared: int     # words of numbers
+    width: int      # words of an entry
+    words: int      # of all
+
+    def word(self, p: DevicePrinter, k: int) -> str:
+        """The address of a word."""
+        name = p.code.name()
+        p.line(f"{name} = getelementptr i64, ptr %batch.{self.number}, i64 {k}")
+        return name
+
+    def launch(self, p: DevicePrinter) -> None:
+        """Launch what waits, and forget it."""
+        count, chunks = self.word(p, 0), self.word(p, 1)
+        some = p.code.emit(f"load i64, ptr {chunks}", "i64", 1)
+        p.line(f"call void @jg_launch(ptr %block, ptr @{self.forms}, i64 {some.name}, i64 1, "
+               f"ptr %batch.{self.number}.arguments)")
+        p.line(f"store i64 0, ptr {count}")
+        p.line(f"store i64 0, ptr {chunks}")
+
+    def prologue(self) -> list[str]:
+        batch = f"%batch.{self.number}"
+        lines = [f"  {batch} = alloca [{self.words} x i64]",
+                 f"  call void @llvm.memset.p0.i64(ptr {batch}, i8 0, i64 {8 * self.words}, i1 false)",
+                 f"  {batch}.arguments = alloca [{3 + self.shared} x ptr]"]
+        for k, word in enumerate((2 + self.shared, 0, 1, *range(2, 2 + self.shared))):
+            lines += [f"  {batch}.from.{k} = getelementptr i64, ptr {batch}, i64 {word}",
+                      f"  {batch}.to.{k} = getelementptr ptr, ptr {batch}.arguments, i64 {k}",
+                      f"  store ptr {batch}.from.{k}, ptr {batch}.to.{k}"]
+        return lines
+
+
+def put(p: DevicePrinter, step: EachPut) -> None:
+    """An entry of a table: first chunk, size, addresses, numbers."""
+    of = step.each
+    batch = p.batch(of)
+    words: list[V | str] = []
+    numbers: list[V] = []
+    for value, d, same in zip(step.scalars, of.kernel.scalars, of.shared, strict=True):
+        (numbers if same else words).append(as_word(p.as_dtype(value, d)))
+    chunks = batch.word(p, 1)
+    first = p.code.emit(f"load i64, ptr {chunks}", "i64", 1)
+    size = p.size(step.size)
+    words = [first, size, *[p.address(*place) for place in step.starts], *words]
+    start = 2 + batch.shared + step.number * batch.width
+    for k, word in [*enumerate(numbers, 2), *enumerate(words, start)]:
+        text = f"{word.type} {word.name}" if isinstance(word, V) else f"ptr {word}"
+        p.line(f"store {text}, ptr {batch.word(p, k)}")
+    after = first + ((p.here(size) + (each.CHUNK - 1)).ashr(each.CHUNK_BITS))
+    p.line(f"store i64 {after.name}, ptr {chunks}")
+    p.line(f"store i64 {step.number + 1}, ptr {batch.word(p, 0)}")
+
+
+def as_word(value: V) -> V:
+    """A number's bits in a word."""
+    if value.elem in ("float", "double"):
+        value = value.cast("bitcast", "i32" if value.elem == "float" else "i64")
+    return value if value.elem == "i64" else value.cast("zext" if value.elem == "i1" else "sext", "i64")
 
 
 def product(p: DevicePrinter, step: GemmStep) -> None:
@@ -91,7 +164,8 @@ def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
 class DevicePrinter(ProgramPrinter):
     """Prints one program's host function."""
 
-    PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar}
+    PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar,
+                                         EachPut: put, EachStep: lambda p, s: p.batch(s).launch(p)}
     module: DeviceModule
 
     def __init__(self, module: Any, program: Any):
@@ -100,7 +174,35 @@ class DevicePrinter(ProgramPrinter):
         self.scratch = 0        # bytes of scratch memory that kernels need
         self.chunks = False     # whether anything is in device memory that grows
         self.read = ""          # where elements are read to
+        self.batches: dict[EachStep, Batch] = {}
+        self.groups = _groups(program.steps)
         super().__init__(module, program)
+
+    def batch(self, step: EachStep) -> Batch:
+        """Where the entries of a group wait."""
+        found = self.batches.get(step)
+        if found is None:
+            forms, room = self.module.each_forms(step)
+            shared, width = sum(step.shared), each.width(step.kernel, step.shared)
+            found = self.batches[step] = Batch(len(self.batches), forms, shared, width, 2 + shared + room * width)
+        return found
+
+    def give_up(self, status: str) -> None:
+        """Launch what waits, and return."""
+        if not self.groups:
+            super().give_up(status)
+            return
+        self.status = self.status or self.variable("i64")
+        self.line(f"store i64 {status}, ptr {self.status}")
+        self.line("br label %given.up")
+
+    def print_exits(self) -> None:
+        super().print_exits()
+        if self.groups and self.status:
+            self.start("given.up")
+            for batch in self.batches.values():
+                batch.launch(self)
+            super().give_up(self.code.emit(f"load i64, ptr {self.status}", "i64", 1).name)
 
     def new_sequences(self) -> Sequences:
         return DeviceSequences(self)
@@ -141,6 +243,9 @@ class DevicePrinter(ProgramPrinter):
             lines += [f"  %argument.{k} = getelementptr i64, ptr %values, i64 {k}",
                       f"  %place.{k} = getelementptr ptr, ptr %arguments, i64 {k}",
                       f"  store ptr %argument.{k}, ptr %place.{k}"]
+        for batch in self.batches.values():
+            lines += batch.prologue()
+            self.module.declares["llvm.memset"] = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
         if self.products:
             lines.append(f"  %product = alloca [{PRODUCT_WORDS} x i64]")
             lines += [f"  %described.{k} = getelementptr i64, ptr %product, i64 {k}" for k in range(PRODUCT_WORDS)]
@@ -175,6 +280,12 @@ class DeviceSequences(Sequences):
             self.printer.line(f"call void @jg_copy(ptr %block, ptr {to}, ptr {source.name}, i64 {bytes_.name})")
         else:
             super().move(column, to, source, bytes_)
+
+
+def _groups(steps: Iterable[Any]) -> bool:
+    """Whether a program has kernels that are launched together."""
+    return any(isinstance(s, EachStep) or (isinstance(s, IfStep) and (_groups(s.then) or _groups(s.otherwise)))
+               or (isinstance(s, LoopStep) and _groups(s.body)) for s in steps)
 
 
 __all__ = ["DevicePrinter"]

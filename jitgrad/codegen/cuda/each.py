@@ -1,13 +1,13 @@
 """One pointwise kernel over many tuples of operands of different sizes, in one launch: the update of all parameters.
 
-    each_source(kernel, "adam_3")      # extern "C" __global__ void jg_each_adam_3(table, tensors, chunks, numbers...)
+    each_source(kernel, "adam_3", shared, 32)   # extern "C" __global__ void jg_each_adam_3(table, tensors, chunks, ...)
     words, chunks = table(sizes, addresses)
-    each_form(kernel, "adam_3")        # launched with outer = chunks, inner = 1
+    each_form("adam_3")                         # launched with outer = chunks, inner = 1
 
-The kernel has one axis, along which each operand has stride 1 or 0 (`fits`). Its parameters are the address of the
-table in device memory, the number of its entries, that of all chunks, then the kernel's scalars, the same for all.
-An entry is 2 + operands words of 64 bits: the number of its first chunk, the size, the addresses. A chunk is `CHUNK`
-elements of one entry, what a block does at a time.
+The kernel has one axis, along which each operand has stride 1 or 0 (`fits`). Its parameters are the table itself, by
+value, the number of its entries, that of all chunks, then those of the kernel's scalars that are the same for all
+(`shared`). An entry is words of 64 bits: the number of its first chunk, the size, the addresses, then its own scalars
+(`width` words in all). A chunk is `CHUNK` elements of one entry, what a block does at a time.
 """
 
 from __future__ import annotations
@@ -17,22 +17,41 @@ from collections.abc import Sequence
 
 from jitgrad.codegen.cuda.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.pointwise import MOST, THREADS
-from jitgrad.codegen.cuda.scalars import STORED
+from jitgrad.codegen.cuda.scalars import COMPUTED, STORED
 from jitgrad.codegen.cuda.writer import Writer
-from jitgrad.codegen.kernel import Kernel
+from jitgrad.codegen.kernel import Kernel, Operand
 
-CHUNK = 1 << 14
+CHUNK_BITS = 12
+CHUNK = 1 << CHUNK_BITS
+#: words of the largest table: a kernel's parameters may take 4096 bytes
+MOST_WORDS = 480
+#: words that are left for numbers that all entries share
+MOST_SHARED = 24
 
 
 def fits(kernel: Kernel) -> bool:
     """Whether a kernel may be launched over many tuples of operands."""
     strides = [s for o in kernel.operands for s in o.strides]
     return (not kernel.inner and len(kernel.outer) == 1 and all(isinstance(s, int) and s in (0, 1) for s in strides)
+            and len(kernel.scalars) <= MOST_SHARED
             and all(s.op not in ("gather", "scatter", "scatter_add", "random.word") for s in kernel.body))
 
 
+def flat(kernel: Kernel) -> Kernel:
+    """A kernel without axes as one over an axis of size 1; any other one as it is."""
+    if kernel.outer or kernel.inner:
+        return kernel
+    operands = tuple([Operand(o.dtype, (0,), o.role) for o in kernel.operands])
+    return Kernel((1,), (), operands, kernel.scalars, kernel.body, kernel.name)
+
+
+def width(kernel: Kernel, shared: Sequence[bool]) -> int:
+    """Words of an entry."""
+    return 2 + len(kernel.operands) + list(shared).count(False)
+
+
 def table(sizes: Sequence[int], addresses: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-    """The words of the table for entries of these sizes, and the number of chunks."""
+    """The words of the table for entries of these sizes and addresses (and scalars), and the number of chunks."""
     words: list[int] = []
     chunks = 0
     for size, own in zip(sizes, addresses, strict=True):
@@ -45,30 +64,37 @@ def each_symbol(name: str) -> str:
     return re.sub(r"\W", "_", f"jg_each_{name}")
 
 
-def each_form(kernel: Kernel, name: str) -> Form:
-    """How to launch `each_source(kernel, name)`: `outer` is the number of chunks."""
+def each_form(name: str) -> Form:
+    """How to launch `each_source(kernel, name, ...)`: `outer` is the number of chunks."""
     return Form(ANY, (Launch(each_symbol(name), THREADS, 1, MOST),))
 
 
-def each_source(kernel: Kernel, name: str) -> str:
-    """The kernel over a table of operands."""
+def each_source(kernel: Kernel, name: str, shared: Sequence[bool], entries: int) -> str:
+    """The kernel over a table with room for so many entries."""
     assert fits(kernel)
     writer = Writer(kernel, 0)
-    width = writer.width
-    writer.line(f"// an entry: first chunk, size, {', '.join(f'p{k}' for k in range(len(kernel.operands)))}")
+    words, count, own = width(kernel, shared), len(kernel.operands), [k for k, s in enumerate(shared) if not s]
+    assert entries * words <= MOST_WORDS
+    named = [*[f"p{k}" for k in range(count)], *[f"c{k}" for k in own]]
+    writer.line(f"// an entry: first chunk, size, {', '.join(named)}")
     with writer.block("for (i64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x)"):
-        writer.line(f"const i64* const entry = jg_entry(table, tensors, {2 + len(kernel.operands)}, chunk);")
+        writer.line(f"const i64* const entry = jg_entry(table.w, tensors, {words}, chunk);")
         writer.line(f"const i64 n0 = entry[1], begin = (chunk - entry[0]) * {CHUNK};")
         writer.line(f"const i64 end = n0 - begin < {CHUNK} ? n0 : begin + {CHUNK};")
         for k, operand in enumerate(kernel.operands):
             kind = f"{'const ' if operand.role == 'in' else ''}{STORED[operand.dtype.name]}"
             writer.line(f"{kind}* const p{k} = jg_global<{kind}>(entry[{k + 2}]);")
-        if width > 1:
+        for place, k in enumerate(own):
+            kind = COMPUTED[kernel.scalars[k].name]
+            writer.line(f"const {kind} c{k} = jg_number<{kind}>::of(entry[{place + count + 2}]);")
+        if writer.width > 1:
             writer.line(f"const bool aligned = {writer.alignment()};")
-        times = f" * {width}" if width > 1 else ""
-        with writer.block(f"for (i64 e = begin + (i64)threadIdx.x{times}; e < end; e += {THREADS * width})"):
+        times = f" * {writer.width}" if writer.width > 1 else ""
+        with writer.block(f"for (i64 e = begin + (i64)threadIdx.x{times}; e < end; e += {THREADS * writer.width})"):
             writer.elements(range(len(kernel.body)), 0, "end")
-    return writer.function(each_symbol(name), THREADS, fixed=("const i64* table", "i64 tensors", "i64 chunks"))
+    fixed = [f"const __grid_constant__ jg_table<{entries * words}> table", "i64 tensors", "i64 chunks"]
+    return writer.function(each_symbol(name), THREADS, fixed=[*fixed, *writer.numbers(
+        [k for k, s in enumerate(shared) if s])])
 
 
-__all__ = ["CHUNK", "each_form", "each_source", "each_symbol", "fits", "table"]
+__all__ = ["CHUNK", "MOST_WORDS", "each_form", "each_source", "each_symbol", "fits", "flat", "table", "width"]

@@ -19,6 +19,7 @@ from jitgrad.codegen import cpu, engine, launch, serial
 from jitgrad.codegen.compiled import Compiled, Native
 from jitgrad.codegen.cuda import launcher
 from jitgrad.codegen.cuda.driver import Driver
+from jitgrad.codegen.cuda.grouping import grouped
 from jitgrad.codegen.cuda.module import DeviceModule
 from jitgrad.codegen.layout import native_name
 from jitgrad.codegen.lower import lower
@@ -69,7 +70,7 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     """
     clock = time.perf_counter
     start = clock()
-    programs = [lower(name, graph, True, hosted.get(name, ())) for name, graph in graphs.items()]
+    programs = [grouped(lower(name, graph, True, hosted.get(name, ()))) for name, graph in graphs.items()]
     lowered = clock()
     module = DeviceModule()
     layouts = [module.add(p) for p in programs]

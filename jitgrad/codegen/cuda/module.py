@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jitgrad.codegen import llvm_kernel
-from jitgrad.codegen.cuda import runtime, text
+from jitgrad.codegen.cuda import each, runtime, text
 from jitgrad.codegen.cuda.device_program import DevicePrinter
-from jitgrad.codegen.cuda.geometry import scratch
+from jitgrad.codegen.cuda.geometry import Form, scratch
+from jitgrad.codegen.cuda.grouping import grouped
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.lower import lower
 from jitgrad.codegen.module import ModuleText
-from jitgrad.codegen.program import IfStep, KernelStep, LoopStep
+from jitgrad.codegen.program import EachStep, IfStep, KernelStep, LoopStep
 from jitgrad.script.ir import Graph
 
 
@@ -40,14 +41,28 @@ class DeviceModule(ModuleText):
         if found is None:
             name = _name(kernel, len(self.tables))
             forms = text.forms(kernel, name)
-            self.sources.append(text.source(kernel, name))
-            for form in forms:
-                for launch in form.launches:
-                    self.handles.setdefault(launch.symbol, len(self.handles))
-            found = self.tables[key] = f"jg_forms{len(self.tables)}", scratch(forms)
-            self.functions.append(runtime.table(found[0], forms, self.handles))
-            self.kernel_list.append((forms[0].launches[0].symbol, kernel))
+            found = self.tables[key] = self._add(kernel, forms, text.source(kernel, name)), scratch(forms)
         return found
+
+    def each_forms(self, step: EachStep) -> tuple[str, int]:
+        """The table with the form of a kernel over a table of operands, and the entries that it has room for."""
+        key, room = _each_key(step)
+        found = self.tables.get(key)
+        if found is None:
+            name = _name(step.kernel, len(self.tables))
+            source = each.each_source(step.kernel, name, step.shared, room)
+            found = self.tables[key] = self._add(step.kernel, (each.each_form(name),), source), 0
+        return found[0], room
+
+    def _add(self, kernel: Kernel, forms: Sequence[Form], source: str) -> str:
+        self.sources.append(source)
+        for form in forms:
+            for launch in form.launches:
+                self.handles.setdefault(launch.symbol, len(self.handles))
+        name = f"jg_forms{len(self.tables)}"
+        self.functions.append(runtime.table(name, forms, self.handles))
+        self.kernel_list.append((forms[0].launches[0].symbol, kernel))
+        return name
 
     def halves(self) -> tuple[str, str]:
         """All of it for the good code generator where something repeats, else for the quick one."""
@@ -67,21 +82,31 @@ def kernels(graphs: Mapping[str, Graph]) -> list[str]:
 
     Without them: matrix products, which are calls of a library, and what stays on the host.
     """
-    found: dict[Hashable, Kernel] = {}
+    found: dict[Hashable, KernelStep | EachStep] = {}
     for name, graph in graphs.items():
-        for kernel in _kernels(lower(name, graph, device=True).steps):
-            found.setdefault(llvm_kernel.body_key(kernel), kernel)
-    return [text.source(kernel, _name(kernel, k)) for k, kernel in enumerate(found.values())]
+        for step in _kernels(grouped(lower(name, graph, device=True)).steps):
+            found.setdefault(_each_key(step)[0] if isinstance(step, EachStep) else llvm_kernel.body_key(step.kernel),
+                             step)
+    return [each.each_source(step.kernel, _name(step.kernel, k), step.shared, _each_key(step)[1])
+            if isinstance(step, EachStep) else text.source(step.kernel, _name(step.kernel, k))
+            for k, step in enumerate(found.values())]
+
+
+def _each_key(step: EachStep) -> tuple[Hashable, int]:
+    """What the text of a kernel over a table depends on, and the room of the table: some more than is needed."""
+    most = each.MOST_WORDS // each.width(step.kernel, step.shared)
+    room = min(most, 1 << (len(step.parts) - 1).bit_length())
+    return ("each", room, step.shared, llvm_kernel.body_key(step.kernel)), room
 
 
 def _name(kernel: Kernel, number: int) -> str:
     return f"{kernel.name}_{number}".replace(".", "_")
 
 
-def _kernels(steps: Iterable[Any]) -> Iterator[Kernel]:
+def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep]:
     for step in steps:
-        if isinstance(step, KernelStep):
-            yield step.kernel
+        if isinstance(step, (KernelStep, EachStep)):
+            yield step
         elif isinstance(step, IfStep):
             yield from _kernels(step.then)
             yield from _kernels(step.otherwise)

@@ -117,6 +117,12 @@ template <class T> JG_DEVICE T* jg_global(i64 address) { return (T*)__cvta_globa
 #else
 template <class T> JG_DEVICE T* jg_global(i64 address) { return (T*)address; }
 #endif
+// words by value, the parameter of a kernel; words as numbers
+template <int N> struct jg_table { i64 w[N]; };
+template <class T> struct jg_number { JG_DEVICE T of(i64 w) { return (T)w; } };
+template <> struct jg_number<bool> { JG_DEVICE bool of(i64 w) { return w != 0; } };
+template <> struct jg_number<float> { JG_DEVICE float of(i64 w) { return __int_as_float((int)w); } };
+template <> struct jg_number<double> { JG_DEVICE double of(i64 w) { return __longlong_as_double(w); } };
 // the entry of a table, of `words` words each, that has a chunk: the last one whose first chunk is not behind it
 JG_DEVICE const i64* jg_entry(const i64* table, i64 entries, int words, i64 chunk) {
     i64 low = 0, high = entries;

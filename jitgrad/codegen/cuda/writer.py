@@ -97,13 +97,16 @@ class Writer:
         self.line("}")
 
     def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = ()) -> str:
-        """What was printed, as a function with the kernel's parameters, or with `fixed` in place of all but numbers."""
-        parameters = list(fixed) or self.parameters()
-        parameters += [f"{COMPUTED[d.name]} c{k}" for k, d in enumerate(self.kernel.scalars)]
+        """What was printed, as a function with the kernel's parameters, or with those of `fixed`."""
+        parameters = list(fixed) or [*self.parameters(), *self.numbers(range(len(self.kernel.scalars)))]
         if scratch:
             parameters.append("char* scratch")
         head = f'extern "C" __global__ void __launch_bounds__({threads})'
         return "\n".join([head, f"{symbol}({', '.join(parameters)}) {{", *self.lines, "}", ""])
+
+    def numbers(self, which: Iterable[int]) -> list[str]:
+        """The parameters for number arguments."""
+        return [f"{COMPUTED[self.kernel.scalars[k].name]} c{k}" for k in which]
 
     def parameters(self) -> list[str]:
         kernel = self.kernel

@@ -13,21 +13,25 @@ struct Entry {
 };
 struct Launch { void* kernel; unsigned blocks, threads; };
 
-static char* region;
-static size_t region_size;
+struct Region { char* start; size_t size; };
+static Region regions[16];  // one for each driver of the process
+static int region_count;
 static Launch log_[1 << 16];
 static unsigned launches, reads;
 static int failing = -1;
 static std::mutex busy;  // the host runs one thing after another
 
-static void open_() { if (region) mprotect(region, region_size, PROT_READ | PROT_WRITE); }
-static void close_() { if (region) mprotect(region, region_size, PROT_NONE); }
+static void protect_(int what) {
+    for (int i = 0; i < region_count; i++) mprotect(regions[i].start, regions[i].size, what);
+}
+static void open_() { protect_(PROT_READ | PROT_WRITE); }
+static void close_() { protect_(PROT_NONE); }
 
 extern "C" {
 char* fake_region(size_t size) {
-    region_size = size;
-    region = (char*)mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return region;
+    char* start = (char*)mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    regions[region_count++] = {start, size};
+    return start;
 }
 void fake_open() { open_(); }
 void fake_begin() { busy.lock(); open_(); }

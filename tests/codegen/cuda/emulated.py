@@ -16,10 +16,8 @@ from jitgrad.codegen.cuda import driverapi, nvrtc, text
 from jitgrad.codegen.cuda.cudadriver import CudaDriver
 from tests.codegen.cuda import fakegraphs, host
 from tests.codegen.cuda.fakeblas import FakeBlas
-from tests.codegen.cuda.fakedriver import entries
+from tests.codegen.cuda.fakedriver import entries, parameter_bytes
 
-SIZES = {"i64": 8, "u64": 8, "double": 8, "float": 4, "int": 4, "u32": 4, "short": 2, "signed char": 1,
-         "unsigned char": 1, "bool": 1}
 CONDITION = re.compile(r'extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional[^;]*;')
 SETS = """extern "C" { void (*tell_condition)(u64, u32); }
 static void cudaGraphSetConditional(u64 handle, u32 value) { tell_condition(handle, value); }"""
@@ -119,8 +117,7 @@ class Gpu(fakegraphs.FakeGraphs):
         if found is None:
             return 500
         place[0] = ctypes.addressof(ctypes.c_char.in_dll(library, f"entry_{name.decode()}"))
-        fakegraphs.KERNELS[place[0]] = tuple(
-            [8 if "*" in p else SIZES[p.rsplit(" ", 1)[0]] for p in found[1].split(", ") if p])
+        fakegraphs.KERNELS[place[0]] = parameter_bytes(found[1])
         return 0
 
     def launch(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
@@ -139,7 +136,7 @@ class Gpu(fakegraphs.FakeGraphs):
                 self.do(part)
         elif operation[0] == "launch":
             _, kernel, grid, arguments = operation
-            values = [ctypes.create_string_buffer(a, 8) for a in arguments]
+            values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in arguments]
             places = (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
             assert self.execute(kernel, *grid, None, ctypes.addressof(places), None) == 0
         elif operation[0] == "copy":

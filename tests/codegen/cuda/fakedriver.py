@@ -23,6 +23,17 @@ REGION = 1 << 36
 ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+)\(([^)]*)\)')
 
 
+#: bytes of a kernel's parameters by their type; of all others 8
+BYTES = {"float": 4, "bool": 1, "int": 4, "u32": 4, "short": 2, "signed char": 1, "unsigned char": 1}
+
+
+def parameter_bytes(parameters: str) -> tuple[int, ...]:
+    """The bytes of each of a kernel's parameters."""
+    types = [p.rsplit(" ", 1)[0] for p in parameters.split(", ") if p]
+    words = [re.fullmatch(r"const __grid_constant__ jg_table<(\d+)>", t) for t in types]
+    return tuple([8 * int(w[1]) if w else BYTES.get(t, 8) for t, w in zip(types, words, strict=True)])
+
+
 def entries(source: str) -> str:
     """For each kernel of a text, what `fake_launch` takes for its handle."""
     lines = ["struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned); "

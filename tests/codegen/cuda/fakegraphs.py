@@ -181,7 +181,7 @@ class FakeGraphs:
         kind = operation[0]
         if kind == "launch":
             _, kernel, grid, arguments = operation
-            values = [ctypes.create_string_buffer(a, 8) for a in arguments]
+            values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in arguments]
             places = (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
             return self.call_launch(kernel, *grid, state, ctypes.addressof(places), None)
         if kind == "matmul":

@@ -20,6 +20,7 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __shared__ static
 #define __restrict__
 
@@ -89,6 +90,7 @@ inline uint4 jg_shared[14 << 10];  // 224 KiB; what the launch did not ask for m
 using namespace jg_host;
 
 static inline float __int_as_float(int i) { float f; memcpy(&f, &i, 4); return f; }
+static inline double __longlong_as_double(long long i) { double d; memcpy(&d, &i, 8); return d; }
 static inline int __float_as_int(float f) { int i; memcpy(&i, &f, 4); return i; }
 
 struct jg_half;

@@ -6,11 +6,8 @@ import ctypes
 import functools
 from collections.abc import Sequence
 
-from tests.codegen.cuda.fakedriver import ENTRY, HostDriver
+from tests.codegen.cuda.fakedriver import ENTRY, HostDriver, parameter_bytes
 from tests.codegen.cuda.fakegraphs import KERNELS, FakeGraphs, Operation
-
-#: bytes of a kernel's parameters by their type; of all others 8
-BYTES = {"float": 4, "bool": 1, "int": 4, "short": 2, "signed char": 1, "unsigned char": 1}
 
 
 class HostGraphs(FakeGraphs):
@@ -29,7 +26,7 @@ class HostGraphs(FakeGraphs):
         c = self.driver.c
         if kind == "launch":
             kernel, grid, given = words
-            values = [ctypes.create_string_buffer(a, 8) for a in given]
+            values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in given]
             places = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
             status = c.fake_launch(ctypes.c_void_p(kernel), *grid, None, places, None)
         elif kind == "matmul":
@@ -60,8 +57,7 @@ class GraphDriver(HostDriver):
 
     def load(self, source: str, names: Sequence[str]) -> list[int]:
         handles = super().load(source, names)
-        sizes = {name: tuple([BYTES.get(p.rsplit(" ", 1)[0], 8) for p in given.split(", ") if p])
-                 for name, given in ENTRY.findall(source)}
+        sizes = {name: parameter_bytes(given) for name, given in ENTRY.findall(source)}
         KERNELS.update({handle: sizes[name] for handle, name in zip(handles, names, strict=True)})
         return handles
 

@@ -231,18 +231,17 @@ def test_each_updates_parameters_of_all_sizes_at_once():
     assert each.fits(kernel)
     grads = [place(normal(rng, 1, n), n % 2)[0] for n in sizes]
     counts = [np.full(1, k, np.float32) for k in range(len(sizes))]
-    loaded = host.library(each.each_source(kernel, "update"))
+    loaded = host.library(each.each_source(kernel, "update", (True,), len(sizes)))
     results = []
     for reverse in (1, 0):
         params = [place(np.ones((1, n), np.float32), n // 2 % 2)[0] for n in sizes]
         operands = zip(params, grads, counts, strict=True)
-        words, chunks = each.table(sizes, [[a.ctypes.data for a in own] for own in operands])
+        table, chunks = each.table(sizes, [[a.ctypes.data for a in own] for own in operands])
         assert chunks == 7
-        table = np.array(words, np.int64)
         loaded.jg_set_reversed(reverse)
-        arguments = [ctypes.c_void_p(table.ctypes.data), ctypes.c_int64(len(sizes)), ctypes.c_int64(chunks),
+        arguments = [(ctypes.c_int64 * len(table))(*table), ctypes.c_int64(len(sizes)), ctypes.c_int64(chunks),
                      ctypes.c_float(0.5)]
-        host.launch(loaded, each.each_form(kernel, "update"), chunks, 1, arguments)
+        host.launch(loaded, each.each_form("update"), chunks, 1, arguments)
         for p, g, c in zip(params, grads, counts, strict=True):
             np.testing.assert_array_equal(p, np.float32(1) - g * np.float32(0.5) * c)
         results.append([p.tobytes() for p in params])

@@ -174,7 +174,7 @@ def update() -> str:
     kernel = Kernel((n,), (), (Operand(f32, (1,), "inout"), Operand(f32, (1,))), (f32,),
                     (Stmt("load", operand=0), Stmt("load", operand=1), Stmt("scalar", number=0, dtype=f32),
                      Stmt("mul", (1, 2), f32), Stmt("sub", (0, 3), f32), Stmt("store", (4,), operand=0)))
-    return each.each_source(kernel, "update")
+    return each.each_source(kernel, "update", (True,), 16)
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc: kernels' CUDA text is not compiled")
