@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,7 +60,8 @@ class GpuProgram(Program):
         return made.cuda() if isinstance(made, nn.Module) else made
 
 
-PROGRAMS = sorted(test_programs.PROGRAMS.items())
+#: every third program; with JITGRAD_TEST_ALL=1 all
+PROGRAMS = sorted(test_programs.PROGRAMS.items())[::1 if os.environ.get("JITGRAD_TEST_ALL") == "1" else 3]
 
 
 @pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in PROGRAMS])
