@@ -137,6 +137,9 @@ class Snapshot:
 
     def _array(self, tensor: Any) -> int:
         """The number of a tensor's memory: tensors that are the same memory share it again when they are loaded."""
+        if tensor.is_cuda:
+            raise NotSavable(f"a tensor on {tensor.device}: programs are saved for the CPU; move the module there by "
+                             "`.cpu()`, call the script once and save it then")
         array = tensor._data
         key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
         if key not in self._memories or not array.size:

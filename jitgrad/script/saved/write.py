@@ -56,6 +56,9 @@ class ProgramWriter:
     def program(self, program: Program) -> Json:
         """One specialisation. Raises NotSavable, and Unreadable where what it read is gone."""
         script, move = program.script, self.snapshot.move
+        if script.device.type != "cpu":
+            raise NotSavable(f"`{program.name}` was compiled for {script.device}: programs are saved for the CPU; call "
+                             "the script with tensors there and save it then")
         self._symbols = {}
         return {
             "name": program.name,
