@@ -56,6 +56,7 @@ class Config:
         check: JITGRAD_CHECK, as `@script(check=True)` for every scripted function.
         cache: JITGRAD_CACHE, the folder of the disk cache, or "" for none.
         num_threads: JITGRAD_NUM_THREADS, threads of matrix products; 0: as many as the BLAS likes.
+        debug_arena: JITGRAD_DEBUG_ARENA, fill memory of GPU programs with NaNs while it holds nothing.
     """
 
     debug: int = 0
@@ -66,11 +67,13 @@ class Config:
     check: bool = False
     cache: str = ""
     num_threads: int = 0
+    debug_arena: bool = False
 
 
 _PARSERS: dict[str, Callable[[str], bool | int | str]] = {
     "debug": _level(6), "jit": _flag, "interpret": _flag, "verify": _level(2),
     "dump": os.path.expanduser, "check": _flag, "cache": _cache_dir, "num_threads": _threads,
+    "debug_arena": _flag,
 }
 
 #: every variable's name

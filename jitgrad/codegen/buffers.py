@@ -75,12 +75,22 @@ def _first(queue: list[int] | None, free: set[int]) -> int | None:
 
 def live_ranges(program: Program) -> dict[Buffer, Range]:
     """The live range of every workspace buffer."""
+    return _walked(program).ranges
+
+
+def beginnings(program: Program) -> dict[Buffer, Any]:
+    """The step before which each workspace buffer holds nothing that is needed: that at which its range begins."""
+    walker = _walked(program)
+    return {buffer: walker.where[live.first] for buffer, live in walker.ranges.items() if live.first in walker.where}
+
+
+def _walked(program: Program) -> _Walker:
     walker = _Walker()
     walker.steps(program.steps, ())
     for output in program.outputs:
         for buffer in buffers_of(output):
             walker.touch(buffer, walker.position + 1, ())
-    return walker.ranges
+    return walker
 
 
 class _Walker:
@@ -89,11 +99,13 @@ class _Walker:
         self.ranges: dict[Buffer, Range] = {}
         self.ends: dict[int, int] = {}      # loop number -> its last position
         self.later: list[tuple[Buffer, int]] = []
+        self.where: dict[int, Any] = {}     # position -> step
 
     def steps(self, steps: list[Any], loops: tuple[int, ...]) -> None:
         left: dict[Leaving, tuple[int, int]] = {}  # what is stored after exceptions: where first, where last
         for step in steps:
             self.position += 1
+            self.where[self.position] = step
             if isinstance(step, IfStep):
                 self.steps(step.then, loops)
                 self.steps(step.otherwise, loops)

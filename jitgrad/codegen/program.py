@@ -100,9 +100,9 @@ class EachPut:
 
 @dataclass(slots=True, eq=False, repr=False)
 class SpoilStep:
-    """Fill a buffer that holds nothing yet with NaNs: what reads it before it is written shows."""
+    """Fill a buffer that holds nothing yet with NaNs, or (None) the whole workspace: see `cuda/spoiling.py`."""
 
-    buffer: Buffer
+    buffer: Buffer | None
 
 
 @dataclass(slots=True, eq=False, repr=False)

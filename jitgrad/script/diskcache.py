@@ -45,8 +45,9 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
         lists: Mapping[sig.Source, elements.Kind] = elements.NOTHING) -> str | None:
     """The entry's name for a call, or None where the call cannot be stored."""
     knobs = config.current()
-    if not knobs.cache or knobs.interpret or knobs.verify or knobs.dump or knobs.debug >= 3:
-        return None  # the last ones ask to see passes and generated code, which a hit has none of
+    if not knobs.cache or knobs.interpret or knobs.verify or knobs.dump or knobs.debug >= 3 or (
+            knobs.debug_arena):
+        return None  # asked to see passes and generated code, which a hit has none of, or for other code
     from jitgrad.eager.grad_mode import is_grad_enabled
 
     writer = persist.Writer(function)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad import nn
+from jitgrad import config, nn
 from jitgrad.devcheck.lecture import LATER, REFERENCE, run
 from jitgrad.devcheck.lecture import programs as lecture
 from tests.codegen.cuda import host
@@ -25,8 +25,8 @@ pytestmark = host.needs_compiler
 
 @pytest.fixture
 def device() -> Iterator[StandinDriver]:
-    """A GPU, on which new tensors are."""
-    with gpu() as driver, jitgrad.device("cuda"):
+    """A GPU, on which new tensors are; dead memory is NaN."""
+    with gpu() as driver, jitgrad.device("cuda"), config.override(debug_arena=True):
         yield driver
 
 

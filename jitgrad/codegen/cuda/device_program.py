@@ -15,14 +15,34 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from jitgrad import dtypes
 from jitgrad.codegen.cuda import each
 from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
-from jitgrad.codegen.layout import CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR, NO_MEMORY, SCRATCH
+from jitgrad.codegen.cuda.spoiling import SPOIL
+from jitgrad.codegen.layout import (
+    CAPACITY,
+    CHUNK_USED,
+    CHUNKS,
+    DEVICE_FAILED,
+    ERROR,
+    NO_MEMORY,
+    SCRATCH,
+    WORKSPACE,
+)
 from jitgrad.codegen.llvm_emit import STORED, widen
 from jitgrad.codegen.llvm_products import batched
 from jitgrad.codegen.llvm_program import ProgramPrinter
 from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.llvm_sizes import alone
 from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments, load_scalar
-from jitgrad.codegen.program import Column, EachPut, EachStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep
+from jitgrad.codegen.program import (
+    Column,
+    EachPut,
+    EachStep,
+    GemmStep,
+    IfStep,
+    KernelStep,
+    LoadScalar,
+    LoopStep,
+    SpoilStep,
+)
 from jitgrad.kernels.values import Code, V
 
 if TYPE_CHECKING:
@@ -120,6 +140,22 @@ def as_word(value: V) -> V:
     return value if value.elem == "i64" else value.cast("zext" if value.elem == "i1" else "sext", "i64")
 
 
+def spoil(p: DevicePrinter, step: SpoilStep) -> None:
+    """Fill a buffer, or all of the workspace, with NaNs."""
+    if step.buffer is None:
+        spoil_memory(p, p.load_word(WORKSPACE, "ptr").name, p.load_word(CAPACITY))
+    else:
+        spoil_memory(p, p.address(step.buffer, 0), p.size(step.buffer.size * step.buffer.dtype.itemsize))
+
+
+def spoil_memory(p: DevicePrinter, start: str, size: V) -> None:
+    table, _ = p.module.forms(SPOIL)
+    p.arguments = max(p.arguments, 2)
+    p.line(f"store i64 {size.name}, ptr %argument.0")
+    p.line(f"store ptr {start}, ptr %argument.1")
+    p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {size.name}, i64 1, ptr %arguments)")
+
+
 def product(p: DevicePrinter, step: GemmStep) -> None:
     """One call for the innermost batch axis, inside loops over the others; nothing for empty results."""
     m, n, k, *leading = (p.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc))
@@ -165,7 +201,8 @@ class DevicePrinter(ProgramPrinter):
     """Prints one program's host function."""
 
     PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar,
-                                         EachPut: put, EachStep: lambda p, s: p.batch(s).launch(p)}
+                                         EachPut: put, EachStep: lambda p, s: p.batch(s).launch(p),
+                                         SpoilStep: spoil}
     module: DeviceModule
 
     def __init__(self, module: Any, program: Any):
@@ -176,6 +213,7 @@ class DevicePrinter(ProgramPrinter):
         self.read = ""          # where elements are read to
         self.batches: dict[EachStep, Batch] = {}
         self.groups = _groups(program.steps)
+        self.spoils = any(isinstance(s, SpoilStep) for s in program.steps)  # dead memory
         super().__init__(module, program)
 
     def batch(self, step: EachStep) -> Batch:
@@ -273,6 +311,8 @@ class DeviceSequences(Sequences):
         p.chunks = True
         found = p.code.emit(f"call ptr @jg_take(ptr %block, i64 {bytes_.name})", "ptr", 1)
         p.leave_unless(p.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
+        if p.spoils:
+            spoil_memory(p, found.name, p.here(bytes_))
         return found.name
 
     def move(self, column: Column, to: str, source: V, bytes_: V) -> None:

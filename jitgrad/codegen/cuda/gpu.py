@@ -21,6 +21,7 @@ from jitgrad.codegen.cuda import launcher
 from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.codegen.cuda.grouping import grouped
 from jitgrad.codegen.cuda.module import DeviceModule
+from jitgrad.codegen.cuda.spoiling import spoiled
 from jitgrad.codegen.layout import native_name
 from jitgrad.codegen.lower import lower
 from jitgrad.script.ir import Graph
@@ -71,6 +72,9 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     clock = time.perf_counter
     start = clock()
     programs = [grouped(lower(name, graph, True, hosted.get(name, ()))) for name, graph in graphs.items()]
+    knobs = config.current()
+    if knobs.debug_arena:
+        programs = [spoiled(p) for p in programs]
     lowered = clock()
     module = DeviceModule()
     layouts = [module.add(p) for p in programs]
@@ -78,7 +82,6 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     faces = [cpu.interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
     for face in faces:
         face.hosted = sorted(hosted.get(face.name, ()))
-    knobs = config.current()
     if knobs.debug >= 4 or knobs.dump:
         cpu.show(graphs, text, knobs)
     emitted = clock()

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from jitgrad import config
 from jitgrad.codegen.cuda.gpu import DeviceCompiled, compile
 from tests.codegen import (
     programs,
@@ -27,12 +28,14 @@ AGAIN = (programs, test_cpu_programs, test_lower_control, test_lower_conv, test_
 
 @pytest.fixture(autouse=True)
 def on_device(monkeypatch):
-    """Let everything be compiled for the device."""
+    """Let everything be compiled for the device, where dead memory is NaN."""
     for module in AGAIN:
         if hasattr(module, "compile"):
             monkeypatch.setattr(module, "compile", lambda graphs: compile(graphs, driver()))
     stored = SimpleNamespace(from_bytes=lambda data: DeviceCompiled.for_device(data, driver()))
     monkeypatch.setattr(test_cpu_programs, "Compiled", stored)
+    with config.override(debug_arena=True):
+        yield
 
 
 for _module in AGAIN:

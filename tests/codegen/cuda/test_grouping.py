@@ -260,7 +260,7 @@ def counted(kind: Any, parameters: int, **options: Any) -> int:
 
 
 @pytest.mark.parametrize(("kind", "options", "most"), [
-    (optim.Adam, {"lr": 0.1}, 5), (optim.AdamW, {"lr": 0.1}, 5), (optim.SGD, {"lr": 0.1}, 1),
+    (optim.Adam, {"lr": 0.1}, 2), (optim.AdamW, {"lr": 0.1}, 2), (optim.SGD, {"lr": 0.1}, 1),
     (optim.SGD, {"lr": 0.1, "momentum": 0.9}, 1)])
 def test_an_optimizer_launches_kinds_of_kernels(kind: Any, options: dict[str, Any], most: int) -> None:
     few = counted(kind, 3, **options)
@@ -278,7 +278,7 @@ def training(x: Any, y: Any, model: Any, opt: Any) -> Any:
 
 
 def test_a_training_step() -> None:
-    """Adam on a network of four layers: it would be 34 launches one by one."""
+    """Adam on a network of four layers: 26 launches one by one."""
     def made() -> Any:
         jitgrad.manual_seed(1)
         widths = (6, 16, 12, 10, 3)
@@ -294,4 +294,4 @@ def test_a_training_step() -> None:
             expected = training(x, y, here, mine).item()
             device.forget()
             np.testing.assert_allclose(training(x.cuda(), y.cuda(), there, theirs).item(), expected, 1e-4)
-        assert len(device.launches()) <= 15
+        assert len(device.launches()) <= 13
