@@ -250,3 +250,14 @@ def test_a_stored_program_is_loaded_for_its_device(tmp_path: Path) -> None:
             assert torch.allclose(f(x, w), g(x, w))
             assert f.cache_info().disk_hits == hits
             assert f(x.cpu(), w.cpu()).device.type == "cpu"
+
+
+def test_an_array_that_comes_back_after_a_copied_one() -> None:
+    """Where an array is, is told again after a call with one that had to be copied."""
+    @torch.script
+    def f(x: Any) -> Any:
+        return x * 2
+
+    a, b = randn(3, 4), randn(4, 3).t()
+    for x in (a, a, b, a, b, b, a):
+        assert torch.equal(f(x), x * 2)

@@ -117,12 +117,13 @@ class DeviceWorkspace(Workspace):
         self.block[face.pointers[k]] = self.device.address(whole)
         for axis, word in self.sizes(k):
             self.block[word] = whole.shape[axis]
-        if whole is not array:
-            self.given[k] = whole
-            return
         if self.seen.get(k) is not None:
             self.changing.add(k)
-        self.seen[k] = None if k in self.changing else array
+        if whole is not array:
+            self.given[k] = whole
+            self.seen[k] = None  # the next call, even with what was passed before this one, tells the place again
+        else:
+            self.seen[k] = None if k in self.changing else array
 
     def absent(self, k: int) -> None:
         """An Optional input that is None: of size 0."""
