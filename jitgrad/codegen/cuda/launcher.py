@@ -215,8 +215,9 @@ class DeviceLauncher(Launcher):
         lines.append("    if status:\n        failed(status, w, on_commit)")
         if face.commits:
             lines.append("    commits(w, on_commit)")
-        *ending, leave = self.ending()
-        return "\n".join([*lines, *ending, "    w.given = {}  # results may have been copies of these", leave])
+        *ending, back_to_pool, leave = self.ending()
+        forget = "    w.given = {}  # only now: results may have been copies of these"
+        return "\n".join([*lines, *ending, forget, back_to_pool, leave])
 
     def back(self, workspace: DeviceWorkspace, inputs: Sequence[Any]) -> None:
         """Write what the program wrote to copies of its inputs to the inputs themselves."""
