@@ -81,7 +81,7 @@ def test_a_range_that_is_too_short_shows(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_buffer_begins_once() -> None:
-    """Before the step at which its range begins (a growable one: behind the step that makes room), in any list."""
+    """Before the step at which its range begins; a growable one behind the steps that make room, in any list."""
     seen = 0
 
     def spoils(steps: list[Any]) -> list[Buffer]:
@@ -90,8 +90,8 @@ def test_every_buffer_begins_once() -> None:
             if isinstance(step, SpoilStep) and step.buffer is not None:
                 found.append(step.buffer)
                 if step.buffer.kind == "growable":
-                    before = [s for s in steps[:k] if not isinstance(s, SpoilStep)]
-                    assert isinstance(before[-1], Allocate)
+                    assert isinstance(steps[k - 1], Allocate)
+                    assert steps[k - 1].buffer is step.buffer
             elif isinstance(step, IfStep):
                 found += spoils(step.then) + spoils(step.otherwise)
             elif isinstance(step, LoopStep):
@@ -103,7 +103,8 @@ def test_every_buffer_begins_once() -> None:
         new = spoiled(program)
         assert isinstance(new.steps[0], SpoilStep)
         own = spoils(new.steps)
-        assert len(own) == len(set(own))
+        slots = [b for b in own if b.kind == "slot"]
+        assert len(slots) == len(set(slots))
         assert not any(b.keeps for b in own)
         seen += len(own)
         before, after = buffers.assign(program)[0], buffers.assign(new)[0]
