@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitgrad.dtypes import int64
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import decompositions as _decompositions
@@ -11,7 +12,7 @@ from jitgrad.ops.library import linalg as _linalg
 from jitgrad.ops.library import rearrange as _rearrange
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library import shape as _shape
-from jitgrad.ops.library.core import library
+from jitgrad.ops.library.core import apply, axes, cast, library
 
 LinAlgError = _decompositions.LinAlgError
 cholesky, det, eigh, eigvalsh = (_decompositions.cholesky, _decompositions.det, _decompositions.eigh,
@@ -51,7 +52,10 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
 @library
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Sums of products along dim, with broadcasting."""
-    return _reduce.sum(lower(x) * lower(y), dim)
+    product: Any = lower(x) * lower(y)
+    if not product.dtype.is_floating_point:
+        product = cast(product, int64)
+    return apply("sum", product, axes=axes(dim, product.ndim), keepdim=False)  # type: ignore[no-any-return]
 
 
 @library

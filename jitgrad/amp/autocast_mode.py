@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
+from jitgrad.device import has_gpu
 from jitgrad.dtypes import dtype as _dtype
 from jitgrad.dtypes import float64
 from jitgrad.eager.tensor import Tensor
@@ -21,7 +22,7 @@ Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast(device_type)` exists: for "cpu" and, without effect on this build, for "cuda"."""
+    """Whether `autocast(device_type)` exists: for "cpu" and "cuda"."""
     return device_type in _casts.DEFAULTS
 
 
@@ -33,7 +34,7 @@ def _require(device_type: str) -> None:
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for a device in this thread; without an argument, as in torch, for "cuda"."""
     _require(device_type)
-    return device_type == "cpu" and _casts.mode.low is not None
+    return _casts.enabled(device_type) is not None
 
 
 def get_autocast_dtype(device_type: str) -> _dtype:
@@ -74,8 +75,8 @@ class autocast:
     A context manager, which may be entered again and nested, and a decorator.
 
     Args:
-        device_type: "cpu"; "cuda" warns and does nothing, since this build computes on the CPU.
-        dtype: bfloat16, which the CPU takes by default, or float16.
+        device_type: "cpu" or "cuda": whose tensors are concerned. "cuda" warns and does nothing where there is no GPU.
+        dtype: bfloat16 or float16; without it the former for the CPU, the latter for a GPU.
         enabled: False turns autocast off inside.
         cache_enabled: accepted; see `is_autocast_cache_enabled`.
 
@@ -97,7 +98,7 @@ class autocast:
 
     def _usable(self) -> bool:
         """Whether an enabled region has an effect: torch warns where it has none."""
-        if self.device == "cuda":
+        if self.device == "cuda" and not has_gpu():
             warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3)
             return False
         if self.fast_dtype not in _casts.LOW:

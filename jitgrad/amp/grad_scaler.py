@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import jitgrad
+from jitgrad.device import has_gpu
 from jitgrad.eager.tensor import Tensor
 
 _FIX = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
@@ -26,7 +27,7 @@ class GradScaler:
     ```
 
     Args:
-        device: "cpu"; "cuda" warns and disables the scaler, since this build computes on the CPU.
+        device: "cpu" or "cuda": where the factor is. "cuda" warns and disables the scaler where there is no GPU.
         init_scale: the first factor.
         growth_factor: by which the factor grows after `growth_interval` steps in a row with finite gradients.
         backoff_factor: by which it shrinks after a step without.
@@ -37,7 +38,7 @@ class GradScaler:
     def __init__(self, device: str = "cuda", init_scale: float = 2.0 ** 16, growth_factor: float = 2.0,
                  backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True):
         self._device, self._enabled = device, bool(enabled)
-        if device == "cuda" and enabled:
+        if device == "cuda" and enabled and not has_gpu():
             warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
             self._enabled = False
         if self._enabled:
@@ -45,8 +46,9 @@ class GradScaler:
                 raise AssertionError("The growth factor must be > 1.0.")
             if backoff_factor >= 1.0:
                 raise AssertionError("The backoff factor must be < 1.0.")
-        self._scale = jitgrad.tensor(float(init_scale), dtype=jitgrad.float32)
-        self._growth_tracker = jitgrad.tensor(0, dtype=jitgrad.int32)
+        where = device if self._enabled else "cpu"
+        self._scale = jitgrad.tensor(float(init_scale), dtype=jitgrad.float32, device=where)
+        self._growth_tracker = jitgrad.tensor(0, dtype=jitgrad.int32, device=where)
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval = growth_interval
         self._used = False  # whether `scale` was ever called
@@ -87,7 +89,7 @@ class GradScaler:
         seen = False
         with jitgrad.no_grad():
             inverse = self._scale.double().reciprocal().float()
-            found = jitgrad.zeros((), dtype=jitgrad.float32)
+            found = jitgrad.zeros((), dtype=jitgrad.float32, device=self._scale.device)
             for group in optimizer.param_groups:
                 for p in group["params"]:
                     g = p.grad

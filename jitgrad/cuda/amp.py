@@ -1,4 +1,4 @@
-"""torch.cuda.amp: older names of `jitgrad.amp` for CUDA, which warn and do nothing on this build, as torch's do."""
+"""torch.cuda.amp: older names of `jitgrad.amp` for CUDA."""
 
 from __future__ import annotations
 

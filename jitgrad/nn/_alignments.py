@@ -70,7 +70,8 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
                                 reduce: None = None, reduction: str = "mean") -> Tensor:
     """The mean over classes of -(target log(sigmoid(input)) + (1 - target) log(sigmoid(-input))) * weight."""
     loss = -(target * _activation.logsigmoid(input) + (1 - target) * _activation.logsigmoid(-input))
-    return _reduced((loss if weight is None else loss * weight).mean(-1), reduction)
+    loss = loss if weight is None else loss * weight
+    return _reduced(loss.sum(-1) / loss.shape[-1], reduction)
 
 
 def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,

@@ -7,12 +7,20 @@ import math
 import jitgrad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn._norms import p_norm as _p_norm
+from jitgrad.ops.autocast import refuse as _refuse
 from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library import reduce as _reduce
 
 Number = bool | int | float
+
+#: torch's words for a loss whose input must not be rounded to half precision
+UNSAFE = ("torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+          "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+          "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
+          "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+          "safe to autocast.")
 
 
 def reduced(loss: Tensor, reduction: str) -> Tensor:
@@ -154,7 +162,11 @@ def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, red
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
                          reduce: None = None, reduction: str = "mean") -> Tensor:
-    """-(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100."""
+    """-(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
+
+    Raises RuntimeError on a GPU where autocast is on, as torch does.
+    """
+    _refuse(input, UNSAFE)
     input, target = _widen(input), _widen(target)
     loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
     return reduced(loss if weight is None else loss * weight, reduction)

@@ -17,6 +17,8 @@ from jitgrad.nn._norms import like as _like
 from jitgrad.nn._norms import p_norm as _p_norm
 from jitgrad.nn._norms import wide as _wide
 from jitgrad.ops.autocast import lower as _lower
+from jitgrad.ops.autocast import widen as _widen
+from jitgrad.ops.autocast import widest as _widest
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library import convolution as _convolution
@@ -269,6 +271,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
+    input1, input2, weight = _widest("cuda", input1, input2, weight)
     y = _linalg.trilinear("...n,onm,...m->...o", input1, weight, input2)
     return y if bias is None else y + bias
 
@@ -313,6 +316,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 
     Raises RuntimeError where the last sizes differ. Source: Ba et al., "Layer Normalization", 2016.
     """
+    input = _widen(input, "cuda")
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
     x = _wide(input)
@@ -327,6 +331,7 @@ def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | 
 def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
              eps: Number | None = None) -> Tensor:
     """input / sqrt(mean(input^2) + eps) * weight over the last axes. Source: Zhang and Sennrich, 2019."""
+    input = _widen(input, "cuda")
     _classes.require_trailing(input, normalized_shape)
     dims = tuple(range(-len(normalized_shape), 0))
     x = _wide(input)
@@ -338,6 +343,7 @@ def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | No
 def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
                eps: Number = 1e-05) -> Tensor:
     """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
+    input = _widen(input, "cuda")
     _classes.require_groups(input, num_groups)
     groups = _wide(input).reshape(input.shape[0], num_groups, -1)
     centred = groups - groups.mean(-1, keepdim=True)
@@ -392,6 +398,7 @@ def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12)
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
     """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
+    x1, x2 = _widen(x1, "cuda"), _widen(x2, "cuda")
     n1 = _reduce.vector_norm(x1, 2, dim, True).clamp_min(eps)
     n2 = _reduce.vector_norm(x2, 2, dim, True).clamp_min(eps)
     return ((x1 / n1) * (x2 / n2)).sum(dim)
@@ -399,5 +406,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) 
 
 def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
     """The p-norms of the differences of all pairs of rows, (N, D) -> (N (N - 1) / 2,), in the order of i < j."""
+    input = _widen(input, "cuda")
     pairs = jitgrad.triu_indices(input.shape[0], input.shape[0], 1)
     return _p_norm(input[pairs[0]] - input[pairs[1]], p, -1)

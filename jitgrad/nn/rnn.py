@@ -21,6 +21,7 @@ from jitgrad.nn import init
 from jitgrad.nn.module import Module
 from jitgrad.nn.parameter import Parameter
 from jitgrad.nn.utils.rnn import PackedSequence, packed, padded, present
+from jitgrad.ops.autocast import lower
 from jitgrad.ops.library import classes as _classes
 
 # --- one step: gates_x is what the input gives, with its bias --------------------------------------------------------
@@ -246,6 +247,7 @@ class RNNBase(Module):
             c = x.new_zeros(len(self._all_weights), x.shape[1], self.hidden_size)
         self._checked(x, ((h, "hidden[0]", size), (c, "hidden[1]", self.hidden_size)) if lstm else  # type: ignore[arg-type]
                       ((h, "hidden", size),))
+        x, h, c = lower(x, "cuda"), lower(h, "cuda"), lower(c, "cuda")
         out, h, c = self._layers(x, h, c, mask)
         if is_packed:
             result: Any = PackedSequence(packed(out, valid), batch_sizes, sorted_indices, unsorted_indices)
@@ -439,7 +441,7 @@ class LSTMCell(RNNCellBase):
         else:
             h, c = hx
             gates_x = self._gates(input, h, c)
-        return _lstm_step(gates_x, h, c, self.weight_hh, self.bias_hh, None)
+        return _lstm_step(gates_x, h, lower(c, "cuda"), self.weight_hh, self.bias_hh, None)
 
 
 class GRUCell(RNNCellBase):
@@ -452,4 +454,5 @@ class GRUCell(RNNCellBase):
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """(B, I) or (I,), and the state (B, H) or (H,), 0 by default -> the next state."""
         gates_x = self._gates(input, hx)
-        return _gru_step(gates_x, self._start(input) if hx is None else hx, self.weight_hh, self.bias_hh)
+        h = lower(self._start(input) if hx is None else hx, "cuda")
+        return _gru_step(gates_x, h, self.weight_hh, self.bias_hh)

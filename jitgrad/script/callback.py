@@ -127,7 +127,7 @@ class Callback:
     result: Any
     recorded: tuple[int, ...]
     grad: bool
-    low: dtype | None
+    low: autocast.Low | None
     random: bool
 
     @property

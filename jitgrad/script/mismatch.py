@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import Symbol, evaluate
-from jitgrad.dtypes import dtype, get_default_dtype
+from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
 from jitgrad.ops.types import TensorType
@@ -22,7 +22,7 @@ SIZES = "sizes that were equal at the first call differ"
 SHARED = "a tensor that is written shares memory with another, and did not at the first call"
 
 
-def autocast_mismatch(before: dtype | None) -> str:
+def autocast_mismatch(before: autocast.Low | None) -> str:
     """That autocast was another when a program was compiled, in words."""
     was, now = ("off" if d is None else f"on with {d}" for d in (before, autocast.mode.low))
     return f"autocast was {was}, is {now}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import bool_
-from jitgrad.ops.autocast import lower
+from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.backend import SymNumber
 from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library, require_tensor, word
 from jitgrad.ops.library.pointwise import mul
@@ -149,7 +149,7 @@ def celu(input: Tensor, alpha: Number = 1.0) -> Tensor:
 @library
 def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0) -> Tensor:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above the threshold."""
-    x = _floats("softplus", input)
+    x = widen(_floats("softplus", input), "cuda")
     if not _dynamic(beta, threshold):
         return apply("softplus", x, beta=beta, threshold=threshold)
     scaled = mul(x, beta)

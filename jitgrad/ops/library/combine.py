@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dtypes import bool_, int64
-from jitgrad.ops.autocast import lower
+from jitgrad.ops.autocast import lower, widen
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -132,6 +132,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, a
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
     """The integral along dim by the trapezoidal rule, at places x or in steps dx."""
     a = axis(dim, y.ndim)
+    y = widen(y, "cuda")
     n = y.shape[a] - 1
     height = (take_slice(y, a, 0, n) + take_slice(y, a, 1, n)) / 2
     if x is None:

@@ -55,7 +55,7 @@ def _found(result: Any, given: Any, message: str) -> Any:
 @library
 def inv(A: Tensor) -> Tensor:
     """Inverses, (..., n, n). LinAlgError for a singular matrix."""
-    A = widen(A)
+    A = widen(A, "cpu")
     return _found(apply("inv", _square("linalg.inv", A)), A,
                   "linalg.inv: The inversion could not be completed because the input matrix is singular.")
 
@@ -63,7 +63,7 @@ def inv(A: Tensor) -> Tensor:
 @library
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """The X of A X = B, or X A = B: (..., n, n) and (..., n, k), (n,) or (..., n). LinAlgError for a singular A."""
-    a, b = _square("linalg.solve", widen(A)), widen(B)
+    a, b = _square("linalg.solve", widen(A, "cpu")), widen(B, "cpu")
     if a.dtype is not b.dtype:
         raise RuntimeError(f"linalg.solve: Expected A and B to have the same dtype, but found A of type "
                            f"{word(a.dtype)} and B of type {word(b.dtype)} instead")
@@ -90,7 +90,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 @library
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite."""
-    A = widen(A)
+    A = widen(A, "cpu")
     factor = _found(apply("cholesky", _square("linalg.cholesky", A)), A, "linalg.cholesky: The factorization could not "
                     "be completed because the input is not positive-definite.")
     return factor.mT if upper else factor
@@ -121,7 +121,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> eigh_result:
     """Named (eigenvalues, rising, eigenvectors) of symmetric matrices; both triangles of A are read."""
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return eigh_result(*apply("eigh", _square("linalg.eigh", widen(A))))
+    return eigh_result(*apply("eigh", _square("linalg.eigh", widen(A, "cpu"))))
 
 
 @library

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.dtypes import bool_, float64, int64, promote_types, uint8
-from jitgrad.ops.autocast import mode
+from jitgrad.dtypes import bool_, int64, uint8
+from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber, backend
 from jitgrad.ops.library.core import (
     Number,
@@ -105,7 +105,8 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
 @library
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input with src added at index along dim."""
-    return _scatter("scatter_add", input, dim, index, require_tensor("scatter_add", src, "src", 4))
+    input, src = widest("cuda", input, require_tensor("scatter_add", src, "src", 4))
+    return _scatter("scatter_add", input, dim, index, src)
 
 
 @library
@@ -201,10 +202,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 @library
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """input with the slices of source written at the index vector, along dim."""
-    if mode.low is not None and float64 not in (input.dtype, source.dtype):
-        # torch's list of functions that promote has this one and joins, which do so anyway
-        d = promote_types(input.dtype, source.dtype)
-        input, source = cast(input, d), cast(source, d)
+    input, source = widest("cpu", input, source)
     return _put_slices("index_copy", input, dim, index, source, False)
 
 
@@ -217,6 +215,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
 @library
 def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
     """input with values written (or added) at the tuple of index tensors or masks."""
+    input, values = widest("cuda", input, values)
     if values.dtype is not input.dtype:
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {word(input.dtype)} for "
                            f"the destination and {word(values.dtype)} for the source.")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.dtypes import bool_
-from jitgrad.ops.autocast import lower, mode, widen
+from jitgrad.dtypes import bool_, int64
+from jitgrad.ops.autocast import lower, mode, widen, widest
 from jitgrad.ops.library.core import (
     Number,
     apply,
     as_operand,
     axis,
+    cast,
     expand_to,
     inplace,
     library,
@@ -98,6 +99,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors, a 0-dim tensor."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    input, tensor = widest("cuda", input, tensor)
     if input.dtype is not tensor.dtype:
         raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {word(input.dtype)} and "
                            f"{word(tensor.dtype)}")
@@ -117,6 +119,8 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
     """A matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
+    if mode.low is not None:
+        input, vec = lower(input, "cuda"), lower(vec, "cuda")
     return _matmul(input, vec)
 
 
@@ -159,12 +163,16 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
 @library
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
+    if mode.low is not None:
+        input = lower(input, "cuda")
     return apply("add", _scaled(mv(mat, vec), alpha), _scaled(input, beta))
 
 
 @library
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
+    if mode.low is not None:
+        input, vec1, vec2 = lower(input, "cuda"), lower(vec1, "cuda"), lower(vec2, "cuda")
     return apply("add", _scaled(outer(vec1, vec2), alpha), _scaled(input, beta))
 
 
@@ -187,7 +195,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         require_equal(a.shape[i], b.shape[j], lambda i=i, j=j: (  # type: ignore[misc]
             f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size "
             f"{b.shape[j]} in dim {j}"))
-    a, b = lower(a), lower(b)
+    a, b = widest("cuda", lower(a, "cpu"), lower(b, "cpu"))
     _same_dtype(a, b)
     free_a = [i for i in range(a.ndim) if i not in over_a]
     free_b = [j for j in range(b.ndim) if j not in over_b]
@@ -205,9 +213,10 @@ def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
-    from jitgrad.ops.library.reduce import sum
-
-    return sum(apply("diagonal", widen(input), offset=0, axis1=0, axis2=1))
+    line = apply("diagonal", widen(input, "cpu"), offset=0, axis1=0, axis2=1)
+    if not line.dtype.is_floating_point:
+        line = cast(line, int64)
+    return apply("sum", line, axes=(0,), keepdim=False)
 
 
 @library
@@ -216,6 +225,7 @@ def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
     a = axis(dim, input.ndim)
     require_equal(input.shape[a], 3, lambda: f"linalg.cross: inputs dimension {dim} must have length 3. Got "
                                              f"{input.shape[a]} and {other.shape[a]}")
+    input, other = widest("cuda", input, other)
     x, y = ([apply("select", v, axis=a, index=i) for i in range(3)] for v in (input, other))
     parts = [apply("sub", apply("mul", x[i], y[j]), apply("mul", x[j], y[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
     return apply("cat", *[apply("unsqueeze", p, axis=a) for p in parts], axis=a)
@@ -349,13 +359,13 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     Operands are contracted from left to right, each pair as one matmul.
     """
     xs = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else list(operands)
-    return _einsum(equation, xs, True)
+    return _einsum(equation, [lower(x, "cuda") for x in xs], True)
 
 
 @library
 def trilinear(equation: str, *operands: Any) -> Tensor:
     """`einsum`, whose products autocast leaves as they are."""
-    return _einsum(equation, operands, False)
+    return _einsum(equation, widest("cuda", *operands), False)
 
 
 def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:

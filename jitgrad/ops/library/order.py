@@ -137,7 +137,7 @@ def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = Fals
     if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
         raise RuntimeError("quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but "
                            f"got {interpolation}")
-    input = widen(input)
+    input = widen(input, "cpu")
     if not input.dtype.is_floating_point:
         raise RuntimeError("quantile() input tensor must be either float or double dtype")
     rank = input.ndim

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
+from jitgrad.ops.autocast import mode, widen
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import (
     Number,
@@ -158,6 +159,8 @@ def positive(input: Tensor) -> Tensor:
 @library
 def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
     """input to the power exponent. RuntimeError for an integer tensor to a negative Python int."""
+    if mode.low is not None:
+        input, exponent = widen(input, "cuda"), widen(exponent, "cuda")
     d = pair_dtype(input, exponent)
     if isinstance(exponent, (int, float)):  # known now: the cases that need no power function
         if not d.is_floating_point and exponent < 0:
@@ -215,13 +218,20 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
 # --- functions of one real argument --------------------------------------------------------------------------------
 
 
+#: what autocast on a GPU computes in float32
+_WIDENED = {"acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt",
+            "sinh", "tan"}
+
+
 def _float_unary(name: str, doc: str, row: str = "") -> Unary:
     """A function that turns integers and bools into floats first."""
-    row = row or name
+    row, widened = row or name, name in _WIDENED
 
     def fn(input: Tensor) -> Tensor:
         if not isinstance(input, AnyTensor):
             require_tensor(name, input)
+        if widened and mode.low is not None:
+            input = widen(input, "cuda")
         d = input.dtype
         if not d.is_floating_point:
             input = cast(input, dtypes.get_default_dtype())
@@ -295,7 +305,7 @@ def square(input: Tensor) -> Tensor:
     """input * input."""
     if require_tensor("square", input).dtype is bool_:
         input = cast(input, dtypes.int64)
-    return apply("square", input)
+    return apply("square", widen(input, "cuda"))
 
 
 @library
@@ -354,7 +364,7 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
     zero, one = as_operand(0, d), as_operand(1, d)
     flat = apply("eq", large, zero)
     ratio = apply("div", small, apply("where", flat, one, large))
-    return mul(large, sqrt(add(square(ratio), 1)))
+    return mul(large, sqrt(add(apply("square", ratio), 1)))
 
 
 @library
@@ -396,7 +406,7 @@ def logit(input: Tensor, eps: Number | None = None) -> Tensor:
     x = cast(input, floating(input.dtype))
     if eps is not None:
         x = clamp(x, eps, 1.0 - eps)  # type: ignore[operator]
-    return log(div(x, sub(1.0, x)))
+    return apply("log", div(x, sub(1.0, x)))
 
 
 @library

@@ -134,7 +134,7 @@ def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
 def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
                ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """`max_pool1d` over three axes."""
-    return _max("max_pool3d", 3, widen(input), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    return _max("max_pool3d", 3, widen(input, "cpu"), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 # --- sums and means ------------------------------------------------------------------------------------------------
@@ -220,11 +220,12 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
 def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
     """`avg_pool1d` over three axes; sums are divided by `divisor_override` if it is given."""
-    return _average("avg_pool3d", 3, widen(input), kernel_size, stride, padding, ceil_mode, count_include_pad,
+    return _average("avg_pool3d", 3, widen(input, "cpu"), kernel_size, stride, padding, ceil_mode, count_include_pad,
                     divisor_override)
 
 
 def _lp(fn: str, rank: int, input: Any, norm_type: Any, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+    input = widen(input, "cuda")
     p = _Pool(fn, rank, input, kernel_size, stride, 0, 1, ceil_mode)
     power = as_operand(norm_type, input.dtype)
     total = _sum(p, apply("pow", p.x, power))
@@ -330,7 +331,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 @library
 def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     """`adaptive_avg_pool1d` over three axes."""
-    return _adaptive_average("adaptive_avg_pool3d", 3, widen(input), output_size)
+    return _adaptive_average("adaptive_avg_pool3d", 3, widen(input, "cpu"), output_size)
 
 
 def _adaptive_max(fn: str, rank: int, input: Any, output_size: Any, return_indices: bool) -> Any:
@@ -372,7 +373,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = 
 @library
 def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """`adaptive_max_pool1d` over three axes."""
-    return _adaptive_max("adaptive_max_pool3d", 3, widen(input), output_size, return_indices)
+    return _adaptive_max("adaptive_max_pool3d", 3, widen(input, "cpu"), output_size, return_indices)
 
 
 # --- columns -------------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
 @library
 def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim (all axes without it). Integers and bools are summed as int64."""
-    x = _accumulated(require_tensor("sum", input), dtype)
+    x = _accumulated(widen(require_tensor("sum", input), "cuda"), dtype)
     return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
@@ -98,7 +98,8 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dty
     """The sum over dim, NaNs counting as zero."""
     if input.dtype.is_floating_point:
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
-    return sum(input, dim, keepdim, dtype=dtype)
+    x = _accumulated(input, dtype)
+    return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
 @library
@@ -114,8 +115,9 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype
 @library
 def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim of what is not NaN."""
-    counted = cast(apply("eq", input, input), input.dtype)
-    return apply("div", nansum(input, dim, keepdim, dtype=dtype), sum(counted, dim, keepdim, dtype=dtype))
+    counted = _accumulated(cast(apply("eq", input, input), input.dtype), dtype)
+    count = apply("sum", counted, axes=axes(dim, counted.ndim), keepdim=bool(keepdim))
+    return apply("div", nansum(input, dim, keepdim, dtype=dtype), count)
 
 
 @library
@@ -296,11 +298,13 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 @library
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over dim without overflow."""
+    input = widen(input, "cuda")
     x = cast(input, floating(input.dtype))
     return apply("logsumexp", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
 def _normalised(name: str, x: Any, dim: Any, dtype: Any) -> Any:
+    x = widen(x, "cuda")
     if dtype is not None:
         x = cast(x, dtype)
     elif not x.dtype.is_floating_point:
@@ -327,7 +331,7 @@ def log_softmax(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> T
 def vector_norm(x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
-    x = cast(x, dtype) if dtype is not None else x
+    x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
     if not x.dtype.is_floating_point:
         raise RuntimeError("linalg.vector_norm: Expected a floating point or complex tensor as input. Got "
                            + word(x.dtype))
@@ -369,6 +373,7 @@ def norm(input: Tensor, p: Number | str | None = "fro", dim: Dims = None, keepdi
 @library
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     """The p-norm of input - other."""
+    input, other = widen(input, "cuda"), widen(other, "cuda")
     d = result_dtype(input, other)
     return vector_norm(apply("sub", as_operand(input, d), as_operand(other, d)), p)
 
@@ -377,7 +382,7 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
 
 
 def _scan(name: str, x: Any, dim: Any, dtype: Any) -> Any:
-    x = _accumulated(x, dtype)
+    x = _accumulated(widen(x, "cuda"), dtype)
     a = axis(dim, x.ndim)
     if x.ndim == 0:
         return apply("cast", x, dtype=x.dtype)

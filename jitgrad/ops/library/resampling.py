@@ -41,7 +41,7 @@ def pad_by_index(input: Any, pad: Sequence[Any], mode: str) -> Any:
         raise NotImplementedError(f"Padding size {len(pad)} is not supported for {input.ndim}D input tensor.\n"
                                   f"{_COMBINATIONS}")
     if mode == "replicate" or (mode == "reflect" and axes < 3):
-        input = widen(input)
+        input = widen(input, "cpu")
     shape = tuple(input.shape)
     for number in range(axes):
         axis = input.ndim - 1 - number
@@ -159,7 +159,7 @@ def _keys(s: Any, d: dtype, near: bool) -> Any:
 @library
 def resize(input: Tensor, sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str, align_corners: bool) -> Tensor:
     """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
-    x = input
+    x = widen(input, "cuda")
     wide = cast(x, float32) if x.dtype.is_half else x
     for n, out in zip(tuple(x.shape)[2:], sizes, strict=True):
         require(n >= 1, RuntimeError, "Input and output sizes should be greater than 0, but got input (", n,

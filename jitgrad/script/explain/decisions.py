@@ -21,7 +21,7 @@ def guards(specialisation: Specialisation) -> list[str]:
     lines = [f"grad mode is {'on' if specialisation.grad_mode else 'off'}",
              f"the default dtype is {_dtype(specialisation.default_dtype)}"]
     if specialisation.autocast is not None:
-        lines.append(f"autocast is on with {_dtype(specialisation.autocast)}")
+        lines.append(f"autocast is on with {specialisation.autocast}")
     lines += dict.fromkeys(_guard(g) for g in specialisation.assumptions)
     names = _names(script)
     for a, b in script.size_guards:

@@ -60,6 +60,13 @@ def _cast(function: Any) -> Handler:
     return handler
 
 
+@handles(autocast.widest)
+def _widest(context: Context, args: Any, kwargs: Any) -> Any:
+    if autocast.mode.low is None:
+        return args[1:]
+    return calls.library(context, autocast.widest, args, kwargs)
+
+
 HANDLERS[autocast.lower], HANDLERS[autocast.widen] = _cast(autocast.lower), _cast(autocast.widen)
 
 

@@ -15,6 +15,7 @@ from jitgrad import errors
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim, substitute
 from jitgrad.dims import symbols as symbols_of
 from jitgrad.errors import Span
+from jitgrad.ops.autocast import Low, pair
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.ir import Block, Graph, walk
@@ -87,7 +88,7 @@ class ProgramReader:
         self._cover(script, arguments)
         self._bound(script)
         return Program(name, script, arguments, boolean(stored["grad_mode"]), dtype_of(stored["default_dtype"]),
-                       None if stored["autocast"] is None else dtype_of(stored["autocast"]))
+                       _low(stored["autocast"]))
 
     def _stores(self, stored: Json, graph: Graph) -> list[tuple[sig.Place, sig.Result]]:
         return [(self.source(s, target=True), self._result(r, graph)) for s, r in (items(c, 2) for c in items(stored))]
@@ -346,6 +347,16 @@ class ProgramReader:
     def _view(self, op: Json) -> str:
         need(op in _VIEWS, "a view")
         return string(op)
+
+
+def _low(stored: Json) -> Low | None:
+    """What autocast cast to, for the CPU and for a GPU."""
+    if stored is None:
+        return None
+    if isinstance(stored, str):  # as files were written when the CPU alone had regions
+        return pair(dtype_of(stored), None)
+    cpu, cuda = (None if d is None else dtype_of(d) for d in items(stored, 2))
+    return pair(cpu, cuda)
 
 
 def input_sizes(graph: Graph, input_types: list[Type]) -> list[tuple[Size, Size]]:

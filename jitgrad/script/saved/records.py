@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from jitgrad.dtypes import dtype
+from jitgrad.ops.autocast import Low
 from jitgrad.script import signature as sig
 from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.specialisation import Specialisation
@@ -27,7 +28,7 @@ class Program:
     arguments: list[sig.Guard]
     grad_mode: bool
     default_dtype: dtype
-    autocast: dtype | None
+    autocast: Low | None
 
 
 def program_of(specialisation: Specialisation) -> Program:

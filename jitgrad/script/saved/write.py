@@ -65,7 +65,7 @@ class ProgramWriter:
             "grad_mode": program.grad_mode,
             "gradient_state": script.gradient_state,
             "default_dtype": program.default_dtype.name,
-            "autocast": None if program.autocast is None else program.autocast.name,
+            "autocast": None if program.autocast is None else [d and d.name for d in program.autocast],
             "arguments": [self._argument(g) for g in program.arguments if not self._is_root(g)],
             "inputs": [move(s) for s in script.inputs],
             "input_types": [self._type(t) for t in script.input_types],

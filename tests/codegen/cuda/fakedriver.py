@@ -133,15 +133,18 @@ class HostDriver:
         number, trans_a, trans_b, accumulate, m, n, k, lda, ldb, ldc, a, b, c, count, sa, sb, sc = words[:17]
         d = PRODUCTS[number]
         self.c.fake_begin()
-        for i in range(count):
-            x = self.matrix(a + i * sa * d.itemsize, (k, m) if trans_a else (m, k), lda, d)
-            y = self.matrix(b + i * sb * d.itemsize, (n, k) if trans_b else (k, n), ldb, d)
-            z = self.matrix(c + i * sc * d.itemsize, (m, n), ldc, d)
-            if d.is_half:
-                x, y = x.astype(np.float32), y.astype(np.float32)
-            result = (x.T if trans_a else x) @ (y.T if trans_b else y)
-            z[...] = z + result if accumulate else result
-        self.c.fake_end()
+        try:
+            with np.errstate(all="ignore"):  # half types overflow, as on a GPU
+                for i in range(count):
+                    x = self.matrix(a + i * sa * d.itemsize, (k, m) if trans_a else (m, k), lda, d)
+                    y = self.matrix(b + i * sb * d.itemsize, (n, k) if trans_b else (k, n), ldb, d)
+                    z = self.matrix(c + i * sc * d.itemsize, (m, n), ldc, d)
+                    if d.is_half:
+                        x, y = x.astype(np.float32), y.astype(np.float32)
+                    result = (x.T if trans_a else x) @ (y.T if trans_b else y)
+                    z[...] = z + result if accumulate else result
+        finally:
+            self.c.fake_end()
         return 0
 
     def matrix(self, address: int, shape: tuple[int, int], rows: int, d: dtypes.dtype) -> Any:
