@@ -231,6 +231,54 @@ def test_both_dtypes_are_part_of_the_key(interpret: bool) -> None:
                                         "is on with bfloat16 (cpu) and float16 (cuda)")
 
 
+def test_saved_programs_ask_for_both_dtypes(cuda: Any, tmp_path: Any) -> None:
+    f, x = jitgrad.script(lambda x, w: x @ w), jitgrad.rand(3, 3)
+    with jitgrad.autocast("cuda"), jitgrad.autocast("cpu"):
+        f(x, x)
+        f.save(tmp_path / "f.zip")
+        loaded = jitgrad.jit.load(tmp_path / "f.zip")
+        assert loaded(x, x).dtype is jitgrad.bfloat16
+    with jitgrad.autocast("cuda"), pytest.raises(Exception, match=r"\(cpu\) and float16 \(cuda\), is on with float16 \(c"):
+        loaded(x, x)
+
+
+@native
+def test_ignored_functions_run_in_the_region(interpret: bool) -> None:
+    @jitgrad.ignore
+    def outside(x: jitgrad.Tensor) -> None:
+        seen.append((x @ x).dtype)
+
+    @jitgrad.script
+    def f(x):
+        outside(x)
+        with jitgrad.autocast("cuda", dtype=jitgrad.bfloat16):
+            outside(x)
+        return x + 1
+
+    seen: list[Any] = []
+    with driver(interpret):
+        x = jitgrad.ones(2, 2).cuda()
+        f(x)
+        with jitgrad.autocast("cuda"):
+            f(x)
+    assert seen == [jitgrad.float32, jitgrad.bfloat16, half, jitgrad.bfloat16]
+
+
+def test_checkpoints_run_again_in_the_region(cuda: Any) -> None:
+    x = jitgrad.ones(2, 2, device="cuda", requires_grad=True)
+    seen = []
+
+    def inner(v):
+        y = v @ v
+        seen.append(y.dtype)
+        return y
+
+    with jitgrad.autocast("cuda"):
+        y = jitgrad.utils.checkpoint.checkpoint(inner, x, use_reentrant=False)
+    y.float().sum().backward()
+    assert seen == [half, half]
+
+
 def test_questions(cuda: Any) -> None:
     assert jitgrad.get_autocast_dtype("cuda") is half
     with jitgrad.autocast("cuda", dtype=jitgrad.bfloat16) as region:
