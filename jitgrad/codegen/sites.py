@@ -222,7 +222,7 @@ def run_callback(site: Site, block: Any, word: int, memory: Memory) -> None:
             sizes += [result.shape[a] for a in free]
             late.append(result)
         else:
-            next(targets)[...] = result
+            next(targets)[...] = memory.contiguous(result) if hasattr(result, "dtype") else result
     for n in sizes:
         next(targets)[...] = n
     _late.results = late
@@ -231,7 +231,7 @@ def run_callback(site: Site, block: Any, word: int, memory: Memory) -> None:
 def run_fetch(site: Site, block: Any, word: int, memory: Memory) -> None:
     """Bring to memory what the call-back just returned."""
     for target, result in zip(values(site, block, word, memory), _late.results, strict=True):
-        target[...] = result
+        target[...] = memory.contiguous(result)
     _late.results = []
 
 
@@ -241,7 +241,7 @@ def run_callback_vjp(site: Site, block: Any, word: int, memory: Memory) -> None:
     given, results = found[:site.n_inputs], found[site.n_inputs:]
     wanted = site.attrs["wanted"]
     for k, g in enumerate(site.attrs["call"].backward(given[0], wanted, site.attrs["present"], given[1:])):
-        results[k][...] = 0 if g is None else g
+        results[k][...] = 0 if g is None else memory.contiguous(g)
         results[len(wanted) + k][...] = g is not None
 
 

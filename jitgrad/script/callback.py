@@ -17,11 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from jitgrad import random
 from jitgrad.dims import substitute
 from jitgrad.dtypes import dtype
+from jitgrad.eager.arrays import library
 from jitgrad.eager.engine import grad
 from jitgrad.eager.grad_mode import set_grad_enabled
 from jitgrad.eager.node import Node
@@ -163,7 +162,7 @@ class Callback:
                                "script")
         found: list[Any] = []
         self._flatten(self.result, result, values, found, "")
-        outputs = [np.array(x._data) if isinstance(x, Tensor) else x for x in found]
+        outputs = [x._data.copy() if isinstance(x, Tensor) else x for x in found]
         if self.random:
             outputs.append(random.default_generator.offset)
         if self.recorded:
@@ -173,9 +172,9 @@ class Callback:
     def _given(self, i: int, value: Any) -> Any:
         if isinstance(value, list):
             return [self._given(-1, v) for v in value]
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, library(value).ndarray):
             return value
-        tensor = wrap(np.array(value, order="C"))
+        tensor = wrap(value.copy())
         if i in self.recorded:
             tensor._needs = True
         return tensor
@@ -242,7 +241,7 @@ class Callback:
         reached = [(outputs[k], g) for k, g in zip(present, cotangents, strict=True) if k in outputs]
         if not reached:
             return [None] * len(wanted)
-        gradients = grad([y for y, _ in reached], [given[i] for i in wanted], [wrap(np.array(g)) for _, g in reached],
+        gradients = grad([y for y, _ in reached], [given[i] for i in wanted], [wrap(g.copy()) for _, g in reached],
                          retain_graph=True, allow_unused=True)
         return [None if g is None else g._data for g in gradients]
 

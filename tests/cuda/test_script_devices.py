@@ -261,3 +261,31 @@ def test_an_array_that_comes_back_after_a_copied_one() -> None:
     a, b = randn(3, 4), randn(4, 3).t()
     for x in (a, a, b, a, b, b, a):
         assert torch.equal(f(x), x * 2)
+
+
+@torch.jit.ignore
+def outside(x: torch.Tensor, k: int) -> torch.Tensor:
+    assert x.is_cuda
+    return (x * k).sin()
+
+
+@torch.jit.ignore
+def told(x: torch.Tensor) -> None:
+    print(x.device, tuple(x.shape))
+
+
+def test_ignored_functions_are_given_tensors_of_the_device(capsys: pytest.CaptureFixture[str]) -> None:
+    @torch.script
+    def f(x: Any, w: Any) -> Any:
+        y = outside(x @ w, 2)
+        told(y)
+        return y.sum(), y
+
+    x, w = randn(3, 4), randn(4, 2).requires_grad_()
+    total, y = f(x, w)
+    total.backward()
+    mine, w.grad = w.grad, None
+    assert y.is_cuda
+    f.eager(x, w)[0].backward()
+    assert torch.allclose(mine, w.grad)
+    assert capsys.readouterr().out == "cuda:0 (3, 2)\n" * 2
