@@ -39,14 +39,14 @@ def kernels() -> dict[str, str]:
 def test_kernels_of_programs_compile_without_spills(tmp_path: Path) -> None:
     texts = list(kernels())
     assert len(texts) > 100
-    renamed = [re.sub(r"\bjg_(pw|row|col|all)_", rf"m{i}_jg_\1_", k) for i, k in enumerate(texts)]
+    renamed = [re.sub(r"\bjg_(pw|row|col|all|each)_", rf"m{i}_jg_\1_", k) for i, k in enumerate(texts)]
     (tmp_path / "kernels.cu").write_text("\n".join([text.prelude(), *renamed]))
     assert NVCC is not None
     runs = [subprocess.Popen([NVCC, f"-arch={arch}", "-cubin", "-Xptxas", "-v", "-o", tmp_path / f"{arch}.cubin",
                               tmp_path / "kernels.cu"], stderr=subprocess.PIPE, text=True)
             for arch in ("sm_80", "sm_90")]
-    for run in runs:
-        _, told = run.communicate()
+    told_by = [(run, run.communicate()[1]) for run in runs]
+    for run, told in told_by:
         assert run.returncode == 0, told[-2000:]
         spilled = [int(s) for s in SPILL.findall(told)]
         assert len(spilled) >= len(texts)
