@@ -13,6 +13,7 @@ from jitgrad.script.marks import mark_of
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
+    from jitgrad.script.explain.moved import Traffic
 
 
 def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
@@ -126,6 +127,10 @@ class ScriptModule:
     def explain(self, *args: Any, backward: bool = True, **kwargs: Any) -> Explanation:
         """What a call costs per source line, and why; see `ScriptFunction.explain`."""
         return self._script().explain(self._unscripted, *args, backward=backward, **kwargs)
+
+    def traffic(self, *args: Any, backward: bool = True, **kwargs: Any) -> Traffic:
+        """What a call launches and moves on a GPU; see `ScriptFunction.traffic`."""
+        return self._script().traffic(self._unscripted, *args, backward=backward, **kwargs)
 
     def kernels(self, *args: Any, **kwargs: Any) -> list[str]:
         """The generated kernels; see `ScriptFunction.kernels`."""

@@ -36,6 +36,7 @@ from jitgrad.script.specialisation import Specialisation
 
 if TYPE_CHECKING:
     from jitgrad.script.explain import Explanation
+    from jitgrad.script.explain.moved import Traffic
 
 
 def _compiled_form(graph: Graph) -> Any:
@@ -398,7 +399,8 @@ class ScriptFunction:
 
         Raises:
             ScriptError: the function cannot be compiled for these arguments.
-            RuntimeError: it calls ignored functions back, whose effects a measurement would repeat.
+            RuntimeError: it calls ignored functions back, whose effects a measurement would repeat; or its tensors
+                are on a GPU, of which `traffic` tells.
 
         >>> import jitgrad
         >>> @jitgrad.script
@@ -414,6 +416,32 @@ class ScriptFunction:
         from jitgrad.script.explain import explain
 
         return explain(self, self._bind(*args, **kwargs), backward)
+
+    def traffic(self, *args: Any, backward: bool = True, **kwargs: Any) -> Traffic:
+        """What a call with these arguments launches and moves on a GPU, counted on any machine; nothing is run.
+
+        Tensors on the CPU are taken as if they were on the GPU. `print` the result for launches, bytes read and
+        written, lines of the source and where the host waits, step by step, and why neighbours are not one kernel.
+
+        Args:
+            *args: as for a call; their sizes are those that are counted.
+            backward: also the gradient of every differentiable result.
+            **kwargs: as for a call.
+
+        Raises:
+            ScriptError: the function cannot be compiled for these arguments.
+
+        >>> import jitgrad
+        >>> @jitgrad.script
+        ... def scaled(x, y):
+        ...     return (x * y).exp() + x
+        >>> found = scaled.traffic(jitgrad.ones(1000, 8), jitgrad.ones(1000, 8))
+        >>> found.launches, found.bytes
+        (1, 96000)
+        """
+        from jitgrad.script.explain.moved import count
+
+        return count(self, self._bind(*args, **kwargs), backward)
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph, after passes, that a call with these arguments runs."""

@@ -52,7 +52,7 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
     if not kernel.inner:
         return (Pointwise(kernel).form(symbol),)
     return tuple(Form(bound, tuple(writer.launch(symbol + suffix) for suffix, writer in launches))
-                 for bound, launches in _reducing(kernel))
+                 for bound, launches in writers(kernel))
 
 
 def source(kernel: Kernel, name: str) -> str:
@@ -69,13 +69,16 @@ def sources(kernel: Kernel, name: str) -> dict[str, str]:
     return {symbol + suffix: writer.source(symbol + suffix, scratch) for suffix, writer in _functions(kernel)}
 
 
-def _reducing(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[tuple[int, list[tuple[str, Columns]]]]:
+def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[tuple[int, list[tuple[str, Columns]]]]:
+    """The forms of a kernel with inner axes: the longest inner space of each, the ends of its functions' names, and
+    what writes them.
+    """
     return [(ANY, [("", Columns(kernel))])] if kind(kernel) == "col" else rows.functions(kernel)
 
 
 def _functions(kernel: Kernel) -> Iterator[tuple[str, Rows | Columns]]:
-    for _, launches in _reducing(kernel):
+    for _, launches in writers(kernel):
         yield from launches
 
 
-__all__ = ["forms", "kind", "prelude", "source", "sources"]
+__all__ = ["forms", "kind", "prelude", "source", "sources", "symbol_of", "writers"]

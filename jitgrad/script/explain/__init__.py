@@ -4,6 +4,7 @@
     lines.py       source lines and functions that steps and saved values belong to
     decisions.py   guards, decisions, sizes and recompilations in words
     report.py      `Explanation`: tables as text and as HTML
+    moved.py       `Traffic`: launches and bytes of a GPU, counted
 """
 
 from __future__ import annotations

@@ -21,6 +21,9 @@ def explain(function: ScriptFunction, params: tuple[Any, ...], backward: bool = 
     """Measure a call with these parameters; see `ScriptFunction.explain`."""
     values = dict(zip(function.parameters, params, strict=True))
     chosen = function.specialisation_of(params)
+    if chosen.function.device.type != "cpu":
+        raise RuntimeError(f"`{function.__qualname__}` runs on {chosen.function.device}: `explain` measures on the "
+                           "CPU; `traffic` counts what a GPU launches and moves")
     script = function.build(values, *chosen.options)
     if script.calls_back:
         raise RuntimeError(f"`{function.__qualname__}` calls ignored Python functions: running it for a measurement "

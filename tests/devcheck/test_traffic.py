@@ -1,0 +1,93 @@
+"""Bytes and launches of the workloads at the sizes that are measured, against their floors: counted, not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import jitgrad
+from jitgrad.codegen.cuda.grouping import grouped
+from jitgrad.codegen.cuda.traffic import Moved, traffic
+from jitgrad.codegen.lower import lower
+from jitgrad.devcheck.workloads import WORKLOADS
+from jitgrad.script.gradfunction import GraphFunction
+from tests.codegen.cuda import host
+from tests.cuda.hosted import gpu
+
+#: sizes that stand for those of a workload, one each, so that they can be told apart
+STAND_FOR = (11, 13, 17, 19, 23)
+#: sizes that decide which program it is
+FIXED = ("count", "heads")
+
+
+@dataclass
+class Limit:
+    """The most launches; bytes moved as a multiple of `ideal`, which is computed from the sizes."""
+
+    launches: int
+    most: float
+    ideal: Any
+
+
+LIMITS = {
+    "layer_norm": Limit(5, 3.61, lambda m, n: 5 * m * n * 2),
+    "cross_entropy": Limit(10, 2.34, lambda m, v: 3 * m * v * 2),
+    "bias_gelu_dropout": Limit(3, 1.67, lambda m, n: 6 * m * n * 2),
+    "adam": Limit(6, 1.01, lambda count, n: 28 * count * n),
+    "mlp_step": Limit(10, 1.05, lambda n, d, h, o: 4 * (2 * n * d + n * h * 7 + d * h * 5 + n * o * 7 + 8 * o)),
+    "newton": Limit(3, 1.05, lambda n: 12 * n + 5 * n + 8 * n),
+    "lstm": Limit(6, 1.05, lambda t, b, h: 6.3e6),  # of one time step
+    "block": Limit(59, 1.05, lambda b, t, c, heads: 9.23e9),
+}
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """Functions as they are prepared, with the objects for which that was done."""
+    found: list[Any] = []
+    prepare = GraphFunction.prepare.__func__  # type: ignore[attr-defined]
+
+    def noted(cls: Any, graph: Any, objects: Any, *args: Any, **more: Any) -> Any:
+        function = prepare(cls, graph, objects, *args, **more)
+        found.append((function, [getattr(o, "shape", ()) for o in objects]))
+        return function
+
+    monkeypatch.setattr(GraphFunction, "prepare", classmethod(noted))
+    with gpu():
+        yield found
+
+
+def measured(name: str, made: list[Any]) -> list[Moved]:
+    """What the last program of a workload moves at its real sizes, compiled for small ones."""
+    w = WORKLOADS[name]
+    stand_for = iter(STAND_FOR)
+    small = {k: n if k in FIXED else next(stand_for) for k, n in w.sizes.items()}
+    if name == "block":
+        small["c"] = 36  # heads of three
+    real = {small[k]: n for k, n in w.sizes.items() if k not in FIXED}
+    real.update({times * k: times * n for k, n in list(real.items()) for times in (3, 4)})
+    run = w.make(jitgrad, "cuda", jitgrad.script, **small)
+    run()
+    if name == "adam":
+        run()  # with moments
+    function, shapes = made[-1]
+    graphs, _, _ = function._graphs()
+    programs = {k: grouped(lower(k, g, True, function.hosted if k == "forward" else ())) for k, g in graphs.items()}
+    sizes = {}
+    for symbol, (i, axis) in programs["forward"].input_symbols.items():
+        sizes[symbol] = real.get(shapes[i][axis], shapes[i][axis])
+    return [m for p in programs.values() for m in traffic(p, sizes)]
+
+
+@host.needs_compiler
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_near_the_floor(name: str, made: list[Any]) -> None:
+    found = measured(name, made)
+    limit = LIMITS[name]
+    assert sum(m.launches for m in found) <= limit.launches, "\n".join(map(str, found))
+    total = sum((m.read or 0) + (m.written or 0) for m in found)
+    assert total <= limit.most * limit.ideal(**WORKLOADS[name].sizes), "\n".join(map(str, found))
+    assert all(m.read is not None and m.written is not None for m in found)
