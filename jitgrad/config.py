@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
 PREFIX = "JITGRAD_"
+#: what the tests read, and not this module
+TESTS = ("JITGRAD_TEST_", "JITGRAD_REQUIRE_")
 
 
 def _flag(text: str) -> bool:
@@ -84,7 +86,7 @@ def read(environ: Mapping[str, str]) -> Config:
     """The configuration that `environ` asks for. Raises ValueError; warns about unknown JITGRAD_* names."""
     values: dict[str, bool | int | str] = {"cache": _default_cache_dir()}
     for variable, text in environ.items():
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or variable.startswith(TESTS):
             continue
         parse = _PARSERS.get(variable[len(PREFIX) :].lower()) if variable.isupper() else None
         if parse is None:

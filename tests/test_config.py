@@ -42,6 +42,10 @@ def test_unknown_names_warn(name):
         config.read({name: "1"})
 
 
+def test_what_the_tests_read_is_known():
+    config.read({"JITGRAD_REQUIRE_COMPILER": "1", "JITGRAD_TEST_ALL": "1"})
+
+
 def test_override_is_scoped():
     before = config.debug
     with config.override(debug=5, jit=False):

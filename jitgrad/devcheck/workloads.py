@@ -229,7 +229,7 @@ def block(torch: Any, device: str, script: Script, b: int, t: int, c: int, heads
 
     def run() -> Any:
         forget(x, *ws.values())
-        f(x, **ws).backward(g)
+        f(x, *ws.values()).backward(g)
         return x.grad
 
     return run

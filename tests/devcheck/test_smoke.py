@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jitgrad.codegen.cuda import libraries, nvrtc
 from jitgrad.devcheck import bench, checks
-from tests.codegen.cuda import emulated
+from tests.codegen.cuda import emulated, machinecode
 from tests.codegen.cuda.host import needs_compiler
-from tests.codegen.cuda.test_nvrtc import needs_nvrtc
+from tests.codegen.cuda.machinecode import needs_cuda
 
 #: what only NVIDIA's software can answer
 REAL = {"smoke.errors_have_names", "smoke.compiling_in_threads", "smoke.dynamic_shared_memory", "smoke.slim_packages",
@@ -28,8 +27,7 @@ def test_check(gpu, check):
     assert isinstance(check.function(), dict)
 
 
-@needs_nvrtc
+@needs_cuda
 @pytest.mark.parametrize("name", bench.SOURCES)
 def test_kernels_compile(name):
-    compiler = nvrtc.Compiler(libraries.load("nvrtc"))
-    assert name.encode() in compiler.compile(bench.source(name), ("-arch=sm_90", *nvrtc.OPTIONS))
+    assert machinecode.compiled(bench.source(name), "sm_90")[name].stack == 0

@@ -10,22 +10,12 @@ import time
 import pytest
 
 from jitgrad import config
-from jitgrad.codegen.cuda import libraries, nvrtc, text
+from jitgrad.codegen.cuda import nvrtc, text
 from jitgrad.codegen.cuda.libraries import CudaError
 from tests.codegen.cuda.fakecuda import FakeLibrary
+from tests.codegen.cuda.machinecode import needs_nvrtc
 
 KERNEL = 'extern "C" __global__ void k{0}(float* p) {{ p[0] = {0}; }}\n'
-
-
-def installed() -> bool:
-    try:
-        libraries.load("nvrtc")
-    except RuntimeError:
-        return False
-    return True
-
-
-needs_nvrtc = pytest.mark.skipif(not installed(), reason="no NVRTC: kernels' CUDA text is not compiled")
 
 
 class FakeNvrtc(FakeLibrary):
