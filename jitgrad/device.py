@@ -8,6 +8,8 @@ from __future__ import annotations
 import builtins
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -76,9 +78,10 @@ CPU = device("cpu")
 
 
 class _New(threading.local):
-    """Where the tensors that this thread makes go, if nothing else is said."""
+    """Where the tensors that this thread makes go, if nothing else is said; which `FACTS` were asked for."""
 
     device: device = CPU
+    asked: set[str] | None = None
 
     def __init__(self) -> None:
         self.before: list[device] = []
@@ -100,12 +103,16 @@ def get_default_device() -> device:
 def resolve(where: device | str | int | None) -> device:
     """The device that an argument `device=` names, the default one for None. RuntimeError for one that is not there."""
     if where is None:
+        if _new.asked is not None:
+            _new.asked.add("default")
         return _new.device
     found = where if isinstance(where, device) else device(where)
     if found.type == "cpu":
         return CPU
     cupy = require_gpu()
     if found.index is None:
+        if _new.asked is not None:
+            _new.asked.add("current")
         return device("cuda", cupy.cuda.Device().id)
     count = cupy.cuda.runtime.getDeviceCount()
     if found.index >= count:
@@ -124,7 +131,8 @@ _usable: Any = None
 def require_gpu() -> Any:
     """The module `cupy`. RuntimeError, with what is missing and how to get it, where no GPU can be used."""
     global _usable
-    if _usable is not None and sys.modules.get("cupy") is _usable:
+    found = sys.modules.get("cupy")
+    if found is not None and found is _usable:
         return _usable
     try:
         import cupy  # noqa: TID251
@@ -145,10 +153,50 @@ def _trouble(cupy: Any) -> str:
     return f"the CUDA driver knows {count} devices"
 
 
+_missing = False
+
+
 def has_gpu() -> bool:
-    """Whether there is a GPU that can be used."""
+    """Whether there is a GPU that can be used. Where CuPy is not installed it is looked for once."""
+    global _missing
+    if _missing and "cupy" not in sys.modules:
+        return False
     try:
         require_gpu()
     except RuntimeError:
+        _missing = "cupy" not in sys.modules
         return False
     return True
+
+
+# --- what programs are compiled for --------------------------------------------------------------------------------
+
+
+def _current() -> device:
+    return device("cuda", require_gpu().cuda.Device().id) if has_gpu() else CPU
+
+
+def _count() -> int:
+    return int(require_gpu().cuda.runtime.getDeviceCount()) if has_gpu() else 0
+
+
+#: what is the same for all calls of a thread, but not of every machine, process or thread
+FACTS: dict[str, Callable[[], Any]] = {"default": get_default_device, "current": _current, "gpu": has_gpu,
+                                       "count": _count}
+
+
+@contextmanager
+def asked() -> Iterator[set[str]]:
+    """The names of the `FACTS` that this thread asks for inside."""
+    before, _new.asked = _new.asked, set()
+    try:
+        yield _new.asked
+    finally:
+        _new.asked = before
+
+
+def fact(name: str) -> Any:
+    """One of the `FACTS`, as it is now."""
+    if _new.asked is not None:
+        _new.asked.add(name)
+    return FACTS[name]()

@@ -20,10 +20,10 @@ from typing import IO, Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.device import has_gpu, resolve
 from jitgrad.eager.arrays import to_host
 from jitgrad.eager.tensor import Tensor, from_numpy
 from jitgrad.errors import JitgradError
+from jitgrad.locations import Locations, MapLocation
 
 FORMAT, VERSION = "jitgrad", 1
 File = str | os.PathLike[str] | IO[bytes]
@@ -131,8 +131,8 @@ def read_npy(data: bytes) -> np.ndarray[Any, Any]:
 
 
 class _Reader:
-    def __init__(self, archive: zipfile.ZipFile, map_location: Any = None):
-        self._archive, self._map_location = archive, map_location
+    def __init__(self, archive: zipfile.ZipFile, map_location: MapLocation = None):
+        self._archive, self._locations = archive, Locations(map_location)
         self._arrays: dict[int, np.ndarray[Any, Any]] = {}
         self._moved: dict[tuple[int, str], Tensor] = {}
 
@@ -166,26 +166,11 @@ class _Reader:
 
     def _located(self, number: Any, where: str) -> Any:
         """The tensor of an array, where `map_location` wants it, or on the device that it was saved from."""
-        t, target = from_numpy(self._array(number)), self._map_location
-        if isinstance(target, dict):
-            target = target.get(where, where)
-        elif callable(target):
-            made = target(t, where)
-            if made is not None:
-                return made
-            target = None
-        if target is None:
-            target = where
-            if where != "cpu" and not has_gpu():
-                raise RuntimeError(f"Attempting to deserialize a tensor on {where}, but no CUDA device can be used "
-                                   "here. Use load(..., map_location='cpu') to have it on the CPU.")
-        there = resolve(target)
-        if there.type == "cpu":
-            return t
-        key = (int(number), str(there))
+        key = (int(number), where)
         if key not in self._moved:
-            self._moved[key] = t.to(there)
-        return self._moved[key].detach()
+            self._moved[key] = self._locations.tensor(from_numpy(self._array(number)), where)
+        made: Any = self._moved[key].detach()
+        return made
 
     def _array(self, number: Any) -> np.ndarray[Any, Any]:
         if number not in self._arrays:
@@ -194,7 +179,7 @@ class _Reader:
         return self._arrays[number]
 
 
-def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any:
+def load(f: File, map_location: MapLocation = None, *, weights_only: bool = True) -> Any:
     """Read what `save` wrote. Never runs code from the file.
 
     Args:
@@ -206,8 +191,6 @@ def load(f: File, map_location: Any = None, *, weights_only: bool = True) -> Any
         LoadError: not a jitgrad file, damaged, or of a newer version.
         RuntimeError: a device that is not there.
     """
-    if map_location is not None and not callable(map_location) and not isinstance(map_location, dict):
-        map_location = resolve(map_location)
     try:
         with zipfile.ZipFile(f) as archive:
             header = json.loads(archive.read("data.json"))

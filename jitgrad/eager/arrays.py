@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.device import CPU, device, require_gpu
+from jitgrad.eager.bounds import NOTHING_WRONG
 from jitgrad.ops.namespaces import ArrayNamespace
 
 _ndarray = np.ndarray
@@ -53,6 +54,12 @@ class Library:
 
     def settled(self) -> None:
         """Before numbers are read: raise what went wrong in work that was not waited for."""
+
+    def expect(self, worst: Any, error: type[Exception], head: str, tail: str) -> None:
+        """Let `error` be raised, now or when numbers are read, if the one element of `worst` is an index out of range
+        and not `bounds.NOTHING_WRONG`."""
+        if worst != NOTHING_WRONG:
+            raise error(f"{head}{worst}{tail}")
 
     def scalar(self, array: Any) -> Any:
         """A 0-dim NumPy array as pointwise functions of this library take it."""

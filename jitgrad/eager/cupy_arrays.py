@@ -161,6 +161,9 @@ class CupyLibrary(Library):
         self.bounds.look()
         return self.cupy.asnumpy(array)
 
+    def expect(self, worst: Any, error: type[Exception], head: str, tail: str) -> None:
+        self.bounds.await_(worst, error, head, tail)
+
     def settled(self) -> None:
         self.bounds.look()
 

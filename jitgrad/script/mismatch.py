@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jitgrad.device import device
 from jitgrad.dims import Symbol, evaluate
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.grad_mode import is_grad_enabled
@@ -46,7 +47,8 @@ def first_broken(guards: Iterable[sig.Guard], values: dict[str, Any],
         else:
             problem = broken(guard, found)
         if problem:
-            return f"`{describe(guard.source)}` {problem}"
+            named = describe(guard.source)
+            return f"{named if isinstance(guard.source, sig.Machine) else f'`{named}`'} {problem}"
     return ""
 
 
@@ -125,8 +127,10 @@ def broken(guard: sig.Guard, found: Any) -> str:
         case "is":
             return "" if found is value else "is another object"
         case "equal":
-            is_now = "a tensor" if isinstance(found, type_of_tensor()) else repr(found)
-            return "" if type(found) is type(value) and found == value else f"was {value!r}, is {is_now}"
+            if type(found) is type(value) and found == value:
+                return ""
+            was, now = (str(v) if isinstance(v, device) else repr(v) for v in (value, found))
+            return f"was {was}, is {'a tensor' if isinstance(found, type_of_tensor()) else now}"
         case "type":
             return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
         case "len":

@@ -52,6 +52,8 @@ def fingerprint(value: Any) -> Json:
         return ["class", value.__module__, value.__qualname__]
     if isinstance(value, dtypes.dtype):
         return ["dtype", value.name]
+    if isinstance(value, device):
+        return ["device", str(value)]
     if isinstance(value, (bool, int, float, str, type(None))):
         return ["value", type(value).__name__, value]
     if isinstance(value, tuple):
@@ -159,6 +161,8 @@ class Writer:
                 return ["at", self.source(base), self.source(key)]
             case sig.RngState(part):
                 return ["rng", part]
+            case sig.Machine(fact):
+                return ["machine", fact]
             case sig.Column(base, path):
                 return ["column", self.source(base), list(path)]
             case sig.Length(base):
@@ -255,7 +259,7 @@ class Writer:
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, str, type(None), dtypes.dtype))
+    return isinstance(value, (bool, int, float, str, type(None), dtypes.dtype, device))
 
 
 _NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
@@ -304,6 +308,8 @@ class Reader:
                 return {"bool": bool, "int": int, "float": float}.get(kind, lambda v: v)(value)
             case ["dtype", name]:
                 return dtypes.by_name(name)
+            case ["device", name]:
+                return device(name)
             case ["tuple", items]:
                 return tuple(self.value(i) for i in items)
         raise NotStorable(f"the value {stored!r}")
@@ -324,6 +330,8 @@ class Reader:
                 return sig.At(self.source(base), self.source(key))
             case ["rng", part]:
                 return sig.RngState(part)
+            case ["machine", fact]:
+                return sig.Machine(fact)
             case ["column", base, path]:
                 return sig.Column(self.source(base), tuple(path))
             case ["length", base]:

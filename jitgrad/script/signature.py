@@ -83,6 +83,13 @@ class RngState:
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """Not an object but one of `device.FACTS`: whether there is a GPU, which one is current, where new tensors go."""
+
+    fact: str
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """What is found on a path of every item of the list or tuple at `base`, as a list."""
 
@@ -105,7 +112,7 @@ class Extent:
     axis: int
 
 
-Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState | Column | Length | Extent
+Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState | Machine | Column | Length | Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +139,7 @@ Place = Source | Content | Tail
 class Guard:
     """What was assumed of the object at `source`.
 
-    kind: "is" (identity with `value`), "equal" (== and same type: ints, bools, strings, dtypes, tuples of these),
+    kind: "is" (identity with `value`), "equal" (== and same type: ints, bools, strings, devices, tuples of these),
     "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
     `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
     not), "optional" (None, or a tensor of dtype `value` without history), "absent" (attribute or key is not there),
@@ -347,6 +354,7 @@ class ScriptGraph:
             cache compares their code).
         calls_back: whether it calls ignored functions.
         gradient_state: whether the script looks at the grad mode or at what needs a gradient.
+        device_state: whether it looks at where tensors are, so that it may do something else on another device.
         device: where it runs.
         on_host: graph outputs that are brought from there to the CPU.
         expected: graph outputs that say which index was out of range, if any; what is raised, and its text before and
@@ -378,6 +386,7 @@ class ScriptGraph:
     calls_back: bool = False
     log: list[str] = field(default_factory=list)
     gradient_state: bool = False
+    device_state: bool = False
     device: Device = CPU
     on_host: tuple[int, ...] = ()
     expected: list[tuple[int, type[Exception], str, str]] = field(default_factory=list)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.device import FACTS, device
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.eager.arrays import library
 from jitgrad.ops.types import ListType, TensorType
@@ -27,6 +28,11 @@ MISSES = (AttributeError, KeyError, IndexError, TypeError, ValueError)
 
 #: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
 LOOP = 4
+
+
+#: facts about the machine, for people
+TITLES = {"default": "the default device", "current": "the current GPU", "gpu": "whether there is a GPU",
+          "count": "the number of GPUs"}
 
 
 class Unreadable(Exception):
@@ -55,6 +61,8 @@ def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
                 from jitgrad.random import default_generator
 
                 return getattr(default_generator, source.attribute)
+            case sig.Machine(fact):
+                return FACTS[fact]()
             case sig.Column(base, path):
                 return elements.column(resolve(base, params), path)
             case sig.Length(base):
@@ -85,6 +93,8 @@ def describe(source: sig.Source) -> str:
             return f"<{type(value).__name__}>"
         case sig.RngState(part):
             return f"<random {part}>"
+        case sig.Machine(fact):
+            return TITLES[fact]
         case sig.Column(base, path):
             return f"[i{''.join(f'[{k}]' for k in path)} for i in {describe(base)}]" if path else describe(base)
         case sig.Length(base):
@@ -149,6 +159,8 @@ class EntryWriter:
                 from jitgrad.random import default_generator
 
                 return f"{self.constant(default_generator)}.{source.attribute}"
+            case sig.Machine(fact):
+                return f"{self.constant(FACTS[fact])}()"
             case sig.Column(base, path):
                 return f"[i{''.join(f'[{k}]' for k in path)} for i in {self.read(base)}]"
             case sig.Length(base):
@@ -186,11 +198,7 @@ class EntryWriter:
         if guard.kind == "is":
             self.require(f"{name} is {self.constant(value)}")
         elif guard.kind == "equal":
-            text = repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
-            if type(value) in (bool, type(None)):
-                self.require(f"{name} is {text}")
-            else:
-                self.require(f"type({name}) is {self.constant(type(value))} and {name} == {text}")
+            self._equal(name, value)
         elif guard.kind == "type":
             self.require(f"type({name}) is {self.constant(value)}")
         elif guard.kind == "len":
@@ -214,6 +222,15 @@ class EntryWriter:
             self.require(f"{self.constant(elements.fit)}({name}, {self.constant(value)})")
         else:
             raise AssertionError(guard.kind)
+
+    def _equal(self, name: str, value: Any) -> None:
+        text = repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+        if type(value) in (bool, type(None)):
+            self.require(f"{name} is {text}")
+        elif isinstance(value, device):  # nearly always the one for the CPU: comparing calls Python
+            self.require(f"{name} is {text} or {name} == {text}")
+        else:
+            self.require(f"type({name}) is {self.constant(type(value))} and {name} == {text}")
 
     def _absent(self, guard: sig.Guard) -> None:
         source = guard.source
@@ -404,8 +421,10 @@ def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source
     kind = type(value)
     if kind in (int, float, bool):
         return [sig.Guard(source, "type", kind)]
-    if value is None or isinstance(value, (str, bytes, dtypes.dtype)):
-        return [sig.Guard(source, "equal" if isinstance(value, (str, bytes)) or value is None else "is", value)]
+    if value is None or isinstance(value, (str, bytes, device)):
+        return [sig.Guard(source, "equal", value)]
+    if isinstance(value, dtypes.dtype):
+        return [sig.Guard(source, "is", value)]
     if source in unread:
         return [sig.Guard(source, "type", kind)]
     if source in lists:

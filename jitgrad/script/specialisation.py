@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 from jitgrad import config, dims
-from jitgrad.device import CPU, get_default_device
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.arrays import library
 from jitgrad.eager.grad_mode import is_grad_enabled
@@ -48,7 +47,6 @@ class Specialisation:
         "__weakref__",
         "autocast",
         "commit",
-        "default_device",
         "default_dtype",
         "enter",
         "function",
@@ -75,7 +73,6 @@ class Specialisation:
         #: the list that this is taken out of when such an object dies
         self.owner: list[Specialisation] = []
         self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
-        self.default_device = get_default_device()
         #: what autocast casts to, None where it is off
         self.autocast = autocast.mode.low
         self.may_share = False  # whether `enter` looks at memory
@@ -128,8 +125,6 @@ class Specialisation:
         writer.require(f"{writer.constant(grad_mode)}.enabled is {self.grad_mode}")
         writer.require(f"{writer.constant(autocast.mode)}.low is {writer.constant(self.autocast)}")
         writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
-        same = "is" if self.default_device is CPU else "=="
-        writer.require(f"{writer.constant(get_default_device)}() {same} {writer.constant(self.default_device)}")
         for guard, ref in self.given:
             if ref is None:
                 writer.guard(guard)
@@ -210,9 +205,8 @@ class Specialisation:
             for slot, i in enumerate(script.alone):
                 if outputs[i] is not None:
                     alone.attach(outputs[i], slot)
-        for i, *words in script.expected:
-            home: Any = library(outputs[i]._data)
-            home.bounds.await_(outputs[i]._data, *words)
+        for i, error, head, tail in script.expected:
+            library(outputs[i]._data).expect(outputs[i]._data, error, head, tail)
         for i, flag in script.recorded.items():
             if outputs[i] is not None and not outputs[flag]:
                 outputs[i]._node, outputs[i]._slot, outputs[i]._needs = None, 0, False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -222,21 +221,6 @@ def test_an_error_of_the_driver_is_an_exception(driver: StandinDriver) -> None:
     finally:
         driver.c.fake_fail(-1)
     assert f(randn(3)).shape == (3,)
-
-
-def test_saving_says_that_programs_are_saved_for_the_cpu() -> None:
-    module = torch.jit.script(torch.nn.Linear(3, 2).cuda())
-    module(randn(4, 3))
-    with pytest.raises(TypeError, match=r"on cuda:0: programs are saved for the CPU.*`.cpu\(\)`"):
-        torch.jit.save(module, io.BytesIO())
-
-    @torch.script
-    def f(x: Any) -> Any:
-        return x * 2
-
-    f(randn(3))
-    with pytest.raises(TypeError, match="`f` was compiled for cuda:0"):
-        f.save(io.BytesIO())
 
 
 def test_a_stored_program_is_loaded_for_its_device(tmp_path: Path) -> None:

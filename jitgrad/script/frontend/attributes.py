@@ -80,6 +80,7 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
     if isinstance(obj, Text) or (isinstance(obj, str) and name in ("join", "format")):
         return strings.method(context, obj, name)
     if isinstance(obj, calls.PLAIN):
+        context.look(obj)
         if not hasattr(obj, name):
             raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span())
         return getattr(obj, name)
@@ -110,6 +111,8 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         return obj.detach()
     if name in ("requires_grad", "is_leaf"):
         context.gradient_state = True
+    if name in ("is_cuda", "get_device"):
+        context.device_state = True
     if name == "requires_grad":
         return recorded.requires_grad(context, obj)
     if name == "tolist":

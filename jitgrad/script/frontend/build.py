@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
+from jitgrad.device import FACTS, asked
 from jitgrad.errors import NotStatic, SourceUnavailable, UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
@@ -97,13 +98,14 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
     context = Context(Sizes(optimistic), set(decisions), backend().is_grad_enabled())
     context.inputs = Inputs(context, any_grads, lists)
     try:
-        return _graph_of(context, function, arguments, log)
+        with asked() as facts:
+            return _graph_of(context, function, arguments, log, facts)
     finally:
         vars(context).clear()  # its parts know it: without this all would live until the next garbage collection
 
 
 def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[str, Any],
-              log: list[str]) -> sig.ScriptGraph:
+              log: list[str], facts: Set[str]) -> sig.ScriptGraph:
     source = source_of(function)
     with activated(context), using(SymbolicBackend(context)):
         frame = Frame(context, source, function, None, None)
@@ -123,6 +125,8 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             heap.commit_dirty(context)
         except merge.Raised:
             tree = sig.Static(None)
+        for fact in sorted(facts):
+            context.inputs.guard(sig.Machine(fact), "equal", FACTS[fact]())
         given.bind_sizes(context)
         graph = Graph(Block(tuple(context.inputs.values), context.builder.block.nodes, tuple(results.outputs)),
                       source.name)
@@ -152,7 +156,8 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
             stores=stores, recipes=context.inputs.recipes, unread=context.inputs.unread(),
             lists=context.inputs.lists_taken(), functions=[function, *context.functions],
-            calls_back=context.called_back, gradient_state=context.gradient_state, log=[*log, *context.log],
+            calls_back=context.called_back, gradient_state=context.gradient_state,
+            device_state=context.device_state, log=[*log, *context.log],
             device=context.device, on_host=tuple(sorted(results.on_host)),
             expected=expected)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.device import device
 from jitgrad.errors import InvalidOperation, JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend import merge
 from jitgrad.script.frontend import templates as tp
@@ -35,7 +36,7 @@ from jitgrad.script.frontend.values import (
 )
 from jitgrad.script.marks import mark_of
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis))
+PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
 DUNDER: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
     "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,

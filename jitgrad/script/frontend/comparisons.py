@@ -45,6 +45,7 @@ COMPARE: dict[type[ast.AST], str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt"
 
 def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
     """One comparison."""
+    context.look(a, b)
     if isinstance(op, (ast.Is, ast.IsNot)):
         result = _is(context, a, b)
         return result if isinstance(op, ast.Is) else numbers.negate(context, result)

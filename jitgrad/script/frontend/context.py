@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.device import CPU
+from jitgrad.device import CPU, device
 from jitgrad.dims import Size, Symbol
 from jitgrad.errors import ScriptError, Span
 from jitgrad.ops import autocast
@@ -120,6 +120,7 @@ class Context:
         grad: whether operations are recorded here (`no_grad` regions).
         depth: how many run-time branches and loops enclose this point.
         gradient_state: whether the script has looked at the grad mode or at what needs a gradient.
+        device_state: whether it has looked at where a tensor is.
         log: decisions in words, for `explain`.
         bodies: how many loop bodies were evaluated.
     """
@@ -133,6 +134,7 @@ class Context:
         self.depth = 0
         self.bodies = 0
         self.gradient_state = False
+        self.device_state = False
         #: on a GPU: tensors that say which index was out of range, and the exception, text before and after it
         self.expected: list[tuple[Any, tuple[type[Exception], str, str]]] = []
         self.device = CPU  # of the tensors: a GPU from the first one on that is there
@@ -207,6 +209,10 @@ class Context:
         while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
             span = span.caller
         return span
+
+    def look(self, *values: Any) -> None:
+        """Note that the script looks at objects: what it finds in a device may be something else elsewhere."""
+        self.device_state |= any(isinstance(v, device) for v in values)
 
     # --- graph -----------------------------------------------------------------------------------------------------
 

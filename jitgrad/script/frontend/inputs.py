@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.device import device
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
@@ -35,7 +36,7 @@ from jitgrad.script.frontend.values import (
 )
 from jitgrad.script.ir import Value
 
-_PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis))
+_PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis), device)
 _TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
             "warnings")
 _KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}

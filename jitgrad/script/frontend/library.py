@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad import interop, random
+from jitgrad import cuda, interop, random
 from jitgrad.amp import autocast_mode
+from jitgrad.device import fact, has_gpu, require_gpu
 from jitgrad.eager import engine, grad_mode
 from jitgrad.eager.function import Function as CustomFunction
 from jitgrad.errors import UnsupportedCall
@@ -18,6 +19,22 @@ from jitgrad.script.frontend.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import Number, SymTensor, Union
 from jitgrad.script.marks import refuse
 from jitgrad.utils.checkpoint import checkpoint
+
+
+@handles(has_gpu)
+def _has_gpu(context: Context, args: Any, kwargs: Any) -> bool:
+    return bool(fact("gpu"))
+
+
+@handles(cuda.device_count)
+def _device_count(context: Context, args: Any, kwargs: Any) -> int:
+    return int(fact("count"))
+
+
+@handles(cuda.current_device)
+def _current_device(context: Context, args: Any, kwargs: Any) -> int:
+    calls.guarded(context, require_gpu)
+    return int(fact("current").index)
 
 
 @handles(grad_mode.is_grad_enabled)

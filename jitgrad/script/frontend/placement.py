@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import int64
+from jitgrad.eager.bounds import NOTHING_WRONG
 from jitgrad.errors import UnsupportedCall
 
 if TYPE_CHECKING:
     from jitgrad.script.frontend.context import Context
     from jitgrad.script.frontend.symtensors import SymTensor
 
-#: what stands for no index out of range, where an index could be
-NOTHING_WRONG = -(1 << 63)
 #: ops whose operands from a position on may be on the CPU: indices
 INDICES = {"index": 1, "index_put": 2}
 

@@ -79,6 +79,7 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
             raise merge.raise_now(context, TypeError, (
                 f"unsupported format string passed to {calls.type_name(value)}.__format__",))
         return _container(context, value)
+    context.look(value)
     return [calls.guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
 
 

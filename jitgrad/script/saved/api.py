@@ -6,16 +6,21 @@ import inspect
 import os
 import struct
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
+from jitgrad.eager.tensor import from_numpy
+from jitgrad.locations import Locations, MapLocation
 from jitgrad.script.executor import BoundScript, ScriptFunction
 from jitgrad.script.parse import ParseError
 from jitgrad.script.saved import archive
 from jitgrad.script.saved.loaded import LoadedFunction, LoadedModule
+from jitgrad.script.saved.placed import labels, moved
 from jitgrad.script.saved.read import read_programs
 from jitgrad.script.saved.records import Program, programs_of
 from jitgrad.script.saved.snapshot import NotSavable, Snapshot
+from jitgrad.script.saved.tree import places_of
 from jitgrad.script.saved.write import ProgramWriter, parameters, still_holds
 from jitgrad.script.sources import Unreadable
 from jitgrad.script.verify import InvalidGraph
@@ -125,35 +130,48 @@ def _describe(saved: _Saved, programs: list[Program]) -> tuple[Any, list[str], l
     return description, writer.graphs, snapshot.arrays
 
 
-def load(f: archive.File, map_location: Any = None) -> Any:
+def load(f: archive.File, map_location: MapLocation = None) -> Any:
     """Read what `save` wrote: a module that can be called, trained and saved again, without the Python source.
 
     Nothing in the file is executed: it holds numbers, names and graphs of known operations, all of which are checked.
 
     Args:
         f: a path, or a file opened for reading bytes.
-        map_location: where tensors go; None or the CPU.
+        map_location: where tensors and programs go: a device, a dict from devices to devices, or a function of a
+            tensor on the CPU and the name of the device that it was saved from; None: that device.
 
     Raises:
         LoadError: not such a file, damaged, or of a newer version.
+        RuntimeError: a device that is not there.
         OSError: the file cannot be opened.
     """
-    if map_location is not None and not callable(map_location):
-        from jitgrad.device import resolve
-
-        resolve(map_location)
+    locations = Locations(map_location)
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
-            return _load(file)
-    return _load(f)
+            return _load(file, locations)
+    return _load(f, locations)
 
 
-def _load(file: IO[bytes]) -> Any:
+def _load(file: IO[bytes], locations: Locations) -> Any:
+    root = LoadedModule()
+    with _undamaged():
+        contents = archive.read(file)
+        places = places_of(contents)
+    tensors = {(number, where): locations.tensor(from_numpy(contents.arrays[number]), where)
+               for number, where in sorted(places)}
+    with _undamaged():
+        signature, names, programs = read_programs(contents, root, tensors, locations.attribute)
+    there = {where: locations.device(str(where)) for p in programs for where in labels(p)}
+    programs = [moved(p, there) for p in programs]
+    root.__dict__["_loaded_function"] = LoadedFunction(root._get_name(), signature, names[0], programs)
+    return root
+
+
+@contextmanager
+def _undamaged() -> Iterator[None]:
+    """What reading raises becomes LoadError."""
     try:
-        root = LoadedModule()
-        signature, names, programs = read_programs(archive.read(file), root)
-        root.__dict__["_loaded_function"] = LoadedFunction(root._get_name(), signature, names[0], programs)
-        return root
+        yield
     except LoadError:
         raise
     except _DAMAGE as error:

@@ -26,7 +26,7 @@ import jitgrad
 from jitgrad import dtypes
 from jitgrad.serialization import LoadError
 
-FORMAT, VERSION = "jitgrad program", 1
+FORMAT, VERSION = "jitgrad program", 2
 File = str | os.PathLike[str] | IO[bytes]
 _MEMBER = re.compile(r"program\.json|graphs/\d{1,6}\.txt|arrays/\d{1,6}\.npy")
 _ARRAY_DTYPES = {d.np: d for d in dtypes.ALL if d is not dtypes.bfloat16} | {np.dtype("V2"): dtypes.bfloat16}

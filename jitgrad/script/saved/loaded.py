@@ -27,6 +27,7 @@ from jitgrad.script import signature as sig
 from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.mismatch import actual_sizes, autocast_mismatch, broken, first_broken
+from jitgrad.script.saved.placed import following
 from jitgrad.script.saved.records import Program
 from jitgrad.script.sources import Unreadable, describe, resolve, tensor_key, type_of_tensor
 from jitgrad.script.specialisation import Specialisation
@@ -155,7 +156,8 @@ class LoadedFunction(ScriptFunction):
         values = dict(zip(self._params, params, strict=True))
         self._misses += 1
         reasons = []
-        for program in sorted(self.programs, key=lambda p: _distance(p, values)):
+        for saved in sorted(self.programs, key=lambda p: _distance(p, values)):
+            program = following(saved, values)
             reason = refusal(program, values)
             if not reason:
                 break
@@ -223,6 +225,8 @@ def _needs_grad(source: sig.Source, values: dict[str, Any]) -> bool:
 def refusal(program: Program, values: dict[str, Any]) -> str:
     """Why a program does not take a call, in words; "" where it does."""
     exact = program.script.gradient_state
+    if program.refusal:
+        return program.refusal
     if program.grad_mode is not is_grad_enabled() and (exact or not program.grad_mode):
         return f"the grad mode was {program.grad_mode}, is {not program.grad_mode}"
     if program.autocast is not autocast.mode.low:

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import builtins
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from jitgrad import errors
+from jitgrad.device import CPU, FACTS
+from jitgrad.device import device as Device
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim, substitute
 from jitgrad.dims import symbols as symbols_of
+from jitgrad.dtypes import int64
 from jitgrad.errors import Span
 from jitgrad.ops.autocast import Low, pair
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type
@@ -23,8 +27,19 @@ from jitgrad.script.parse import parse
 from jitgrad.script.saved.archive import Contents
 from jitgrad.script.saved.records import Program
 from jitgrad.script.saved.spans import attach, show_lines
-from jitgrad.script.saved.tree import Tree
-from jitgrad.script.saved.values import boolean, class_of, dtype_of, identifier, integer, items, need, plain, string
+from jitgrad.script.saved.tree import Tensors, Tree
+from jitgrad.script.saved.values import (
+    boolean,
+    class_of,
+    device_of,
+    dtype_of,
+    identifier,
+    integer,
+    items,
+    need,
+    plain,
+    string,
+)
 from jitgrad.script.sources import resolve
 from jitgrad.script.verify import verify
 from jitgrad.serialization import LoadError
@@ -50,6 +65,7 @@ class ProgramReader:
         need(type(stored) is dict, "a program is no object")
         self.tree, self.names, self.defaults, self.stored = tree, names, defaults, stored
         self.symbols: list[Symbol] = []
+        self.device = device_of(stored["device"]) if "device" in stored else CPU
 
     def program(self, graph: Graph, spans: list[Span | None]) -> Program:
         """The program with its verified graph."""
@@ -84,11 +100,20 @@ class ProgramReader:
             alone=tuple(integer(i, 0, n_outputs) for i in items(stored.get("alone", []))),
             stores=self._stores(stored["stores"], graph), recipes=self._recipes(stored.get("recipes", []), graph),
             parameters=self.names, log=[string(line) for line in items(stored["log"])],
-            gradient_state=boolean(stored["gradient_state"]))
+            gradient_state=boolean(stored["gradient_state"]), device_state=boolean(stored.get("device_state", False)),
+            device=self.device, on_host=tuple(integer(i, 0, n_outputs) for i in items(stored.get("on_host", []))),
+            expected=[self._expected(e, graph) for e in items(stored.get("expected", []))])
         self._cover(script, arguments)
         self._bound(script)
         return Program(name, script, arguments, boolean(stored["grad_mode"]), dtype_of(stored["default_dtype"]),
                        _low(stored["autocast"]))
+
+    def _expected(self, stored: Json, graph: Graph) -> tuple[int, type[Exception], str, str]:
+        """An output that says which index was out of range, and the words for it."""
+        output, error, head, tail = items(stored, 4)
+        type_ = graph.outputs[integer(output, 0, len(graph.outputs))].type
+        need(type_ == TensorType(int64, ()), "an index that was out of range")
+        return output, fault(error), string(head), string(tail)
 
     def _stores(self, stored: Json, graph: Graph) -> list[tuple[sig.Place, sig.Result]]:
         return [(self.source(s, target=True), self._result(r, graph)) for s, r in (items(c, 2) for c in items(stored))]
@@ -148,6 +173,9 @@ class ProgramReader:
         if at[0] == "rng" and not steps:
             need(at[1:] in (["seed"], ["offset"]), "a random state")
             return sig.RngState(at[1])
+        if at[0] == "machine" and not steps:
+            need(len(at) == 2 and at[1] in FACTS, "a fact about the machine")
+            return sig.Machine(at[1])
         in_tree = at == ["root"]
         if in_tree:
             found: sig.Source = sig.Arg(self.names[0])
@@ -188,9 +216,12 @@ class ProgramReader:
         source = self.source(path)
         match kind:
             case "tensor":
-                name, ndim, ones, requires_grad = items(value, 4)
+                name, ndim, ones, requires_grad, *where = items(value)
                 found = tuple(boolean(o) for o in items(ones, integer(ndim, 0, 65)))
-                return sig.Guard(source, kind, sig.TensorKey(dtype_of(name), ndim, found, boolean(requires_grad)))
+                key = sig.TensorKey(dtype_of(name), ndim, found, boolean(requires_grad),
+                                    device_of(items(where, 1)[0]) if where else CPU)
+                need(key.device in (CPU, self.device), "a tensor on another GPU than the program")
+                return sig.Guard(source, kind, key)
             case "same" | "other":
                 return sig.Guard(source, kind, self.source(value))
             case "is":
@@ -439,19 +470,26 @@ def read_signature(stored: Json, tree: Tree) -> tuple[inspect.Signature, dict[st
 def read_graph(text: str, objects: Json) -> Graph:
     """A graph from its text; `objects` names its exceptions. Raises LoadError."""
     need(type(objects) is dict, "the exceptions of a graph")
-    known = {}
-    for name, fault in objects.items():
-        found = getattr(errors, string(fault), None) or getattr(builtins, fault, None)
-        need(isinstance(found, type) and issubclass(found, Exception), f"the exception {fault[:40]!r}")
-        known[string(name)] = found
-    return parse(text, known)
+    return parse(text, {string(name): fault(error) for name, error in objects.items()})
 
 
-def read_programs(contents: Contents, root: Any) -> tuple[inspect.Signature, tuple[str, ...], list[Program]]:
-    """Everything in a file: the call's signature, all parameters (the root first), the programs; fills `root`."""
+def fault(stored: Json) -> type[Exception]:
+    """An exception by the name that `write.fault_name` gave it."""
+    name = string(stored)
+    found = getattr(errors, name, None) or getattr(builtins, name, None)
+    need(isinstance(found, type) and issubclass(found, Exception), f"the exception {name[:40]!r}")
+    assert isinstance(found, type)
+    return found
+
+
+def read_programs(contents: Contents, root: Any, tensors: Tensors, locate: Callable[[Device], Device]
+                  ) -> tuple[inspect.Signature, tuple[str, ...], list[Program]]:
+    """Everything in a file: the call's signature, all parameters (the root first), the programs; fills `root`.
+
+    `tensors`: the memories, where they go. `locate`: where what was on a device goes.
+    """
     stored = contents.program
-    need(type(stored) is dict, "`program.json` is no object")
-    tree = Tree(stored["objects"], contents, root)
+    tree = Tree(stored["objects"], tensors, root, locate)
     need(tree.node(0)["kind"] == "module", "the root is no module")
     tree.build(0)
     signature, own = read_signature(stored["parameters"], tree)

@@ -21,6 +21,7 @@ class Program:
         arguments: what it assumes of the arguments; `script.guards` is what it assumes of all else.
         grad_mode, default_dtype: what they were.
         autocast: what autocast cast to, None where it was off.
+        refusal: why it cannot run where it was brought; "" where it can.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Program:
     grad_mode: bool
     default_dtype: dtype
     autocast: Low | None
+    refusal: str = ""
 
 
 def program_of(specialisation: Specialisation) -> Program:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
+from jitgrad.device import device
+from jitgrad.eager.arrays import to_host
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
@@ -36,7 +38,7 @@ def is_plain(value: Any) -> bool:
     """Whether `plain` can say the value."""
     if type(value) in (tuple, frozenset):
         return all(is_plain(v) for v in value)
-    return type(value) in _PLAIN or isinstance(value, dtypes.dtype)
+    return type(value) in _PLAIN or isinstance(value, (dtypes.dtype, device))
 
 
 def plain(value: Any) -> Json:
@@ -53,6 +55,8 @@ def plain(value: Any) -> Json:
         return {"bytes": value.hex()}
     if isinstance(value, dtypes.dtype):
         return {"dtype": value.name}
+    if isinstance(value, device):
+        return {"device": str(value)}
     if isinstance(value, (range, slice)):
         kind = "range" if isinstance(value, range) else "slice"
         return {kind: [plain(v) for v in (value.start, value.stop, value.step)]}
@@ -114,6 +118,8 @@ class Snapshot:
         elif isinstance(value, Tensor):
             node |= {"kind": "tensor", "array": self._array(value), "requires_grad": bool(value.requires_grad),
                      "parameter": isinstance(value, Parameter), "attributes": {}}
+            if value.is_cuda:
+                node["device"] = str(value.device)
         elif type(value) in (list, tuple) or hasattr(type(value), "_fields"):
             node |= {"kind": "list" if type(value) is list else "tuple", "items": [self.node(v) for v in value]}
             if type(value) not in (list, tuple):
@@ -137,14 +143,11 @@ class Snapshot:
 
     def _array(self, tensor: Any) -> int:
         """The number of a tensor's memory: tensors that are the same memory share it again when they are loaded."""
-        if tensor.is_cuda:
-            raise NotSavable(f"a tensor on {tensor.device}: programs are saved for the CPU; move the module there by "
-                             "`.cpu()`, call the script once and save it then")
         array = tensor._data
-        key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str)
+        key = (str(tensor.device), tensor.data_ptr(), array.shape, array.strides, array.dtype.str)
         if key not in self._memories or not array.size:
             self._memories[key] = len(self.arrays)
-            self.arrays.append(array)
+            self.arrays.append(to_host(array))
         return self._memories[key]
 
     def key(self, key: Any) -> Json:
@@ -170,6 +173,8 @@ class Snapshot:
                 return ["root"] if name == self._parameter else ["arg", name]
             case sig.RngState(part):
                 return ["rng", part]
+            case sig.Machine(fact):
+                return ["machine", fact]
             case sig.Global() | sig.Cell() | sig.Constant():
                 return ["attr", ["root"], self._variable(source)]
             case sig.Attr(base, name):

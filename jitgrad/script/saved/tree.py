@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jitgrad.dtypes import FLOAT_KINDS
-from jitgrad.eager.tensor import from_numpy
+from jitgrad.device import device
 from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
 from jitgrad.script.saved.archive import Contents
 from jitgrad.script.saved.snapshot import FACTORIES, REGISTRIES
-from jitgrad.script.saved.values import boolean, class_of, identifier, integer, items, need, plain, string
+from jitgrad.script.saved.values import (
+    boolean,
+    class_of,
+    device_of,
+    identifier,
+    integer,
+    items,
+    need,
+    plain,
+    string,
+)
 from jitgrad.serialization import LoadError
 
 Json = Any
 HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+
+#: the number of an array and the device from which it was saved -> the tensor
+Tensors = Mapping[tuple[int, str], Any]
+
+
+def place_of(node: Any) -> tuple[int, str]:
+    """Which array a tensor is, and from which device."""
+    return integer(node["array"]), str(device_of(node.get("device", "cpu")))
+
+
+def places_of(contents: Contents) -> set[tuple[int, str]]:
+    """All arrays of a file with the devices from which they were saved."""
+    need(type(contents.program) is dict, "`program.json` is no object")
+    found = {place_of(node) for node in items(contents.program["objects"])
+             if type(node) is dict and node.get("kind") == "tensor"}
+    need(all(number < len(contents.arrays) for number, _ in found), "an array that is not there")
+    return found
 
 
 class Tree:
@@ -23,14 +51,15 @@ class Tree:
 
     Args:
         nodes: their descriptions.
-        contents: the file, for its arrays.
+        tensors: the file's arrays as tensors, where they go.
         root: the object that node 0 becomes.
+        locate: where what was on a device goes.
     """
 
-    def __init__(self, nodes: Json, contents: Contents, root: Any):
+    def __init__(self, nodes: Json, tensors: Tensors, root: Any, locate: Callable[[device], device]):
         self.nodes = items(nodes)
         need(bool(self.nodes), "no objects")
-        self._arrays = contents.arrays
+        self._tensors, self._locate = tensors, locate
         self._root = root
         self._built: dict[int, Any] = {}
         self._open: set[int] = set()
@@ -71,13 +100,13 @@ class Tree:
         return made
 
     def _plain(self, number: int, node: dict[str, Any]) -> Any:
-        return plain(node["value"])
+        found = plain(node["value"])
+        return self._locate(found) if isinstance(found, device) else found
 
     def _tensor(self, number: int, node: dict[str, Any]) -> Any:
-        array = self._arrays[integer(node["array"], 0, len(self._arrays))]
+        made: Any = self._tensors[place_of(node)].detach()
         needs = boolean(node["requires_grad"])
-        need(not needs or array.dtype.kind in FLOAT_KINDS, "a tensor of integers requires a gradient")
-        made: Any = from_numpy(array)
+        need(not needs or made.dtype.is_floating_point, "a tensor of integers requires a gradient")
         if boolean(node["parameter"]):
             made = Parameter(made, needs)
         elif needs:

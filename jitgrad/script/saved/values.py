@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import keyword
+import re
 from collections import namedtuple
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.device import device
 from jitgrad.script.saved.write import CLASSES
 from jitgrad.serialization import LoadError
 
 Json = Any
+_DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 
 
 def need(condition: bool, what: str) -> None:
@@ -56,6 +59,13 @@ def dtype_of(value: Json) -> Any:
     return found
 
 
+def device_of(value: Json) -> device:
+    """A device, whether it is there or not."""
+    name = string(value)
+    need(_DEVICE.fullmatch(name) is not None, f"the device {name[:40]!r}")
+    return device(name)
+
+
 def plain(stored: Json) -> Any:
     """The inverse of `snapshot.plain`."""
     if stored is None or type(stored) in (bool, str):
@@ -72,6 +82,8 @@ def plain(stored: Json) -> Any:
         return bytes.fromhex(string(value))
     if kind == "dtype":
         return dtype_of(value)
+    if kind == "device":
+        return device_of(value)
     if kind in ("range", "slice"):
         parts = [plain(v) for v in items(value, 3)]
         return range(*parts) if kind == "range" else slice(*parts)

@@ -56,11 +56,8 @@ class ProgramWriter:
     def program(self, program: Program) -> Json:
         """One specialisation. Raises NotSavable, and Unreadable where what it read is gone."""
         script, move = program.script, self.snapshot.move
-        if script.device.type != "cpu":
-            raise NotSavable(f"`{program.name}` was compiled for {script.device}: programs are saved for the CPU; call "
-                             "the script with tensors there and save it then")
         self._symbols = {}
-        return {
+        stored = {
             "name": program.name,
             "grad_mode": program.grad_mode,
             "gradient_state": script.gradient_state,
@@ -87,6 +84,12 @@ class ProgramWriter:
             "spans": self.spans.graph(script.graph),
             "objects": self._graph(script.graph),
         }
+        if script.device.type != "cpu":
+            stored |= {"device": str(script.device), "on_host": list(script.on_host),
+                       "expected": [[i, fault_name(error), head, tail] for i, error, head, tail in script.expected]}
+        if script.device_state:
+            stored["device_state"] = True
+        return stored
 
     def _stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
         return [[self._place(s), self._result(r)] for s, r in stores]
@@ -132,6 +135,8 @@ class ProgramWriter:
         value, kind = guard.value, guard.kind
         if kind == "tensor":
             stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
+            if value.device.type != "cpu":
+                stored.append(str(value.device))
         elif kind in ("same", "other"):
             stored = self.snapshot.move(value)
         elif kind == "is":

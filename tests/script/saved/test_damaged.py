@@ -82,8 +82,8 @@ def test_other_files(tmp_path):
 
 def test_newer_versions_say_so(data):
     parts = members(data)
-    parts["manifest.json"] = parts["manifest.json"].replace(b'"version": 1', b'"version": 2')
-    refused(pack(parts), "a file of format version 2, written by jitgrad .*, but this jitgrad reads up to 1")
+    parts["manifest.json"] = parts["manifest.json"].replace(b'"version": 2', b'"version": 3')
+    refused(pack(parts), "a file of format version 3, written by jitgrad .*, but this jitgrad reads up to 2")
 
 
 def test_checksums_are_compared(data):
