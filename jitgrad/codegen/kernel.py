@@ -53,7 +53,8 @@ class Stmt:
         "reduce"   args=(value,), fn: sum prod max min any all argmax argmin ("max" inside softmax may drop NaN:
                    "fastmax"; "max"/"min" keep NaN); args=(value, value2) for a fused multiply-add "dot"
         "gather"   operand, args = one int64 index per entry of `strides`: loads at start + sum(index * stride)
-                   + the operand's own strides over the space
+                   + the operand's own strides over the space. fn "where" (CUDA only): the first of args is a
+                   condition; where it does not hold nothing is read, and the value is 0
         "random.word"  args=(index, seed, offset), int64: word `index` of that draw of Philox words
         "scatter_add" / "scatter"  operand, args = (value, index...), `strides` as for gather
         else       a scalar primitive of the op table, args, attrs in `param` (cast: the dtype is the target)

@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from jitgrad.codegen import lower_conv_device
 from jitgrad.codegen.access import is_contiguous
 from jitgrad.codegen.lower_ops import fill
-from jitgrad.codegen.lower_windows import copy, image_of, repeat
+from jitgrad.codegen.lower_taps import repeat
+from jitgrad.codegen.lower_windows import copy, image_of
 from jitgrad.codegen.program import GemmStep, Ref
 from jitgrad.dims import Size, floordiv, product
 from jitgrad.script.ir import Node
@@ -29,6 +31,7 @@ class Geometry:
         depth: the rows of a group's columns.
         plane: the columns.
         trivial: whether the columns are the image itself.
+        depthwise: whether each group has one channel.
     """
 
     def __init__(self, node: Node, x: Sequence[Size], w: Sequence[Size], y: Sequence[Size]):
@@ -41,6 +44,7 @@ class Geometry:
         self.padded = tuple(n + 2 * p if p else n for n, p in zip(self.spatial, self.padding, strict=True))
         self.trivial = (all(k == 1 for k in self.kernel) and all(s == 1 for s in self.stride)
                         and not any(self.padding) and self.spatial == self.counts)
+        self.depthwise = self.groups > 1 and w[1] == 1
 
     def batch(self, a: Size, b: Size, c: Size) -> tuple[tuple[Size, Size, Size, Size], ...]:
         """The batch axis of a product for each group."""
@@ -103,6 +107,9 @@ def conv(state: Lowering, node: Node) -> None:
 
     def write(y: Ref) -> None:
         G = Geometry(node, x.dims, w.dims, y.dims)
+        if state.device:
+            lower_conv_device.conv(state, G, x, w, y)
+            return
         columns = Columns(state, G, x)
         with repeat(state, x.dims[0]) as i:
             b, c = columns.of(i), image_of(y, i)
@@ -119,6 +126,9 @@ def conv_weight(state: Lowering, node: Node) -> None:
 
     def write(w: Ref) -> None:
         G = Geometry(node, x.dims, w.dims, g.dims)
+        if state.device:
+            lower_conv_device.conv_weight(state, G, g, x, w)
+            return
         fill(state, Ref(w.buffer, w.offset, (product(w.dims),), (1,)), 0)
         columns = Columns(state, G, x)
         with repeat(state, x.dims[0]) as i:
@@ -136,6 +146,9 @@ def conv_transpose(state: Lowering, node: Node) -> None:
 
     def write(x: Ref) -> None:
         G = Geometry(node, x.dims, w.dims, g.dims)
+        if state.device:
+            lower_conv_device.conv_transpose(state, G, g, w, x)
+            return
         columns = None if G.trivial else state.allocate(x.dtype, (G.channels, *G.kernel, *G.counts))
         frame = state.allocate(x.dtype, (G.channels, *G.padded)) if any(G.padding) else None
         with repeat(state, x.dims[0]) as i:

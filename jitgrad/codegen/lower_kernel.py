@@ -144,7 +144,7 @@ class KernelBuilder:
                 s = Stmt("index", axis=renumber[s.axis], dtype=s.dtype)
             elif s.strides:
                 arguments += [t for t in s.strides if _form(t) is ARGUMENT]
-                s = Stmt(s.op, s.args, s.dtype, s.operand, strides=tuple(_form(t) for t in s.strides))
+                s = replace(s, strides=tuple(_form(t) for t in s.strides))
             body.append(s)
         kernel = Kernel((ARGUMENT,) * len(groups[0]), (ARGUMENT,) * len(groups[1]), tuple(operands),
                         tuple(d for _, d in self.scalars), tuple(body), self.name)

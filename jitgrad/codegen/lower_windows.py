@@ -4,49 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitgrad.codegen.kernel import Stmt
-from jitgrad.codegen.lower_joins import constant, number, tensor
+from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import KernelBuilder, read
 from jitgrad.codegen.lower_ops import fill, own_entries
-from jitgrad.codegen.program import Assign, LoopStep, NumberStep, Ref
-from jitgrad.dims import Size, Symbol, call, dim
+from jitgrad.codegen.lower_taps import SUMMED, Space, Tap, covering, covers, repeat, taps
+from jitgrad.codegen.program import Ref
+from jitgrad.dims import Size, call
 from jitgrad.dtypes import bool_, dtype, int64
 from jitgrad.ops.specs import windows_count
-from jitgrad.ops.types import BOOL, INT
-from jitgrad.script.ir import Node, Value
+from jitgrad.script.ir import Node
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
 
 #: windows of at most so many elements are compared in one kernel, without a loop over them
 UNROLLED = 32
-
-
-@contextmanager
-def repeat(state: Lowering, count: Size) -> Iterator[Size]:
-    """What is emitted inside runs `count` times; gives the iteration's number, as a size."""
-    if count == 1:
-        yield 0
-        return
-    k, condition, symbol = Value(INT), Value(BOOL), Symbol()
-    zero, trips = constant(state, 0), state.size_number(count)
-    state.emit(Assign(((k, zero), (condition, number(state, "num.lt", zero, trips)))))
-    mark = state.mark()
-    outer, state.steps = state.steps, []
-    state.see((symbol,))
-    state.emit(NumberStep(Node("dim.bind", (k,), {"symbol": symbol}, (Value(INT),))))
-    yield dim(symbol)
-    following = number(state, "num.add", k, constant(state, 1))
-    state.emit(Assign(((k, following), (condition, number(state, "num.lt", following, trips)))))
-    steps, state.steps = state.steps, outer
-    state.release(mark)
-    state.emit(LoopStep(condition, steps))
 
 
 def image_of(ref: Ref, i: Size) -> Ref:
@@ -84,12 +63,15 @@ def windows(state: Lowering, node: Node) -> None:
 
 
 def windows_add(state: Lowering, node: Node) -> None:
-    """A copy of x, and src added element of the window by element."""
+    """A copy of x, and src added element of the window by element; on a device by one kernel for all elements."""
     attrs, (x, src) = node.attrs, node.inputs
     axis = attrs["axis"]
+    dims = tensor(src).dims
+    if state.device and isinstance(dims[-1], int) and dims[-1] <= SUMMED:
+        _windows_add_at_once(state, node)
+        return
     target = state.place(node.outputs[0])
     state.copy_into(x, target)
-    dims = tensor(src).dims
     overlay = _along(target, axis, dims[-1], dims[axis], attrs["step"], attrs["dilation"])
     kept = [a for a, size in enumerate(dims[:-1]) if size != 1]
     with repeat(state, dims[-1]) as k:
@@ -104,19 +86,43 @@ def windows_add(state: Lowering, node: Node) -> None:
         state.emit(builder.finish())
 
 
+def _windows_add_at_once(state: Lowering, node: Node) -> None:
+    """Each element of x, and what src has for it in the windows that cover it."""
+    attrs, (x, src) = node.attrs, node.inputs
+    axis, source = attrs["axis"], state.ref(src)
+    target = state.place(node.outputs[0])
+    rank = len(target.dims)
+    # src as (..., places): the others first, the window's axis out
+    others = [a for a in range(rank) if a != axis]
+    view = Ref(source.buffer, source.offset, (*(source.dims[a] for a in others), source.dims[axis]),
+               (*(source.strides[a] for a in others), source.strides[axis]))
+    strides = tuple(0 if a == axis else source.strides[a] for a in range(rank))
+
+    def value(space: Space, at: Sequence[Size]) -> int:
+        tap = Tap(axis, attrs["step"], 0, attrs["dilation"], True, at[0])
+        return covers(space, view, strides, [tap], source.strides[-1:]).value(space)
+
+    def before(space: Space) -> int:
+        base, entries = state.resolve(x, own_entries(target.dims))
+        return space.wide(read(state, space.builder, base, entries, range(len(space.kept))))
+
+    taps(state, source.dims[-1:], target, "windows_add", value, before)
+
+
 # --- maxima --------------------------------------------------------------------------------------------------------
 
 
 def max_pool(state: Lowering, node: Node) -> None:
-    """All images at once or, where windows reach over the edge, one framed image at a time."""
+    """All images at once or, where windows reach over the edge, one framed image at a time; a device has no frames."""
     x, attrs = state.ref(node.inputs[0]), node.attrs
     values, indices = (state.place(v) for v in node.outputs)
     spatial = x.dims[2:]
     counts = [windows_count(n + 2 * p, k, s, d) for n, k, s, p, d in zip(
         spatial, attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"], strict=True)]
     inside = all(m == c for m, c in zip(attrs["shape"], counts, strict=True))
-    if inside and not any(attrs["padding"]):
-        _Maxima(state, attrs, spatial, x, values, indices, framed=False).emit()
+    over = not inside or any(attrs["padding"])
+    if state.device or not over:
+        _Maxima(state, attrs, spatial, x, values, indices, framed=over, bare=over).emit()
         return
     frame = state.allocate(x.dtype, (x.dims[1], *_framed_sizes(spatial, attrs, inside)))
     fill(state, frame, _lowest(x.dtype))
@@ -149,16 +155,16 @@ def _lowest(d: dtype) -> float | int:
 class _Maxima:
     """Maxima over windows of x, whose frame starts `padding` before index 0, and where they come from.
 
+    `bare`: there is no frame, what lies in it is not read.
     The elements of a small window are compared in one kernel; those of a large one in a loop, the best so far being
     kept in the results' memory.
     """
 
     def __init__(self, state: Lowering, attrs: Mapping[str, Any], spatial: Sequence[Size], x: Ref, values: Ref,
-                 indices: Ref, framed: bool):
-        self.state, self.attrs, self.spatial, self.framed = state, attrs, spatial, framed
+                 indices: Ref, framed: bool, bare: bool = False):
+        self.state, self.attrs, self.spatial, self.framed, self.bare = state, attrs, spatial, framed, bare
         self.x, self.values, self.indices = x, values, indices
-        self.kept = [a for a, size in enumerate(values.dims) if size != 1]
-        self.builder = KernelBuilder(())
+        self.begin()
 
     def emit(self) -> None:
         kernel: tuple[int, ...] = self.attrs["kernel"]
@@ -179,7 +185,8 @@ class _Maxima:
             self.end(*self.better(values, indices, place))
 
     def begin(self) -> None:
-        self.builder = KernelBuilder([self.values.dims[a] for a in self.kept], name="max_pool")
+        self.space = Space(self.state, self.values.dims, name="max_pool")
+        self.builder, self.kept = self.space.builder, self.space.kept
 
     def end(self, values: int, indices: int) -> None:
         for value, ref in ((values, self.values), (indices, self.indices)):
@@ -213,19 +220,34 @@ class _Maxima:
 
     def better(self, values: int, indices: int, at: Sequence[Size]) -> tuple[int, int]:
         """The better of what was found and element `at` of the window, which NaN always is."""
-        builder, x, d = self.builder, self.x, self.x.dtype
-        steps = [*x.strides[:2], *(t * s for t, s in zip(x.strides[2:], self.attrs["stride"], strict=True))]
+        builder, d = self.builder, self.x.dtype
         shifts = [k * e for k, e in zip(at, self.attrs["dilation"], strict=True)]
-        offset = x.offset
-        for shift, t in zip(shifts, x.strides[2:], strict=True):
-            offset = offset + shift * t
-        value = builder.load(x.buffer, offset, [steps[a] for a in self.kept])
+        value = self.bare_element(at) if self.bare else self.element(shifts)
         more = builder.add(Stmt("gt", (value, values), bool_))
         if d.is_floating_point:
             nan = builder.add(Stmt("ne", (value, value), bool_))
             more = builder.add(Stmt("logical_or", (more, nan), bool_))
         return (builder.add(Stmt("where", (more, value, values), d)),
                 builder.add(Stmt("where", (more, self.place(shifts), indices), int64)))
+
+    def element(self, shifts: Sequence[Size]) -> int:
+        """The element `shifts` after the start of each window."""
+        x = self.x
+        steps = [*x.strides[:2], *(t * s for t, s in zip(x.strides[2:], self.attrs["stride"], strict=True))]
+        offset = x.offset
+        for shift, t in zip(shifts, x.strides[2:], strict=True):
+            offset = offset + shift * t
+        return self.builder.load(x.buffer, offset, [steps[a] for a in self.kept])
+
+    def bare_element(self, at: Sequence[Size]) -> int:
+        """Element `at` of each window, the lowest number where there is none."""
+        x, attrs = self.x, self.attrs
+        every = [Tap(2 + a, s, p, d, True, at[a]) for a, (s, p, d) in enumerate(
+            zip(attrs["stride"], attrs["padding"], attrs["dilation"], strict=True))]
+        found = covering(self.space, x, (*x.strides[:2], *(0,) * len(every)), every)
+        assert found.inside is not None
+        low = self.builder.const(_lowest(x.dtype), x.dtype)
+        return self.builder.add(Stmt("where", (found.inside, found.value(self.space, wide=False), low), x.dtype))
 
 
 RULES: dict[str, Callable[[Lowering, Node], None]] = {

@@ -178,7 +178,7 @@ class Writer:
 
     def gathered(self, i: int) -> str:
         stmt = self.kernel.body[i]
-        indices = stmt.args[stmt.op != "gather":]
+        indices = stmt.args[stmt.op != "gather" or stmt.fn == "where":]
         extra = [t for position, a in enumerate(indices)
                  for t in self.term(f"v{a}", stmt.strides[position], ("b", i, position))]
         return self.place(stmt.operand, extra)
@@ -331,7 +331,10 @@ class Writer:
             moves = self.lane >= 0 and kernel.operands[stmt.operand].strides[self.lane] != 0
             return self.guarded(widen(self.place(stmt.operand), d), d, vector and moves)
         if op == "gather":
-            return self.guarded(widen(self.gathered(i), d), d, vector)
+            text = widen(self.gathered(i), d)
+            if stmt.fn == "where":
+                return f"{'k < m && ' if vector else ''}v{stmt.args[0]} ? {text} : {literal(0, d)}"
+            return self.guarded(text, d, vector)
         if op == "const":
             return literal(stmt.value, d)
         if op == "scalar":

@@ -80,6 +80,8 @@ class _Call:
                                "tensor and weight is a dense tensor")
         for size in tuple(weight.shape)[2:]:
             _fixed(size)
+        if self.groups > 1 and isinstance(weight.shape[1], int):  # depthwise: `groups` says how many channels there are
+            _fixed(weight.shape[0])
         self.channels = weight.shape[1] * self.groups if transposed else weight.shape[0]
         self._divisible(weight)
         self.bias = self._bias(fn, input, weight, bias, transposed)
