@@ -88,7 +88,7 @@ def _collides(kernel: Kernel, stmt: Stmt, lane: int) -> bool:
         return False
     if lane_stride(kernel, stmt.operand, lane) != 1:
         return True
-    deps = _dependencies(kernel)
+    deps = dependencies(kernel)
     return any(deps[a] >> lane & 1 for a in stmt.args[1:])
 
 
@@ -99,7 +99,7 @@ def _lane_count(kernel: Kernel, vector_bytes: int) -> int:
     return vector_bytes // (8 if kinds and all(k.itemsize == 8 for k in kinds) else 4)
 
 
-def _dependencies(kernel: Kernel) -> list[int]:
+def dependencies(kernel: Kernel) -> list[int]:
     """Per statement, a bit mask of the axes along which its value differs (or its memory is addressed)."""
     outer_mask = (1 << len(kernel.outer)) - 1
     deps: list[int] = []
@@ -124,7 +124,7 @@ def _place(plan: Plan, n_outer: int) -> None:
     inner_mask = ((1 << len(plan.order)) - 1) & ~((1 << n_outer) - 1)
     position = {axis: p for p, axis in enumerate(plan.order)}
     after_reduce: list[bool] = []
-    for i, (stmt, mask) in enumerate(zip(body, _dependencies(kernel), strict=True)):
+    for i, (stmt, mask) in enumerate(zip(body, dependencies(kernel), strict=True)):
         args = stmt.args
         is_reduce = stmt.op == "reduce"
         element = bool(mask & inner_mask)

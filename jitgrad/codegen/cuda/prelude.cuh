@@ -107,6 +107,11 @@ template <int E, class T> JG_DEVICE void jg_write_some(T* p, const jg_pack<T, E>
     for (int k = 0; k < E; k++) if (k < count) p[k] = y.at[k];
 }
 
+// E elements, of which `count` are wanted, from anywhere: in one access where they are aligned
+template <int E, class T> JG_DEVICE jg_pack<T, E> jg_read_row(const T* p, i64 count) {
+    return count == E && jg_aligned<E>(p) ? jg_read<E>(p) : jg_read_some<E>(p, count);
+}
+
 #ifndef JG_HOST
 extern __shared__ uint4 jg_shared[];  // dynamic
 #endif
@@ -303,14 +308,18 @@ JG_DEVICE void jg_add(signed char* p, signed char v) { jg_exchange(p, [=](u32 b)
 JG_DEVICE void jg_add(unsigned char* p, unsigned char v) { jg_exchange(p, [=](u32 b) { return (u32)(unsigned char)(b + v); }); }
 JG_DEVICE void jg_add(bool* p, bool v) { if (v) *p = true; }
 JG_DEVICE void jg_add(jg_half* p, float v) {
-    jg_exchange(p, [=](u32 b) { jg_half h; h.bits = (unsigned short)b; return (u32)jg_narrow(jg_widen(h) + v).bits; });
+    asm volatile("red.add.noftz.f16 [%0], %1;" :: "l"(p), "h"(jg_narrow(v).bits) : "memory");
 }
 JG_DEVICE void jg_add(jg_bfloat* p, float v) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("red.add.noftz.bf16 [%0], %1;" :: "l"(p), "h"(jg_narrow_bfloat(v).bits) : "memory");
+#else
     jg_exchange(p, [=](u32 b) {
         jg_bfloat h;
         h.bits = (unsigned short)b;
         return (u32)jg_narrow_bfloat(jg_widen(h) + v).bits;
     });
+#endif
 }
 #else
 template <class T, class V> JG_DEVICE void jg_add(T* p, V v) { *p = (T)(*p + v); }
@@ -318,6 +327,38 @@ JG_DEVICE void jg_add(bool* p, bool v) { *p = *p || v; }
 JG_DEVICE void jg_add(jg_half* p, float v) { *p = jg_narrow(jg_widen(*p) + v); }
 JG_DEVICE void jg_add(jg_bfloat* p, float v) { *p = jg_narrow_bfloat(jg_widen(*p) + v); }
 #endif
+
+template <class T> JG_DEVICE T jg_added(T v) { return v; }
+JG_DEVICE float jg_added(jg_half h) { return jg_widen(h); }
+JG_DEVICE float jg_added(jg_bfloat h) { return jg_widen(h); }
+// E neighbours at once where they are aligned and the machine can
+template <int E, class T> JG_DEVICE bool jg_add_together(T* p, const jg_pack<T, E>& y) { return false; }
+#if !defined(JG_HOST) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define JG_WORDS(T, E) union { u32 w[4]; jg_pack<T, E> y; } u; u.y = y
+#define JG_ADD_TOGETHER(OP) \
+    asm volatile(OP " [%0], {%1, %2, %3, %4};" :: "l"(__cvta_generic_to_global(p)), "r"(u.w[0]), "r"(u.w[1]), "r"(u.w[2]), \
+                 "r"(u.w[3]) : "memory")
+JG_DEVICE bool jg_add_together(float* p, const jg_pack<float, 4>& y) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" :: "l"(__cvta_generic_to_global(p)), "f"(y.at[0]),
+                 "f"(y.at[1]), "f"(y.at[2]), "f"(y.at[3]) : "memory");
+    return true;
+}
+JG_DEVICE bool jg_add_together(jg_half* p, const jg_pack<jg_half, 8>& y) {
+    JG_WORDS(jg_half, 8);
+    JG_ADD_TOGETHER("red.global.add.noftz.v4.f16x2");
+    return true;
+}
+JG_DEVICE bool jg_add_together(jg_bfloat* p, const jg_pack<jg_bfloat, 8>& y) {
+    JG_WORDS(jg_bfloat, 8);
+    JG_ADD_TOGETHER("red.global.add.noftz.v4.bf16x2");
+    return true;
+}
+#endif
+template <int E, class T> JG_DEVICE void jg_add_row(T* p, const jg_pack<T, E>& y, int count) {
+    if (count == E && jg_aligned<E>(p) && jg_add_together(p, y)) return;
+    #pragma unroll
+    for (int k = 0; k < E; k++) if (k < count) jg_add(p + k, jg_added(y.at[k]));
+}
 
 // --- reductions over a block: every thread gets the result; the order of the parts is fixed ---------------------------
 

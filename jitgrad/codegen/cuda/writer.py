@@ -4,6 +4,8 @@ A kind of kernel (`pointwise.py`, `rows.py`, `columns.py`) derives from `Writer`
 each thread walks; the lines in them come from here. E, `Writer.width`, is as many elements as fill 16 bytes of the
 narrowest operand. Along the lane axis an operand of stride 1 is read and written as `jg_pack<T, E>`: one access of 16
 bytes (wider types: several) where `full` holds, else element by element; other operands are read element by element.
+What is the same for all E elements (the index of a row of a table) is computed before them, and the row that it leads
+to is read, or added to, as a vector too.
 Names: `n<axis>` sizes, `i<axis>` indices, `p<k>` operands (`q<k>`: from where a row begins), `s<k>` strides, `c<k>`
 number arguments, `v<i>` values of statements, `x<i>`, `y<i>` vectors read and written, `r<i>` parts of a reduction.
 """
@@ -17,7 +19,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.llvm_emit import identity
-from jitgrad.codegen.llvm_plan import STORES, Plan, is_reloaded, make_plan
+from jitgrad.codegen.llvm_plan import STORES, Plan, dependencies, is_reloaded, make_plan
 from jitgrad.dims import Size
 
 #: the most elements of a vector, and the most bytes that a thread reads and writes at once
@@ -72,6 +74,8 @@ class Writer:
         self.slots: dict[int, str] = {}             # where a kept value is, but for `[...]`
         self.slot_index = ""
         self.preloaded: dict[int, str] = {}         # kept loads that are vectors already
+        self.dependencies = dependencies(kernel)
+        self.rows: frozenset[int] = frozenset()     # gathers and scatters of the sweep whose E elements are neighbours
         self.lines: list[str] = []
         self.indent = 1
         self.strides: dict[tuple[str, int, int], str] = {}
@@ -171,17 +175,20 @@ class Writer:
         axes = [a for a in range(self.n) if a not in self.based]
         return f"{self.base(k)}[{self.offset(k, axes, extra) or '0'}]"
 
-    def vector_place(self, k: int) -> str:
+    def vector_place(self, k: int, extra: Sequence[str] = ()) -> str:
         """The address of an operand's E elements from lane index `e` on."""
         axes = [a for a in range(self.n) if a not in self.based and a != self.lane]
-        return f"{self.base(k)} + {self.offset(k, axes, ['e'])}"
+        return f"{self.base(k)} + {self.offset(k, axes, ['e', *extra])}"
 
     def gathered(self, i: int) -> str:
+        return self.place(self.kernel.body[i].operand, self.gathered_terms(i))
+
+    def gathered_terms(self, i: int) -> list[str]:
+        """The distance that the indices of a gather or scatter make."""
         stmt = self.kernel.body[i]
         indices = stmt.args[stmt.op != "gather" or stmt.fn == "where":]
-        extra = [t for position, a in enumerate(indices)
-                 for t in self.term(f"v{a}", stmt.strides[position], ("b", i, position))]
-        return self.place(stmt.operand, extra)
+        return [t for position, a in enumerate(indices)
+                for t in self.term(f"v{a}", stmt.strides[position], ("b", i, position))]
 
     def alignment(self) -> str:
         """The condition on which vectors that start at a multiple of E along the lane axis are aligned in memory."""
@@ -207,6 +214,10 @@ class Writer:
             self.line(f"const i64 i{self.lane} = e;") if self.lane_index_used(indices, stage) else None
             self.each(indices, stage, position or "e")
             return
+        common = self.common(indices, stage)
+        if common:
+            self.each(common, stage, "", vector=False)
+            indices = [i for i in indices if i not in common]
         reads = {i: k for i in indices if (k := self.reads_vector(i, stage)) >= 0}
         writes = {i: k for i in indices if (k := self.writes_vector(i, stage)) >= 0}
         guarded = bool(reads or writes)
@@ -214,6 +225,7 @@ class Writer:
             self.line(f"const bool full = aligned && e + {self.width} <= {bound};")
         self.line(f"const int m = jg_rest<{self.width}>({bound} - e);")
         self.read_vectors(reads)
+        self.gather_rows()
         for i, k in writes.items():
             self.line(f"jg_pack<{STORED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
         for i in indices:
@@ -230,6 +242,42 @@ class Writer:
                 with self.block(head):
                     for i, k in writes.items():
                         self.line(f"{call}<{self.width}>({self.vector_place(k)}, y{i}{count});")
+        for i in sorted(self.rows):
+            stmt = self.kernel.body[i]
+            if stmt.op == "scatter_add":
+                place = self.vector_place(stmt.operand, self.gathered_terms(i))
+                self.line(f"jg_add_row<{self.width}>({place}, y{i}, m);")
+
+    def common(self, indices: Sequence[int], stage: int) -> list[int]:
+        """What is the same for all E elements and can be computed once; notes which rows their indices lead to."""
+        found: list[int] = []
+        others, rows = set(indices), set()
+        for i in indices:
+            stmt = self.kernel.body[i]
+            arguments = stmt.args[stmt.op == "scatter_add":]
+            if stmt.op == "random.word" or not others.isdisjoint(arguments) or i in self.plan.spill:
+                continue
+            if stmt.op in ("gather", "scatter_add") and self.kernel.operands[stmt.operand].strides[self.lane] == 1 and (
+                    not any(self.dependencies[a] >> self.lane & 1 for a in arguments)):
+                rows.add(i)
+            elif (stmt.op not in STORES and stmt.op != "reduce" and i not in self.preloaded
+                    and not self.dependencies[i] >> self.lane & 1):
+                found.append(i)
+                others.discard(i)
+        self.rows = frozenset(rows)
+        return found if rows or any(self.kernel.body[i].op in ("load", "gather") for i in found) else []
+
+    def gather_rows(self) -> None:
+        """Vectors `x<i>` of what gathers read at neighbouring places, and `y<i>` for what scatters add there."""
+        for i in sorted(self.rows):
+            stmt = self.kernel.body[i]
+            kind = STORED[self.kernel.operands[stmt.operand].dtype.name]
+            if stmt.op == "scatter_add":
+                self.line(f"jg_pack<{kind}, {self.width}> y{i};")
+                continue
+            count = f"v{stmt.args[0]} ? m : 0" if stmt.fn == "where" else "m"
+            place = self.vector_place(stmt.operand, self.gathered_terms(i))
+            self.line(f"const jg_pack<{kind}, {self.width}> x{i} = jg_read_row<{self.width}>({place}, {count});")
 
     def read_vectors(self, reads: dict[int, int]) -> None:
         by_type: dict[str, list[str]] = {}
@@ -274,18 +322,18 @@ class Writer:
                 continue
             else:
                 k = stmt.operand if stmt.operand >= 0 else self.plan.spill.get(i, -1)
-            if k < 0 or i in self.preloaded or self.lane < 0 or operands[k].strides[self.lane] == 0:
+            if k < 0 or i in self.preloaded or i in self.rows or self.lane < 0 or operands[k].strides[self.lane] == 0:
                 continue
             if self.width == 1 or (self.reads_vector(i, stage) < 0 and self.writes_vector(i, stage) < 0):
                 return True
         return False
 
-    def each(self, indices: Sequence[int], stage: int, position: str) -> None:
+    def each(self, indices: Sequence[int], stage: int, position: str, vector: bool = True) -> None:
         for i in indices:
             if self.kernel.body[i].op == "reduce" and self.kernel.inner:
                 self.accumulate(i, position)
             else:
-                self.statement(i, stage, vector=self.width > 1)
+                self.statement(i, stage, vector=vector and self.width > 1)
 
     # --- statements ---
 
@@ -330,6 +378,8 @@ class Writer:
         if op == "load":
             moves = self.lane >= 0 and kernel.operands[stmt.operand].strides[self.lane] != 0
             return self.guarded(widen(self.place(stmt.operand), d), d, vector and moves)
+        if vector and i in self.rows:
+            return widen(f"x{i}.at[k]", d)
         if op == "gather":
             text = widen(self.gathered(i), d)
             if stmt.fn == "where":
@@ -360,6 +410,9 @@ class Writer:
         if stmt.op != "store" or not d.is_half or COMPUTED[source.name] != "float":  # else narrowing rounds
             value = convert(value, source, d)
         if vector and self.writes_vector(i, stage) >= 0:
+            self.line(f"y{i}.at[k] = {narrow(value, d)};")
+            return
+        if vector and i in self.rows:
             self.line(f"y{i}.at[k] = {narrow(value, d)};")
             return
         place = self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
