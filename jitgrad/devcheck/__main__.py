@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import sys
 from pathlib import Path
@@ -26,8 +27,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m jitgrad.devcheck", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Each check runs in a process of its own with a time cap. Results: DIR/results.jsonl, one JSON line a "
-               "check,\nand DIR/table.txt. A check whose package is missing is reported as lost. Status 0: no check "
-               "failed,\n1: one did, 2: there is no GPU.")
+               "check,\nDIR/table.txt and DIR/results.md (for benchmarks/results). A check whose package is missing is "
+               "reported\nas lost. Status 0: no check failed, 1: one did, 2: there is no GPU.")
     parser.add_argument("--out", type=Path, default=Path("devcheck"), metavar="DIR", help="where results go")
     parser.add_argument("--budget", type=float, default=540.0, metavar="SECONDS", help="for everything (540)")
     parser.add_argument("--stage", action="append", choices=checks.STAGES, help="only this stage (repeatable)")
@@ -37,7 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     if asked.one is not None:
         (check,) = [c for c in checks.collect() if c.title == asked.one]
-        print(runner.RESULT + json.dumps(runner.perform(check), default=str), flush=True)
+        result = json.dumps(runner.perform(check), default=str)
+        print("\n" + checks.RESULT + result, flush=True)
         return 0
     chosen = [c for c in checks.collect(tuple(asked.stage or checks.STAGES))
               if not asked.only or any(text in c.title for text in asked.only)]
@@ -52,6 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     results = runner.run(chosen, asked.out, asked.budget)
     text = table.summary(results)
     (asked.out / "table.txt").write_text(text + "\n", encoding="utf-8")
+    page = table.markdown(results, datetime.date.today().isoformat())
+    (asked.out / "results.md").write_text(page + "\n", encoding="utf-8")
     print("\n" + text)
     return int(any(r["status"] in ("failed", "crashed", "timeout") for r in results))
 

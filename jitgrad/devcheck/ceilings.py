@@ -10,25 +10,28 @@ from jitgrad.devcheck.bench import bench
 from jitgrad.devcheck.checks import Facts, check
 from jitgrad.devcheck.smoke_graphs import builder
 
-GIB = 1 << 30
+#: bytes that are copied, rows and columns of the matrices
+COPIED, SIDE = 4 << 30, 8192
+#: dtypes of products, by number
+PRECISIONS = ((3, "bfloat16"), (2, "float16"), (0, "float32"))
 
 
-@check()
+@check(alone=True)
 def copy_bandwidth() -> Facts:
     """Bytes read and written by a copy of device memory."""
     b = bench()
-    source, target = b.driver.allocate(4 * GIB), b.driver.allocate(4 * GIB)
-    us = b.timed(lambda: b.api.call("cuMemcpyDtoDAsync_v2", target.ptr, source.ptr, 4 * GIB, b.stream), 5)
-    return {"bytes_per_s": 8 * GIB / us * 1e6, "rows": [{"name": "copy of 4 GiB", "us": us}]}
+    source, target = b.driver.allocate(COPIED), b.driver.allocate(COPIED)
+    us = b.timed(lambda: b.api.call("cuMemcpyDtoDAsync_v2", target.ptr, source.ptr, COPIED, b.stream), 5)
+    return {"bytes_per_s": 2 * COPIED / us * 1e6, "rows": [{"name": f"copy of {COPIED >> 30} GiB", "us": us}]}
 
 
-@check()
+@check(alone=True)
 def products_8192() -> Facts:
     """An 8192 x 8192 x 8192 product of random numbers, in each precision."""
-    b, n = bench(), 8192
+    b, n = bench(), SIDE
     rows, facts = [], {}
     x = np.random.default_rng(0).standard_normal((n, n)).astype(np.float32)
-    for dtype, name in ((3, "bfloat16"), (2, "float16"), (0, "float32")):
+    for dtype, name in PRECISIONS:
         bits = (x.view(np.uint32) >> 16).astype(np.uint16) if dtype == 3 else x.astype(("f4", "f8", "f2")[dtype])
         a, c = b.array(bits), b.array(np.zeros_like(bits))
         call = b.product(a, a, c, dtype=dtype)
@@ -39,7 +42,7 @@ def products_8192() -> Facts:
     return {**facts, "rows": rows}
 
 
-@check()
+@check(alone=True)
 def dependent_kernels() -> Facts:
     """What one more small kernel costs: launched directly, and in a graph."""
     b, count = bench(), 100

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 #: modules of checks, in the order in which they run
 STAGES = ("environment", "smoke", "smoke_graphs", "lectures", "suite", "ceilings", "benchmarks")
+#: what a line of a check's process begins with: all that it found, what it has found so far
+RESULT, PART = "RESULT ", "PART "
 
 Facts = dict[str, Any]
 
@@ -17,14 +20,30 @@ class Lost(Exception):
     """A package is missing: what it costs is lost, and the rest goes on."""
 
 
+class Wrong(AssertionError):
+    """What was found is wrong; `facts` has all of it."""
+
+    def __init__(self, text: str, facts: Facts):
+        super().__init__(text)
+        self.facts = facts
+
+
 @dataclass(frozen=True)
 class Check:
-    """One check. `cap`: seconds after which it is stopped."""
+    """One check.
+
+    Attributes:
+        cap: seconds after which it is stopped.
+        alone: whether nothing else may run meanwhile, for it measures.
+        shares: whether it may take no more than its part of the time that is left for it and those that follow.
+    """
 
     stage: str
     name: str
     function: Callable[[], Facts]
     cap: float
+    alone: bool = False
+    shares: bool = False
 
     @property
     def title(self) -> str:
@@ -35,14 +54,20 @@ class Check:
 _checks: dict[str, Check] = {}
 
 
-def check(cap: float = 60.0) -> Callable[[Callable[[], Facts]], Callable[[], Facts]]:
+def check(cap: float = 60.0, alone: bool = False, shares: bool = False
+          ) -> Callable[[Callable[[], Facts]], Callable[[], Facts]]:
     """Mark a function as a check of its module's stage."""
     def mark(function: Callable[[], Facts]) -> Callable[[], Facts]:
-        made = Check(function.__module__.rpartition(".")[2], function.__name__, function, cap)
+        made = Check(function.__module__.rpartition(".")[2], function.__name__, function, cap, alone, shares)
         _checks[made.title] = made
         return function
 
     return mark
+
+
+def so_far(facts: Facts) -> None:
+    """Say what a check has found until now: it stands if the check is stopped."""
+    print(PART + json.dumps(facts, default=str), flush=True)
 
 
 def collect(stages: tuple[str, ...] = STAGES) -> list[Check]:
@@ -52,4 +77,4 @@ def collect(stages: tuple[str, ...] = STAGES) -> list[Check]:
     return [c for stage in stages for c in _checks.values() if c.stage == stage]
 
 
-__all__ = ["STAGES", "Check", "Facts", "Lost", "check", "collect"]
+__all__ = ["PART", "RESULT", "STAGES", "Check", "Facts", "Lost", "Wrong", "check", "collect", "so_far"]

@@ -12,8 +12,9 @@ from jitgrad.devcheck.checks import Facts, check
 #: package -> what cannot be checked without it
 COSTS = {
     "numpy": "everything", "llvmlite": "compiled programs and graph replay",
-    "astunparse": "scripts (reading their source)", "ml_dtypes": "bfloat16 arrays", "pytest": "the tests marked gpu",
-    "torch": "PyTorch as peer and oracle", "jax": "JAX as peer", "cuda-pathfinder": "the first way to find libraries",
+    "astunparse": "a script's source as text (`f.source`)", "ml_dtypes": "bfloat16 arrays",
+    "pytest": "the tests marked gpu", "torch": "PyTorch as peer", "jax": "JAX as peer",
+    "cuda-pathfinder": "the first way to find libraries",
 }
 
 
@@ -26,11 +27,12 @@ def machine() -> Facts:
 
 @check()
 def packages() -> Facts:
-    """Versions; for a missing package, what is lost."""
+    """Versions; for each missing package, what is lost."""
     facts: Facts = {}
+    lost: dict[str, str] = {}
     for package, cost in COSTS.items():
         try:
             facts[package] = version(package)
         except PackageNotFoundError:
-            facts[package] = f"missing, lost: {cost}"
-    return facts
+            facts[package], lost[package] = "missing", cost
+    return {**facts, "lost": lost} if lost else facts

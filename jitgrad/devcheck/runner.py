@@ -1,37 +1,47 @@
 """Checks in processes of their own: none can stop the others, whatever it does to the device or the process.
 
-Each check's process writes one line `RESULT {...}`; the runner adds it to `results.jsonl`. A check that takes longer
-than its cap, or than what is left of the budget, is stopped with all its children.
+Each check's process writes one line `RESULT {...}`, and lines `PART {...}` before where it takes long; the runner adds
+the result to `results.jsonl`. A check that takes longer than its cap, or than what is left of the budget, is stopped
+with its children, and what it had found stands. Output goes to files: a pipe stays open as long as any child's child
+lives. Checks that do not measure run several at a time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jitgrad.codegen.cuda.libraries import LibraryError
-from jitgrad.devcheck.checks import Check, Lost
+from jitgrad.devcheck.checks import PART, RESULT, Check, Lost, Wrong
 
-RESULT = "RESULT "
 #: characters of a failed check's output that are kept
 KEPT = 3000
-#: seconds kept back for the table, and the least that a check is started with
-RESERVE, LEAST = 5.0, 3.0
+#: seconds kept back for the table, the least that a check is started with, the least share of a check that shares
+RESERVE, LEAST, SHARE = 5.0, 3.0, 25.0
+#: how many checks run at a time
+TOGETHER = 4
+
+Result = dict[str, Any]
+How = Callable[[Check], Sequence[str]]
 
 
-def perform(check: Check) -> dict[str, Any]:
+def perform(check: Check) -> Result:
     """Run a check in this process: its result."""
     started = time.perf_counter()
-    result: dict[str, Any] = {"check": check.title, "status": "ok"}
+    result: Result = {"check": check.title, "status": "ok"}
     try:
         result["facts"] = check.function()
     except (Lost, ImportError, LibraryError) as error:
@@ -39,6 +49,8 @@ def perform(check: Check) -> dict[str, Any]:
     except BaseException as error:  # whatever it is, the result says so
         where = "".join(traceback.format_exception(error))
         result.update(status="failed", error=f"{type(error).__name__}: {error}", where=where[-KEPT:])
+        if isinstance(error, Wrong):
+            result["facts"] = error.facts
     result["seconds"] = round(time.perf_counter() - started, 3)
     return result
 
@@ -48,7 +60,7 @@ def command(check: Check) -> list[str]:
     return [sys.executable, "-m", "jitgrad.devcheck", "--one", check.title]
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own, with its children
@@ -56,47 +68,106 @@ def _stop(process: subprocess.Popen[str]) -> None:
             process.kill()
 
 
-def separately(check: Check, limit: float, how: Callable[[Check], Sequence[str]] = command) -> dict[str, Any]:
+def _told(output: str, beginning: str) -> Any:
+    """What the last whole line with this beginning says, None without one."""
+    for line in reversed(output.splitlines()):
+        if line.startswith(beginning):
+            with contextlib.suppress(ValueError):  # it was stopped while it wrote the line
+                return json.loads(line[len(beginning):])
+    return None
+
+
+def separately(check: Check, limit: float, how: How = command) -> Result:
     """Run a check in a process of its own, for at most `limit` seconds: its result."""
     started = time.perf_counter()
-    process = subprocess.Popen(list(how(check)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", start_new_session=True)
-    try:
-        output, _ = process.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        _stop(process)
-        output, _ = process.communicate()
-        return {"check": check.title, "status": "timeout", "seconds": round(time.perf_counter() - started, 3),
-                "error": f"stopped after {limit:.0f} s", "output": output[-KEPT:]}
-    lines = [line for line in output.splitlines() if line.startswith(RESULT)]
-    if lines:
-        result: dict[str, Any] = json.loads(lines[-1][len(RESULT):])
-        if result["status"] == "failed":
-            result["output"] = output[-KEPT:].partition(RESULT)[0]
-        return result
-    return {"check": check.title, "status": "crashed", "seconds": round(time.perf_counter() - started, 3),
-            "error": f"its process ended with status {process.returncode}", "output": output[-KEPT:]}
+    with tempfile.TemporaryFile() as file:
+        process = subprocess.Popen(list(how(check)), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+                                   start_new_session=True)
+        try:
+            process.wait(limit)
+            late = False
+        except subprocess.TimeoutExpired:
+            late = True
+        except BaseException:
+            _stop(process)
+            raise
+        if late:
+            _stop(process)
+            process.wait()
+        file.seek(0)
+        output = file.read().decode(errors="replace")
+    result: Result | None = _told(output, RESULT)
+    if result is None:
+        status, error = ("timeout", f"stopped after {limit:.0f} s") if late else (
+            "crashed", f"its process ended with status {process.returncode}")
+        result = {"check": check.title, "status": status, "error": error,
+                  "seconds": round(time.perf_counter() - started, 3)}
+        facts = _told(output, PART)
+        if facts is not None:
+            result["facts"] = facts
+    if result["status"] in ("failed", "timeout", "crashed"):
+        result["output"] = "\n".join(line for line in output.splitlines() if not line.startswith((RESULT, PART))
+                                     )[-KEPT:]
+    return result
 
 
-def run(checks: Sequence[Check], folder: Path, budget: float,
-        how: Callable[[Check], Sequence[str]] = command) -> list[dict[str, Any]]:
-    """Run checks one after the other within `budget` seconds; their results, also in `folder/results.jsonl`."""
+@dataclass
+class Budget:
+    """The time that there is."""
+
+    seconds: float
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.started = self.clock()
+
+    @property
+    def used(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock() - self.started
+
+    def limit(self, check: Check, sharing: int) -> float:
+        """How long a check may take, when it and those after it that share are `sharing`; 0: it is not started."""
+        left = self.seconds - RESERVE - self.used
+        if left < LEAST:
+            return 0.0
+        return min(check.cap, left, max(SHARE, left / max(1, sharing)) if check.shares else left)
+
+
+def groups(checks: Sequence[Check]) -> Iterator[list[Check]]:
+    """Checks in order, those that may run at a time together."""
+    for alone, some in itertools.groupby(checks, lambda c: c.alone):
+        if alone:
+            yield from ([c] for c in some)
+        else:
+            yield list(some)
+
+
+def run(checks: Sequence[Check], folder: Path, budget: Budget | float, how: How = command) -> list[Result]:
+    """Run checks within a budget, in seconds; their results in order, also in `folder/results.jsonl`."""
     folder.mkdir(parents=True, exist_ok=True)
-    end = time.monotonic() + budget - RESERVE
-    results = []
+    time_left = budget if isinstance(budget, Budget) else Budget(budget)
+    results: list[Result] = []
+    sharing = sum(c.shares for c in checks)
+
+    def one(check: Check) -> Result:
+        limit = time_left.limit(check, sharing)
+        if not limit:
+            return {"check": check.title, "status": "skipped", "seconds": 0.0, "error": "no time left"}
+        return separately(check, limit, how)
+
     with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
-        for check in checks:
-            left = end - time.monotonic()
-            if left < LEAST:
-                result: dict[str, Any] = {"check": check.title, "status": "skipped", "seconds": 0.0,
-                                          "error": "no time left"}
-            else:
-                result = separately(check, min(check.cap, left), how)
-            results.append(result)
-            file.write(json.dumps(result) + "\n")
-            file.flush()
-            print(f"{result['status']:<8} {check.title} ({result['seconds']} s) {result.get('error', '')}", flush=True)
+        for group in groups(checks):
+            with ThreadPoolExecutor(min(TOGETHER, len(group))) as pool:
+                for check, result in zip(group, pool.map(one, group), strict=True):
+                    sharing -= check.shares
+                    results.append(result)
+                    file.write(json.dumps(result) + "\n")
+                    file.flush()
+                    error = str(result.get("error", "")).partition("\n")[0]
+                    print(f"{len(results):>3}/{len(checks)} {time_left.used:>5.0f} s of {time_left.seconds:.0f}  "
+                          f"{result['status']:<8} {check.title} ({result['seconds']} s) {error}".rstrip(), flush=True)
     return results
 
 
-__all__ = ["perform", "run", "separately"]
+__all__ = ["Budget", "perform", "run", "separately"]

@@ -301,7 +301,7 @@ def replay_of_a_host_function() -> Facts:
     return {"updates": updates}
 
 
-@check()
+@check(alone=True)
 def replay_costs() -> Facts:
     """Microseconds for 20 launches: directly, as a graph that is the same, with an argument that differs in each."""
     b = bench()

@@ -3,27 +3,52 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from jitgrad.devcheck.checks import Facts, Lost, check
 
 TESTS = Path(__file__).parent.parent.parent / "tests"
+#: seconds of one test, and failures after which the rest is left out
+LIMIT, FAILURES = 60, 20
+_FINAL = re.compile(r"\d+ (?:passed|failed|error|skipped|deselected|no tests ran)")
+
+
+def command() -> list[str]:
+    """pytest without the project's configuration, which asks for plugins and makes other people's warnings errors."""
+    config = Path(tempfile.mkdtemp()) / "pytest.ini"
+    config.write_text("[pytest]\nmarkers =\n    gpu: needs a CUDA device\n    slow: more than a few seconds\n",
+                      encoding="utf-8")
+    limit = [f"--timeout={LIMIT}"] if importlib.util.find_spec("pytest_timeout") else []
+    plugins = ["-p", "no:xdist"] if importlib.util.find_spec("xdist") else []
+    return [sys.executable, "-m", "pytest", "-c", str(config), f"--rootdir={TESTS.parent}", "-m", "gpu", "-q",
+            f"--maxfail={FAILURES}", "--import-mode=importlib", "-p", "no:cacheprovider", "--tb=short", *plugins,
+            *limit, str(TESTS)]
 
 
 @check(cap=240.0)
 def gpu_tests() -> Facts:
-    """`pytest -m gpu` on the tests beside the package."""
+    """`pytest -m gpu` on the tests beside the package; a test that cannot use the GPU fails."""
     if importlib.util.find_spec("pytest") is None:
         raise Lost("pytest is not installed: the tests marked gpu are not run")
     if not TESTS.is_dir():
         raise Lost("the package is installed without its tests")
-    done = subprocess.run([sys.executable, "-m", "pytest", "-m", "gpu", "-x", "-q", "-p", "no:cacheprovider", "-p",
-                           "no:xdist", str(TESTS)], cwd=TESTS.parent, capture_output=True, text=True, check=False)
-    lines = done.stdout.strip().splitlines()
-    if done.returncode == 5:
+    environment = {**os.environ, "JITGRAD_REQUIRE_GPU": "1",
+                   "PYTHONPATH": os.pathsep.join([str(TESTS.parent), os.environ.get("PYTHONPATH", "")])}
+    lines = []
+    with subprocess.Popen(command(), cwd=TESTS.parent, env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        assert process.stdout is not None
+        for line in process.stdout:  # shown as it comes: it is the output of this check if it is stopped
+            print(line, end="", flush=True)
+            lines.append(line.rstrip("\n"))
+    status = process.returncode
+    if status == 5:
         raise Lost("no test is marked gpu")
-    if done.returncode:
-        raise RuntimeError("\n".join(["pytest failed:", *lines[-40:], done.stderr[-500:]]))
-    return {"pytest": lines[-1] if lines else ""}
+    if status:
+        raise RuntimeError("\n".join(["pytest failed:", *lines[-60:]]))
+    return {"pytest": next((line for line in reversed(lines) if _FINAL.search(line)), "")}

@@ -1,7 +1,8 @@
-"""The table at the end: which checks failed, and what was measured beside what is possible.
+"""What was found, as text: which checks failed, and what was measured beside what is possible.
 
 A check measures by returning rows, `{"rows": [{"name": ..., "us": ..., "floor_us": ..., "peers": {"torch": us},
-"error": ...}]}`; all but the name and `us` may lack.
+"error": ..., "lost": {"JAX": why}}]}`; all but the name and `us` may lack. `summary` is for a terminal, `markdown` for
+`benchmarks/results/`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-COLUMNS = ("name", "us", "floor", "% of floor", "best peer", "ratio", "error")
+COLUMNS = ("name", "µs", "floor", "% of floor", "best peer", "ratio", "error")
+STATUSES = ("ok", "failed", "crashed", "timeout", "lost", "skipped")
+Results = Sequence[Mapping[str, Any]]
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
@@ -30,27 +33,85 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
             .rstrip() for row in rows]
 
 
-def summary(results: Sequence[Mapping[str, Any]]) -> str:
-    """All results as text."""
+def facts_of(results: Results) -> dict[str, Any]:
+    """Machine and versions."""
+    return {name: value for r in results if r["check"].startswith("environment.")
+            for name, value in r.get("facts", {}).items() if name != "lost"}
+
+
+def losses(results: Results) -> list[str]:
+    """What is missing, and what that costs: packages, checks, peers of a row."""
     lines = []
     for result in results:
-        if result["check"].startswith("environment."):
-            facts = result.get("facts", {})
-            lines += [f"{name}: {value}" for name, value in facts.items()]
-    lines.append("")
-    lines += aligned([("check", "status", "seconds"),
-                      *[(r["check"], r["status"], f"{r['seconds']:.1f}") for r in results]])
+        facts = result.get("facts", {})
+        if result["status"] == "lost":
+            lines.append(f"{result['check']}: {result.get('error', '')}")
+        lines += [f"{package}: {cost}" for package, cost in facts.get("lost", {}).items()]
+        lines += [f"{row['name']}, {peer}: {why}" for row in facts.get("rows", ())
+                  for peer, why in (row.get("lost") or {}).items()]
+    return [f"lost: {line}" for line in lines]
+
+
+def measured(results: Results) -> list[Mapping[str, Any]]:
+    """The rows of all checks."""
+    return [row for result in results for row in result.get("facts", {}).get("rows", ())]
+
+
+def counts(results: Results) -> str:
+    """How many checks ended how: "12 ok, 1 failed"."""
+    found = {status: sum(r["status"] == status for r in results) for status in STATUSES}
+    return ", ".join(f"{n} {status}" for status, n in found.items() if n)
+
+
+def summary(results: Results) -> str:
+    """All results as text."""
+    lines = [f"{name}: {value}" for name, value in facts_of(results).items()]
+    lines += ["", *aligned([("check", "status", "seconds"),
+                            *[(r["check"], r["status"], f"{r['seconds']:.1f}") for r in results]])]
     for result in results:
-        if result["status"] != "ok":
+        if result["status"] not in ("ok", "lost"):
             lines += ["", f"{result['check']}: {result.get('error', '')}"]
             lines += ["    " + line for line in (result.get("where") or result.get("output") or "").splitlines()[-30:]]
-    measured = [row for result in results for row in result.get("facts", {}).get("rows", ())]
-    if measured:
-        lines += ["", *aligned([COLUMNS, *map(cells, measured)])]
-    counts = {status: sum(r["status"] == status for r in results) for status in
-              ("ok", "failed", "crashed", "timeout", "lost", "skipped")}
-    lines += ["", ", ".join(f"{n} {status}" for status, n in counts.items() if n)]
+    missing = losses(results)
+    if missing:
+        lines += ["", *missing]
+    rows = measured(results)
+    if rows:
+        lines += ["", *aligned([COLUMNS, *map(cells, rows)])]
+    return "\n".join([*lines, "", counts(results)])
+
+
+def _row(parts: Sequence[str]) -> str:
+    return "| " + " | ".join(str(part).replace("|", "\\|") for part in parts) + " |"
+
+
+def markdown(results: Results, date: str) -> str:
+    """All results as a page: date, machine and versions, what was measured, every peer, every check."""
+    facts = facts_of(results)
+    gpu = str(facts.get("gpu 0", "GPU")).partition(",")[0]
+    lines = [f"# {gpu}, {date}", "",
+             "`python -m jitgrad.devcheck`: medians of five series, in microseconds. `ratio` is the best peer's time",
+             "by ours, `error` the largest difference from the first peer beside the largest number. Peers run in the",
+             "same process. Floors: `jitgrad/devcheck/workloads.py`.", "",
+             f"date {date}, " + ", ".join(f"{name} {value}" for name, value in facts.items()), ""]
+    rows = measured(results)
+    if rows:
+        lines += [_row(COLUMNS), _row(["---", *["---:"] * 6]), *[_row(cells(row)) for row in rows], ""]
+    names = list(dict.fromkeys(name for row in rows for name in row.get("peers") or {}))
+    if names:
+        lines += [_row(["µs", "jitgrad", *names]), _row(["---", *["---:"] * (1 + len(names))])]
+        lines += [_row([row["name"], f"{row['us']:.1f}",
+                        *[f"{row['peers'][name]:.1f}" if name in row["peers"] else "" for name in names]])
+                  for row in rows if row.get("peers")]
+        lines.append("")
+    lines += [f"- {line}" for line in losses(results)]
+    bad = [r for r in results if r["status"] not in ("ok", "lost")]
+    lines += [f"- {r['status']}: {r['check']}: {str(r.get('error', '')).partition(chr(10))[0]}" for r in bad]
+    lines += ["", f"Checks: {counts(results)}.", "", _row(["check", "status", "found"]), _row(["---", "---", "---"])]
+    lines += [_row([r["check"], r["status"], ", ".join(
+        f"{name} {value}" for name, value in r.get("facts", {}).items() if name not in ("rows", "lost"))])
+        for r in results if not r["check"].startswith("environment.")]
     return "\n".join(lines)
 
 
-__all__ = ["cells", "summary"]
+__all__ = ["cells", "markdown", "summary"]

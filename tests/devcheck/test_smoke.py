@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jitgrad.devcheck import bench, checks
+from jitgrad.devcheck import bench, ceilings, checks
 from tests.codegen.cuda import emulated, machinecode
 from tests.codegen.cuda.host import needs_compiler
 from tests.codegen.cuda.machinecode import needs_cuda
+from tests.cuda import hosted
 
 #: what only NVIDIA's software can answer
 REAL = {"smoke.errors_have_names", "smoke.compiling_in_threads", "smoke.dynamic_shared_memory", "smoke.slim_packages",
@@ -25,6 +26,30 @@ def gpu():
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.title)
 def test_check(gpu, check):
     assert isinstance(check.function(), dict)
+
+
+@needs_compiler
+@pytest.mark.parametrize("check", [c for c in checks.collect(("ceilings",)) if c.name != "products_8192"],
+                         ids=lambda c: c.title)
+def test_ceiling(gpu, check, monkeypatch):
+    monkeypatch.setattr(ceilings, "COPIED", 1 << 20)
+    assert all(row["us"] > 0 for row in check.function()["rows"])
+
+
+@needs_compiler
+def test_products(gpu, monkeypatch):
+    """What the emulated device can multiply; bfloat16 is asked for first."""
+    monkeypatch.setattr(ceilings, "SIDE", 16)
+    monkeypatch.setattr(ceilings, "PRECISIONS", ceilings.PRECISIONS[1:])
+    facts = ceilings.products_8192()
+    assert set(facts) == {"float16_flop_per_s", "float32_flop_per_s", "rows"}
+
+
+@needs_compiler
+@pytest.mark.parametrize("check", checks.collect(("lectures",))[::4], ids=lambda c: c.title)
+def test_lecture(check):
+    with hosted.gpu():
+        assert check.function()["largest_error"] < 1e-2
 
 
 @needs_cuda

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.devcheck import benchmarks
+from jitgrad.devcheck import benchmarks, jaxpeers
+from jitgrad.devcheck.checks import Lost
 from jitgrad.devcheck.workloads import WORKLOADS
 from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
@@ -55,20 +56,72 @@ def test_floors_are_those_of_the_design() -> None:
     assert floors["mlp_step"] == pytest.approx(12)
 
 
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_as_jax(name: str) -> None:
+    """JAX computes what we do, in the first step and the next."""
+    pytest.importorskip("jax")
+    w = WORKLOADS[name]
+    mine, theirs = w.make(jitgrad, "cpu", lambda f: f, **w.tiny), jaxpeers.PEERS[name](jaxpeers.load(), **w.tiny)
+    for _ in range(2):
+        expected = benchmarks.numbers(jitgrad, mine())
+        found = np.asarray(theirs().astype(np.float32))
+        np.testing.assert_allclose(found, expected, rtol=3e-2, atol=3e-2 * np.abs(expected).max())
+
+
+def tiny(name: str) -> Any:
+    w = WORKLOADS[name]
+    return type(w)(w.make, w.tiny, w.tiny, w.floor, w.title)
+
+
 def test_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A peer that fails is told; the others are measured, and compared with."""
-    w = WORKLOADS["newton"]
-    tiny = type(w)(w.make, w.tiny, w.tiny, w.floor, w.title)
+    """What is known at any time is told; a peer that fails too; the others are measured, and compared with."""
+    w = tiny("newton")
     theirs = numbers(w.make(jitgrad, "cpu", lambda f: f, **w.tiny), jitgrad)
 
     def broken() -> Any:
         raise ValueError("no\nway")
 
     monkeypatch.setattr(benchmarks, "peers", lambda w, device: [("a", broken), ("b", lambda: (12.0, theirs))])
-    monkeypatch.setattr(jitgrad, "cuda", SimpleNamespace(synchronize=lambda: None, empty_cache=lambda: None))
     monkeypatch.setattr(benchmarks, "SERIES", 0.0)
-    found = benchmarks.row(tiny, "cpu")
+    rows = benchmarks.row(w, "cpu")
+    found = next(rows)
+    assert found["us"] > 0
+    assert (found["peers"], found["error"], found["lost"]) == ({}, None, {})
+    *_, found = rows
     assert found["peers"] == {"b": 12.0}
     assert found["lost"] == {"a": "ValueError: no"}
     assert found["error"] < 1e-5
-    assert found["us"] > 0
+
+
+@pytest.mark.parametrize("name", ["mlp_step", "layer_norm"])
+def test_peers(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Every way to measure, on the CPU; PyTorch's compiler stands aside."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    monkeypatch.setattr(benchmarks, "SERIES", 0.0)
+    modes = []
+    monkeypatch.setattr(torch, "compile", lambda f, mode: (modes.append(mode), f)[1])
+    *_, found = benchmarks.row(tiny(name), "cpu")
+    assert list(found["peers"]) == ["torch eager", "JAX", "torch.compile", "torch.compile reduce-overhead",
+                                    "torch.compile max-autotune"]
+    assert modes == [None, "reduce-overhead", "max-autotune"]
+    assert found["lost"] == {}
+    assert found["error"] < 1e-2
+
+
+def test_jax_without_a_gpu_is_lost() -> None:
+    pytest.importorskip("jax")
+    with pytest.raises(Lost, match="without CUDA"):
+        benchmarks.jax_peer(tiny("newton"), "cuda")
+
+
+@host.needs_compiler
+@pytest.mark.parametrize("name", ["newton", "mlp_step"])
+def test_a_benchmark_on_a_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """The check itself, on the stand-in; there are no peers."""
+    monkeypatch.setattr(benchmarks, "SERIES", 0.0)
+    monkeypatch.setattr(benchmarks, "peers", lambda w, device: [])
+    with gpu():
+        facts = benchmarks.benchmark(tiny(name), name)()
+    assert facts["rows"][0]["us"] > 0
+    assert json.loads(capsys.readouterr().out.removeprefix("PART ")) == facts

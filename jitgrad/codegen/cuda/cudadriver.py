@@ -3,8 +3,8 @@
     driver = cudadriver.current()       # of CuPy's current device
 
 Launches and copies on the device are the CUDA driver's own functions. `read` is two of its calls, made native; `matmul`
-is Python, for cuBLASLt is loaded at the first product. Each thread that asks for the stream is given the device's
-context first, which is what the driver's functions work in (CuPy's, the primary one).
+is Python, for cuBLASLt is loaded at the first product. Each thread that asks for the stream, loads kernels or makes
+graphs is given the device's context first, which is what the driver's functions work in (CuPy's, the primary one).
 
 Machine code stays loaded as long as the process lives, as CuPy's does; equal texts are loaded once.
 """
@@ -86,10 +86,14 @@ class CudaDriver:
             self.xp.cuda.runtime.free(0)
         self._threads.bound = True
 
-    def stream(self) -> int:
-        """The handle of CuPy's current stream."""
+    def _here(self) -> None:
+        """Make sure that this thread has the device's context."""
         if not getattr(self._threads, "bound", False):
             self._bind()
+
+    def stream(self) -> int:
+        """The handle of CuPy's current stream."""
+        self._here()
         handle: int = self.xp.cuda.get_current_stream().ptr
         return handle
 
@@ -105,6 +109,7 @@ class CudaDriver:
         Raises:
             CompileError: the text is not CUDA C++. CudaError: it cannot be loaded.
         """
+        self._here()
         key = source, tuple(names)
         with self._lock:
             found = self._loaded.get(key)
@@ -139,11 +144,13 @@ class CudaDriver:
     @cached_property
     def lt(self) -> BlasLt:
         """cuBLASLt, loaded when first asked for. LibraryError where it is not installed."""
+        self._here()
         return BlasLt(self._blas or libraries.load("cublasLt"), self.api, self.allocate)
 
     @cached_property
     def graphs(self) -> Graphs:
         """What replays host functions as CUDA graphs."""
+        self._here()  # whose graphs they are
         return Graphs(self.api, _Lazily(self), launch=self.launch, matmul=self.matmul, copy=self.copy, read=self.read)
 
     def _multiplied(self, stream: int | None, words: int) -> int:

@@ -116,6 +116,17 @@ def test_every_thread_gets_the_context(machine):
     assert machine.xp.log.count("bind") == 2
 
 
+@pytest.mark.parametrize("act", [lambda d: d.load(KERNELS, ["one"]), lambda d: d.graphs, lambda d: d.lt],
+                         ids=["load", "graphs", "products"])
+def test_a_thread_has_the_context_whatever_it_does_first(machine, act):
+    """A program that is compiled in a thread of its own: CUDA would know no context there."""
+    machine.library.handlers["cuCtxGetCurrent"] = stores(0x77)
+    thread = threading.Thread(target=act, args=(machine.driver,))
+    thread.start()
+    thread.join()
+    assert machine.xp.log.count("bind") == 2
+
+
 def test_kernels_are_loaded_once(machine):
     handles = machine.driver.load(KERNELS, ["two", "one"])
     assert [machine.functions[next(iter(machine.modules)), n] for n in (b"two", b"one")] == handles
