@@ -21,6 +21,7 @@ from jitgrad.codegen import (
 from jitgrad.codegen.access import AFFINE, Entry, IndexMap, through
 from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
+from jitgrad.codegen.lower_epilogues import Epilogues
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
 from jitgrad.codegen.lower_random import DRAWS
@@ -45,6 +46,8 @@ class BlockLowering:
     def __init__(self, state: Lowering, block: Block):
         self.state, self.block = state, block
         self.nodes = lower_products.rewritten(state, block)
+        if state.device:
+            self.nodes = Epilogues(state, block, self.nodes).run()
         self.items: list[Item] = []
         self.producers: dict[Value, Any] = {}   # base value -> item or node that makes it, in this block
         self.item_of: dict[Value, Item] = {}

@@ -16,7 +16,7 @@ from jitgrad.codegen.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.lower_joins import number
 from jitgrad.codegen.lower_kernel import KernelBuilder, read, windows
-from jitgrad.codegen.lower_products import ACCUMULATE
+from jitgrad.codegen.lower_products import ACCUMULATE, EPILOGUE
 from jitgrad.codegen.program import CallStep, IfStep, LoadScalar, NumberStep, Ref
 from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import int64
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", "random.uniform",
                      "random.bits", "sum_to", "inv", "solve", "cholesky", "slogdet", "eigh"})
 #: rows whose operands are read as memory, not by a kernel
-STORING = frozenset({"matmul", ACCUMULATE, "reshape", "windows", "max_pool", "conv", "conv_transpose",
+STORING = frozenset({"matmul", ACCUMULATE, EPILOGUE, "reshape", "windows", "max_pool", "conv", "conv_transpose",
                      "conv_weight"}) | LIBRARY
 
 

@@ -3,17 +3,20 @@
 `add(acc, matmul(a, b))` is one step, c = c + a @ b, where nothing else reads the product, and `acc` is memory that may
 be overwritten: another product that nothing else reads, or a loop's carry (the gradient of a weight that every
 iteration uses). Such a carry has one buffer instead of two, and a graph's output can be that buffer.
+
+On a device what follows a product may be part of it: `EPILOGUE`, made by `lower_epilogues.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitgrad import dims
+from jitgrad.codegen.access import is_contiguous
 from jitgrad.codegen.kernel import Stmt
-from jitgrad.codegen.lower_joins import aim
+from jitgrad.codegen.lower_joins import aim, tensor
 from jitgrad.codegen.lower_kernel import KernelBuilder
 from jitgrad.codegen.program import GemmStep, Ref
 from jitgrad.dims import Size
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 #: the op of `add(acc, matmul(a, b))` in place; inputs a, b, acc
 ACCUMULATE = "matmul.add"
+#: the op of a product with an epilogue {epilogue}, named as cuBLASLt does. Inputs a, b, then the bias if the name has
+#: one, then what "aux" kept if it is a gradient; outputs c, then what "aux" keeps, or a bias's gradient
+EPILOGUE = "matmul.epilogue"
 
 
 def matmul(state: Lowering, node: Node) -> None:
@@ -45,16 +51,47 @@ def accumulate(state: Lowering, node: Node) -> None:
     _product(state, node, place, accumulate=True)
 
 
+def epilogue(state: Lowering, node: Node) -> None:
+    """A product with what follows it. Where that looks at all rows, batch axes are rows."""
+    name = node.attrs["epilogue"]
+    gradient = name.startswith(("d", "bgrad"))
+    whole = gradient or "aux" in name
+    refs = [_row_major(state, v) if whole else state.place(v) for v in node.outputs]
+    given = [state.contiguous(v) for v in node.inputs[2:]]
+    inputs, outputs = ([(r.buffer, r.offset) for r in some] for some in (given, refs[1:]))
+    if gradient:
+        bias, aux = (*outputs, None)[0], (*inputs, None)[0]
+    else:
+        bias, aux = (*inputs, None)[0], (*outputs, None)[0]
+    _product(state, node, refs[0], accumulate=False, extra=(name, bias, aux))
+
+
+def mask_bytes(n: Size) -> Size:
+    """The bytes of a row of ReLU's mask, which has a bit for each element, in rows of a multiple of 128 bits."""
+    return dims.floordiv(n + 127, 128) * 16
+
+
+def _row_major(state: Lowering, value: Value) -> Ref:
+    """Where `value` is stored, in row-major order."""
+    aimed = state.dest.get(value)
+    if aimed is not None and is_contiguous(aimed.dims, aimed.strides):
+        return state.place(value)
+    type_ = tensor(value)
+    return state.set_ref(value, state.allocate(type_.dtype, type_.dims))
+
+
 def _same(a: Ref, b: Ref) -> bool:
     return a.buffer is b.buffer and a.offset == b.offset and a.strides == b.strides
 
 
-def _product(state: Lowering, node: Node, c: Ref, accumulate: bool) -> None:
+def _product(state: Lowering, node: Node, c: Ref, accumulate: bool, extra: tuple[Any, ...] = ()) -> None:
     if state.device and not c.dtype.is_floating_point:
         _by_kernel(state, node, c)
         return
     a, trans_a, lda = _matrix(state, node.inputs[0])
     b, trans_b, ldb = _matrix(state, node.inputs[1])
+    if state.device and not trans_a and len(b.dims) == 2:
+        a, c = _rows_joined(a, c)
     shape = c.dims[:-2]
     batch = []
     for axis, size in enumerate(shape):
@@ -63,7 +100,17 @@ def _product(state: Lowering, node: Node, c: Ref, accumulate: bool) -> None:
                           c.strides[axis]))
     state.emit(GemmStep(c.dtype, c.dims[-2], c.dims[-1], a.dims[-1], (a.buffer, a.offset), (b.buffer, b.offset),
                         (c.buffer, c.offset), trans_a, trans_b, lda, ldb, c.strides[-2], tuple(_joined(batch)),
-                        accumulate))
+                        accumulate, *extra))
+
+
+def _rows_joined(a: Ref, c: Ref) -> tuple[Ref, Ref]:
+    """One matrix instead of one for each index of the batch axes, where the rows of all follow each other."""
+    axes = range(len(c.dims) - 2)
+    if not axes or len(a.dims) != len(c.dims) or any(
+            r.dims[i] != c.dims[i] or r.strides[i] != r.strides[i + 1] * r.dims[i + 1] for r in (a, c) for i in axes):
+        return a, c
+    made = [Ref(r.buffer, r.offset, (dims.product(r.dims[:-1]), r.dims[-1]), r.strides[-2:]) for r in (a, c)]
+    return made[0], made[1]
 
 
 def _by_kernel(state: Lowering, node: Node, c: Ref) -> None:
@@ -147,7 +194,7 @@ class Sums:
             self.uses.update(node.inputs)
             if node.blocks:
                 self.uses.update(state.captures(node))
-            if node.op == "matmul" and _is_blas(node.outputs[0]):
+            if node.op == "matmul" and _is_blas(state, node.outputs[0]):
                 self.products[node.outputs[0]] = node
         for node in block.nodes if self.products else ():
             if node.op == "add" and node.inputs[0] is not node.inputs[1]:
@@ -176,8 +223,9 @@ class Sums:
         return chosen
 
 
-def _is_blas(value: Value) -> bool:
-    return isinstance(value.type, TensorType) and value.type.dtype in (float32, float64)
+def _is_blas(state: Lowering, value: Value) -> bool:
+    return isinstance(value.type, TensorType) and (
+        value.type.dtype in (float32, float64) or (state.device and value.type.dtype.is_half))
 
 
 def rewritten(state: Lowering, block: Block) -> Sequence[Node]:
@@ -197,4 +245,5 @@ def _accumulating(node: Node, acc: Value, product: Node) -> Node:
     return Node(ACCUMULATE, (*product.inputs, acc), {}, node.outputs, (), product.span)
 
 
-RULES: Mapping[str, Callable[[Lowering, Node], None]] = {"matmul": matmul, ACCUMULATE: accumulate}
+RULES: Mapping[str, Callable[[Lowering, Node], None]] = {"matmul": matmul, ACCUMULATE: accumulate,
+                                                         EPILOGUE: epilogue}

@@ -122,7 +122,7 @@ class Printer(ProgramPrinter):
         if isinstance(step, KernelStep):
             return Probe("kernel", self.module.kernel(step), nodes)
         if isinstance(step, GemmStep):
-            return Probe("product", "matmul", nodes)
+            return Probe("product", step.name, nodes)
         return Probe("library", nodes[0].op if nodes else "library", nodes)
 
 

@@ -107,7 +107,10 @@ class SpoilStep:
 
 @dataclass(slots=True, eq=False, repr=False)
 class GemmStep:
-    """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c)."""
+    """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c).
+
+    `epilogue`: what else is computed, with `bias` (or its gradient) and `aux`: see `lower_epilogues.py`.
+    """
 
     dtype: dtype
     m: Size
@@ -123,6 +126,20 @@ class GemmStep:
     ldc: Size
     batch: tuple[tuple[Size, Size, Size, Size], ...] = ()
     accumulate: bool = False
+    epilogue: str = ""
+    bias: tuple[Buffer, Size] | None = None
+    aux: tuple[Buffer, Size] | None = None
+
+    @property
+    def writes(self) -> list[Buffer]:
+        """What it writes: c, a bias's gradient, what is kept for the gradient."""
+        more = ((self.bias, "grad" in self.epilogue), (self.aux, "aux" in self.epilogue))
+        return [self.c[0], *[place[0] for place, written in more if place is not None and written]]
+
+    @property
+    def name(self) -> str:
+        """For people: the product, and what else it computes."""
+        return "+".join(["matmul", *self.epilogue.split("_")]) if self.epilogue else "matmul"
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -1,6 +1,6 @@
 """Matrix products by cuBLASLt: row-major, batched, with epilogues, for generated code and for Python.
 
-    lt = BlasLt(libraries.load("cublasLt"), driver_api, allocate)
+    lt = BlasLt(libraries.load("cublasLt"), driver_api, allocate, load)
     lt.matmul(stream, call)        # `call`: 20 words, the positions below; CudaError
     lt.address                     # int (void* stream, const int64* call), for generated code
 
@@ -15,7 +15,9 @@ finds its plan by the words themselves. The way there is Python (some 10 us); in
 The workspace is 32 MiB, one for each stream: products of a stream follow each other, so they may share it.
 
 Epilogues are cuBLASLt's numbers. `BGRADA` and `BGRADB` sum op(b) and op(a) over k, to n and to m elements. What `AUX`
-writes and the gradients read has rows of `aux_stride` elements. Not supported: an empty k with an epilogue.
+writes and the gradients read has rows of `aux_stride` elements: GELU's input is a matrix as c, ReLU's mask has rows of
+whole 16 bytes. Where cuBLASLt has no such epilogue (`fits`), finds no algorithm, or does not compute what eager does
+(`Composed.alike`), the product is made alone and kernels do the rest (`composed.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from jitgrad.codegen.cuda import precision
+from jitgrad.codegen.cuda import composed, precision
+from jitgrad.codegen.cuda.composed import Composed
 from jitgrad.codegen.cuda.driverapi import DriverApi
 from jitgrad.codegen.cuda.libraries import CudaError, Symbols, bind
 
@@ -114,7 +117,7 @@ class Call(NamedTuple):
 def aux_stride(epilogue: int, n: int) -> int:
     """Elements (bits for ReLU's mask) from row to row of what an epilogue stores for the backward pass, 0 for none."""
     if epilogue in (GELU_AUX, GELU_AUX_BIAS, DGELU, DGELU_BGRAD):
-        return -(-n // 8) * 8
+        return n
     if epilogue in (RELU_AUX, RELU_AUX_BIAS, DRELU, DRELU_BGRAD):
         return -(-n // 128) * 128
     return 0
@@ -125,6 +128,18 @@ def aux_bytes(epilogue: int, m: int, n: int, dtype: int) -> int:
     stride = aux_stride(epilogue, n)
     return m * stride // 8 if epilogue in (RELU_AUX, RELU_AUX_BIAS, DRELU, DRELU_BGRAD) else m * stride * ITEM_BYTES[
         dtype]
+
+
+def fits(call: Call) -> bool:
+    """Whether cuBLASLt has the epilogue of a call, by its documentation.
+
+    Source: cuBLAS 13.0, cublasLtEpilogue_t and cublasLtMatmulDescAttributes_t: the rows of what is kept are multiples
+    of 8 elements (GELU) or 128 bits (ReLU), its dtype and the bias's are c's. Addresses are those of whole vectors.
+    """
+    stride = aux_stride(call.epilogue, call.n)
+    return bool(call.m and call.n and call.k and call.batch and call.dtype != 1
+                and stride % 8 == 0 and not (call.bias | call.aux) % 16
+                and (call.batch == 1 or call.epilogue in (BIAS, RELU, RELU_BIAS, GELU, GELU_BIAS)))
 
 
 def alignment(address: int) -> int:
@@ -150,22 +165,32 @@ class Plan:
         self.alpha_address, self.beta_address = ctypes.addressof(self.alpha), ctypes.addressof(self.beta)
 
 
+class Parts(NamedTuple):
+    """A product whose epilogue is computed by kernels."""
+
+    plan: Plan | None
+    call: Call  # without the epilogue
+
+
 class BlasLt:
-    """cuBLASLt on the current device.
+    """cuBLASLt on the current device. `load` compiles a text of kernels, a handle for each name.
 
     Attributes:
         address: of the C function for generated code. It returns 0 or `FAILED`.
         failure: the exception of the last call by that function that failed.
     """
 
-    def __init__(self, library: Symbols, api: DriverApi, allocate: Callable[[int], Any]):
+    def __init__(self, library: Symbols, api: DriverApi, allocate: Callable[[int], Any],
+                 load: Callable[[str, Sequence[str]], list[int]]):
         self.api, self.allocate = api, allocate
+        self.composed = Composed(api, load, allocate)
+        self._proven: dict[tuple[int, int, bool], bool] = {}  # whether an epilogue computes what eager does
         self._call: dict[str, Callable[..., int]] = {
             name: bind(library, name, c_int, *signature) for name, signature in SIGNATURES.items()}
         self._status = bind(library, "cublasLtGetStatusName", c_char_p, c_int)
         self._lock = threading.RLock()
         self._plans: dict[tuple[Any, ...], Plan] = {}
-        self._ready: dict[tuple[bytes, bool], tuple[Plan | None, Call]] = {}
+        self._ready: dict[tuple[bytes, bool], tuple[Plan | Parts | None, Call]] = {}
         self._workspaces: dict[int, Any] = {}
         self._product = self._call["cublasLtMatmul"]
         self._handle = self._made("cublasLtCreate")
@@ -289,7 +314,11 @@ class BlasLt:
     def prepare(self, stream: int, call: Call) -> None:
         """Find the plan and allocate the workspace, which must not happen while a stream is captured."""
         with self._lock:
-            if self._plan_of(call) is not None:
+            plan = self._plan_of(call, stream)
+            if isinstance(plan, Parts):
+                self.composed.kernels(DTYPES[call.dtype])
+                plan = plan.plan
+            if plan is not None:
                 self.workspace(stream)
 
     def matmul(self, stream: int, call: Call, owner: int | None = None) -> None:
@@ -299,15 +328,53 @@ class BlasLt:
             CudaError: cuBLASLt has no algorithm for it, or fails.
         """
         with self._lock:
-            code = self._run(stream, call, self._plan_of(call), stream if owner is None else owner)
+            owner = stream if owner is None else owner
+            code = self._run(stream, call, self._plan_of(call, owner), owner)
         if code:
             raise self.error("cublasLtMatmul", code)
 
-    def _plan_of(self, call: Call) -> Plan | None:
+    def _plan_of(self, call: Call, stream: int) -> Plan | Parts | None:
         """None where nothing is multiplied."""
+        if call.epilogue > DEFAULT:
+            if fits(call) and self._is_proven(call, stream):
+                try:
+                    return self.plan(call)
+                except CudaError as error:
+                    if error.code not in (INVALID_VALUE, NOT_SUPPORTED):
+                        raise
+            call = call._replace(epilogue=0, bias=0, aux=0)
+            return Parts(self._plain(call), call)
+        return self._plain(call)
+
+    def _plain(self, call: Call) -> Plan | None:
         return self.plan(call) if call.m and call.n and call.k and call.batch else None
 
-    def _run(self, stream: int, call: Call, plan: Plan | None, owner: int) -> int:
+    def _is_proven(self, call: Call, stream: int) -> bool:
+        """Whether cuBLASLt's epilogue computes what eager does, which is tried at the first call. CudaError."""
+        key = (call.dtype, call.epilogue, precision.allow_tf32)
+        found = self._proven.get(key)
+        if found is None:
+            def run(trial: Call) -> None:
+                code = self._run(stream, trial, self.plan(trial), stream)
+                if code:
+                    raise self.error("cublasLtMatmul", code)
+
+            try:
+                found = self.composed.alike(stream, call, DTYPES[call.dtype],
+                                            aux_stride(call.epilogue, composed.N), run)
+            except CudaError as error:
+                if error.code not in (INVALID_VALUE, NOT_SUPPORTED):
+                    raise
+                found = False
+            self._proven[key] = found
+        return found
+
+    def _run(self, stream: int, call: Call, plan: Plan | Parts | None, owner: int) -> int:
+        if isinstance(plan, Parts):
+            code = self._run(stream, plan.call, plan.plan, owner)
+            if not code:
+                self.composed.after(stream, call, DTYPES[call.dtype], aux_stride(call.epilogue, call.n))
+            return code
         if plan is None:
             return self._empty(stream, call)
         self._point(plan, call.bias, call.aux)
@@ -318,8 +385,6 @@ class BlasLt:
 
     def _empty(self, stream: int, call: Call) -> int:
         """Nothing to add up: zeros, unless c is added to."""
-        if call.epilogue > DEFAULT and call.m and call.n and call.batch:
-            return NOT_SUPPORTED
         if not call.accumulate and call.m and call.n:
             item = ITEM_BYTES[call.dtype]
             pitch = max(call.ldc, call.n) * item
@@ -339,7 +404,7 @@ class BlasLt:
                     call = Call(*memoryview(raw).cast("q"))
                     if len(self._ready) >= REMEMBERED:
                         self._ready.clear()
-                    ready = self._ready[key] = self._plan_of(call), call
+                    ready = self._ready[key] = self._plan_of(call, stream or 0), call
                 code = self._run(stream or 0, ready[1], ready[0], stream or 0)
             if not code:
                 return 0
@@ -361,4 +426,4 @@ class BlasLt:
                 self._handle = 0
 
 
-__all__ = ["DTYPES", "BlasLt", "Call", "Plan", "aux_bytes", "aux_stride"]
+__all__ = ["DTYPES", "BlasLt", "Call", "Plan", "aux_bytes", "aux_stride", "fits"]

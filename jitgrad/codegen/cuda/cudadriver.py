@@ -145,7 +145,7 @@ class CudaDriver:
     def lt(self) -> BlasLt:
         """cuBLASLt, loaded when first asked for. LibraryError where it is not installed."""
         self._here()
-        return BlasLt(self._blas or libraries.load("cublasLt"), self.api, self.allocate)
+        return BlasLt(self._blas or libraries.load("cublasLt"), self.api, self.allocate, self.load)
 
     @cached_property
     def graphs(self) -> Graphs:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda import each
+from jitgrad.codegen.cuda import blaslt, each
 from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
 from jitgrad.codegen.cuda.spoiling import SPOIL
 from jitgrad.codegen.layout import (
@@ -133,6 +133,10 @@ def put(p: DevicePrinter, step: EachPut) -> None:
     p.line(f"store i64 {step.number + 1}, ptr {batch.word(p, 0)}")
 
 
+def as_integer(p: DevicePrinter, address: str) -> V:
+    return p.code.emit(f"ptrtoint ptr {address} to i64", "i64", 1)
+
+
 def as_word(value: V) -> V:
     """A number's bits in a word."""
     if value.elem in ("float", "double"):
@@ -160,19 +164,23 @@ def product(p: DevicePrinter, step: GemmStep) -> None:
     """One call for the innermost batch axis, inside loops over the others; nothing for empty results."""
     m, n, k, *leading = (p.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc))
     starts = [p.address(*place) for place in (step.a, step.b, step.c)]
+    extra = [place and as_integer(p, p.address(*place)) for place in (step.bias, step.aux)]
     batch = [tuple([p.size(s) for s in axis]) for axis in step.batch]
     some, after = p.label("product"), p.label("go")
-    full = (m > 0) & (n > 0)
+    full = m > 0 if step.epilogue == "bgradb" else n > 0
+    if "grad" not in step.epilogue:  # an empty sum is zeros
+        full = (m > 0) & (n > 0)
     p.line(f"br i1 {full.name}, label %{some}, label %{after}")
     p.start(some)
     columns = (m if step.trans_a else k, k if step.trans_b else n, n)
     leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
     strided = batch.pop() if batch else (p.const(1), p.const(0), p.const(0), p.const(0))
+    code = getattr(blaslt, step.epilogue.upper()) if step.epilogue else 0
 
     def call(a: str, b: str, c: str) -> None:
-        places = [p.code.emit(f"ptrtoint ptr {x} to i64", "i64", 1) for x in (a, b, c)]
+        places = [as_integer(p, x) for x in (a, b, c)]
         words: list[int | V] = [PRODUCTS.index(step.dtype), step.trans_a, step.trans_b, step.accumulate, m, n, k,
-                                *leading, *places, *strided, 0, 0, 0]
+                                *leading, *places, *strided, code, *[x or 0 for x in extra]]
         p.products = True
         for position, word in enumerate(words):
             value: object = word.name if isinstance(word, V) else int(word)

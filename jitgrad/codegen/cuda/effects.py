@@ -110,7 +110,8 @@ class Memory:
         if isinstance(step, KernelStep):
             return self.touching(*operands(step))
         if isinstance(step, GemmStep):
-            return self.touching([step.a[0], step.b[0]], [step.c[0]])
+            more = [place[0] for place in (step.bias, step.aux) if place is not None]
+            return self.touching([step.a[0], step.b[0], *more], step.writes)
         if isinstance(step, EachPut):  # of a list inside: its group runs there
             return self.touching(*_of_kernel(step.each.kernel, step.starts))
         if isinstance(step, LoadScalar):

@@ -21,6 +21,7 @@ from jitgrad.codegen.cuda.reducing import Reducing
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.llvm_plan import STORES, is_reloaded, needed
+from jitgrad.codegen.lower_products import mask_bytes
 from jitgrad.codegen.program import CallStep, EachStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep, Program, Ref
 from jitgrad.dims import Size, Symbol, evaluate, product
 from jitgrad.script.ir import Node
@@ -208,9 +209,16 @@ def _product(step: GemmStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int
     c = product((width, step.m, step.n, *(size for size, *_ in step.batch)))
     a = product((width, step.m, step.k, *(size for size, stride, _, _ in step.batch if stride != 0)))
     b = product((width, step.k, step.n, *(size for size, _, stride, _ in step.batch if stride != 0)))
-    read = _sum([_value(part, sizes) for part in ((a, b, c) if step.accumulate else (a, b))])
+    reads, writes = [a, b, *([c] if step.accumulate else [])], [c]
+    if step.bias is not None:
+        bias = width * (step.m if step.epilogue == "bgradb" else step.n)
+        (writes if "grad" in step.epilogue else reads).append(bias)
+    if step.aux is not None:
+        kept = product((width, step.m, step.n)) if "gelu" in step.epilogue else step.m * mask_bytes(step.n)
+        (writes if "aux" in step.epilogue else reads).append(kept)
+    read, written = (_sum([_value(part, sizes) for part in parts]) for parts in (reads, writes))
     calls = _value(product([size for size, *_ in step.batch[:-1]]), sizes)  # the driver takes the last batch axis
-    return Moved("product", "matmul", nodes, 1 if calls is None else calls, read, _value(c, sizes), inside)
+    return Moved("product", step.name, nodes, 1 if calls is None else calls, read, written, inside)
 
 
 def _library(program: Program, step: CallStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int],

@@ -90,6 +90,7 @@ class Gpu(fakegraphs.FakeGraphs):
             "cuDeviceGetAttribute": lambda place, which, device: place.__setitem__(0, attributes[which]),
             "cuModuleLoadData": self.module, "cuModuleGetFunction": self.function,
             "cuLaunchKernel": self.launch, "cuMemcpyDtoDAsync_v2": self.raw_copy,
+            "cuMemcpyHtoDAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
             "cuMemcpyDtoHAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
             "cuMemsetD2D8Async": self.clear,
             "cuMemsetD8Async": lambda to, value, size, stream: ctypes.memset(to, value, size) and 0,

@@ -46,6 +46,8 @@ class FakeBlas(FakeLibrary):
         self.algorithms = [(0, 0)]  # (state, workspace) of each
         self.products: list[tuple[Any, ...]] = []
         self.result = 0
+        self.passes_nan = True  # whether the mask of ReLU lets the gradient at NaN pass, as eager does
+        self.refused: set[int] = set()  # epilogues for which there is no algorithm
         self.handlers = {
             "cublasLtMatmulDescCreate": self.make("MatmulDesc"), "cublasLtMatrixLayoutCreate": self.make("Layout"),
             "cublasLtMatmulPreferenceCreate": self.make("Preference"),
@@ -77,10 +79,29 @@ class FakeBlas(FakeLibrary):
             _, rows, columns, stride = self.made[layout]
             if stride < rows and columns > 0:
                 return blaslt.INVALID_VALUE
+        if not self.has(self.attributes[description], *[self.made[x] for x in (a, b, c)],
+                        self.attributes[c].get(blaslt.BATCH_COUNT, 1)):
+            count[0] = 0
+            return blaslt.NOT_SUPPORTED
         count[0] = len(self.algorithms)
         for k, (state, workspace) in enumerate(self.algorithms):
             results[k].state, results[k].workspace, results[k].algorithm[0] = state, workspace, 100 + k
         return 0
+
+    def has(self, more, a, b, c, batch):
+        """Whether there is an epilogue for such matrices: NVIDIA's documentation of cublasLtEpilogue_t."""
+        epilogue = more.get(blaslt.EPILOGUE, 1)
+        if epilogue == 1:
+            return True
+        rows, stride = c[1], more.get(blaslt.AUX_STRIDE, 0)
+        bias, aux = (more.get(k, 0) for k in (blaslt.BIAS_POINTER, blaslt.AUX_POINTER))
+        if epilogue in self.refused or a[0] == blaslt.R_64F or (bias | aux) % 16:
+            return False
+        if epilogue & (4 | 16 | 768) and not bias:
+            return False
+        if epilogue & 128 and (not aux or stride < rows or stride % (128 if epilogue & 10 else 8)):
+            return False
+        return batch == 1 or not epilogue & (16 | 128 | 768)
 
     def matrices(self, address, layout, transposed):
         """(batch, rows, columns) of a column-major matrix."""
@@ -124,10 +145,10 @@ class FakeBlas(FakeLibrary):
 
         if epilogue in (blaslt.BGRADA, blaslt.BGRADB):
             axis, of = (2, x) if epilogue == blaslt.BGRADA else (1, y)
-            vector(rows if epilogue == blaslt.BGRADA else columns)[...] = of.sum(axis=axis)[0]
+            vector(rows if epilogue == blaslt.BGRADA else columns)[...] = narrow(of.sum(axis=axis)[0], d)
             return total
         if epilogue & 4:
-            total = total + vector(rows)[:, None]
+            total = total + wide(vector(rows))[:, None]
         if epilogue & 128:
             masks = epilogue in (blaslt.RELU_AUX, blaslt.RELU_AUX_BIAS, blaslt.DRELU, blaslt.DRELU_BGRAD)
             stride = more[blaslt.AUX_STRIDE]
@@ -135,16 +156,17 @@ class FakeBlas(FakeLibrary):
             aux = np.frombuffer((ctypes.c_char * size).from_address(more[blaslt.AUX_POINTER]), np.uint8 if masks else d)
             aux = aux.reshape(columns, -1)
             if epilogue & 2:
-                aux[:, :-(-rows // 8)] = np.packbits(total[0].T > 0, axis=1, bitorder="little")
+                passed = ~(total[0].T <= 0) if self.passes_nan else total[0].T > 0
+                aux[:, :-(-rows // 8)] = np.packbits(passed, axis=1, bitorder="little")
             elif epilogue & 32:
-                aux[:, :rows] = total[0].T
+                aux[:, :rows] = narrow(total[0].T, d)
             elif masks:
-                total = total * np.unpackbits(aux, axis=1, bitorder="little")[:, :rows].T
+                total = np.where(np.unpackbits(aux, axis=1, bitorder="little")[:, :rows].T, total, 0)
             else:
-                before = aux[:, :rows].T.astype(np.float64)
+                before = wide(aux[:, :rows].T)
                 total = total * (gelu(before + 1e-6) - gelu(before - 1e-6)) / 2e-6
             if epilogue & 16:
-                vector(rows)[...] = total.sum(axis=2)[0]
+                vector(rows)[...] = narrow(total.sum(axis=2)[0], d)
         if epilogue & 2:
             total = np.maximum(total, 0)
         return gelu(total) if epilogue & 32 else total

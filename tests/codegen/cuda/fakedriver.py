@@ -15,7 +15,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.codegen import sites
-from jitgrad.codegen.cuda import text
+from jitgrad.codegen.cuda import blaslt, text
 from jitgrad.codegen.cuda.device_program import PRODUCTS
 from tests.codegen.cuda import host
 
@@ -44,6 +44,23 @@ def entries(source: str) -> str:
         lines.append(f"static void body_{name}(void** a) {{ {name}({values}); }}")
         lines.append(f'extern "C" Entry entry_{name} = {{run, body_{name}}};')
     return "\n".join(lines)
+
+
+MASKED = frozenset({blaslt.RELU_AUX, blaslt.RELU_AUX_BIAS, blaslt.DRELU, blaslt.DRELU_BGRAD})
+EPILOGUES = MASKED | {blaslt.RELU, blaslt.BIAS, blaslt.RELU_BIAS, blaslt.GELU, blaslt.GELU_BIAS, blaslt.GELU_AUX,
+                      blaslt.GELU_AUX_BIAS, blaslt.DGELU, blaslt.DGELU_BGRAD, blaslt.BGRADA, blaslt.BGRADB}
+ROOT = np.float32(np.sqrt(2 / np.pi))
+
+
+def gelu(x: Any) -> Any:
+    """GELU by tanh."""
+    return x * (0.5 * (1 + np.tanh(ROOT * (x + np.float32(0.044715) * x * x * x))))
+
+
+def gelu_slope(x: Any) -> Any:
+    """Its derivative."""
+    t = np.tanh(ROOT * (x + np.float32(0.044715) * x * x * x))
+    return 0.5 * (t + 1) + 0.5 * x * (1 - t * t) * ROOT * (1 + np.float32(3 * 0.044715) * x * x)
 
 
 class _Block:
@@ -141,11 +158,57 @@ class HostDriver:
                     z = self.matrix(c + i * sc * d.itemsize, (m, n), ldc, d)
                     if d.is_half:
                         x, y = x.astype(np.float32), y.astype(np.float32)
-                    result = (x.T if trans_a else x) @ (y.T if trans_b else y)
-                    z[...] = z + result if accumulate else result
+                    x, y = x.T if trans_a else x, y.T if trans_b else y
+                    result = x @ y
+                    if accumulate:
+                        result = z + result
+                    z[...] = self.finished(words, i, x, y, result, d) if words[17] else result
         finally:
             self.c.fake_end()
         return 0
+
+    def finished(self, words: Sequence[int], i: int, x: Any, y: Any, result: Any, d: dtypes.dtype) -> Any:
+        """What an epilogue makes of the product of x and y, computed as eager does, but rounded once."""
+        m, n = words[4:6]
+        (count,), (epilogue, bias, aux) = words[13:14], words[17:]
+        assert epilogue in EPILOGUES
+        assert d.itemsize < 8
+        aux_stride = blaslt.aux_stride(epilogue, n)
+        one = epilogue in MASKED or epilogue & (16 | 128) or epilogue >= blaslt.BGRADA
+        assert count == 1 or not one, "a gradient or what is kept for it, of a batch"
+        assert bool(aux) == bool(aux_stride) or not m, words
+        assert bool(bias) == bool(epilogue & (4 | 16 | 768)), words
+
+        def vector(size: int) -> Any:
+            return sites.array(bias, (size,), (1,), d)
+
+        if epilogue in (blaslt.BGRADA, blaslt.BGRADB):
+            if epilogue == blaslt.BGRADA:
+                vector(n)[...] = y.sum(axis=0)
+            else:
+                vector(m)[...] = x.sum(axis=1)
+            return result
+        if epilogue & 4:
+            result = result + vector(n).astype(result.dtype)
+        masks = None
+        if epilogue in MASKED:
+            masks = sites.array(aux, (m, aux_stride // 8), (aux_stride // 8, 1), dtypes.uint8)
+        if epilogue in (blaslt.DRELU, blaslt.DRELU_BGRAD):
+            result = np.where(np.unpackbits(masks, axis=1, bitorder="little")[:, :n], result, 0)
+        elif epilogue in (blaslt.DGELU, blaslt.DGELU_BGRAD):
+            before = self.matrix(aux, (m, n), aux_stride, d)
+            result = result * gelu_slope(before.astype(np.float32))
+        if epilogue & 16:
+            vector(n)[...] = result.sum(axis=0)
+        if masks is not None and epilogue & 2:
+            kept = np.packbits(~(result <= 0), axis=1, bitorder="little")
+            masks[...] = 0xA5  # what is beyond a row is anything
+            masks[:, :kept.shape[1]] = kept
+        elif aux and epilogue & 32:
+            self.matrix(aux, (m, n), aux_stride, d)[...] = result
+        if epilogue & 2:
+            return np.maximum(result, 0)
+        return gelu(result) if epilogue & 32 else result
 
     def matrix(self, address: int, shape: tuple[int, int], rows: int, d: dtypes.dtype) -> Any:
         return sites.array(address, shape, (rows, 1), d)

@@ -25,7 +25,10 @@ class Case:
     def __init__(self) -> None:
         self.library, self.driver = FakeBlas(), fake_driver({"cuMemsetD2D8Async": self.clear})
         self.allocated: list[int] = []
-        self.lt = BlasLt(self.library, DriverApi(self.driver), self.allocate)
+        self.lt = BlasLt(self.library, DriverApi(self.driver), self.allocate, lambda source, names: [])
+        self.after: list[Call] = []  # what kernels are to do
+        self.lt.composed = SimpleNamespace(alike=lambda *_: True, kernels=lambda d: [],
+                                           after=lambda stream, call, *_: self.after.append(call))
 
     def allocate(self, size: int) -> SimpleNamespace:
         self.allocated.append(size)
@@ -56,6 +59,15 @@ def matrix(d, rows, columns, transposed=False, padding=0, batch=()):
     memory = rng.standard_normal((*batch, shape[0], shape[1] + padding)).astype(d)
     stored = memory[..., :shape[1]]
     return memory, (stored.swapaxes(-1, -2) if transposed else stored), shape[1] + padding
+
+
+def aligned(x):
+    """A copy at an address that is a multiple of 256."""
+    memory = np.empty(x.nbytes + 256, np.uint8)
+    start = -memory.ctypes.data % 256
+    made = memory[start:start + x.nbytes].view(x.dtype).reshape(x.shape)
+    made[...] = x
+    return made
 
 
 def tolerance(d):
@@ -93,23 +105,48 @@ def test_batches(case):
     (blaslt.GELU_AUX_BIAS, gelu, True)])
 def test_epilogues(case, epilogue, activation, biased):
     memory_a, a, lda = matrix("float32", 3, 4)
-    memory_b, b, ldb = matrix("float32", 4, 5)
-    memory_c, c, ldc = matrix("float32", 3, 5)
-    bias = rng.standard_normal(5).astype("float32")
-    aux = np.zeros((3, 8), "float32")
-    assert blaslt.aux_bytes(epilogue, 3, 5, 0) == (aux.nbytes if epilogue & 128 else 0)
-    case.lt.matmul(0, Call(0, 0, 0, 0, 3, 5, 4, lda, ldb, ldc, memory_a.ctypes.data, memory_b.ctypes.data,
+    memory_b, b, ldb = matrix("float32", 4, 8)
+    memory_c, c, ldc = matrix("float32", 3, 8)
+    bias = aligned(rng.standard_normal(8).astype("float32"))
+    aux = aligned(np.zeros((3, 8), "float32"))
+    assert blaslt.aux_bytes(epilogue, 3, 8, 0) == (aux.nbytes if epilogue & 128 else 0)
+    case.lt.matmul(0, Call(0, 0, 0, 0, 3, 8, 4, lda, ldb, ldc, memory_a.ctypes.data, memory_b.ctypes.data,
                            memory_c.ctypes.data, epilogue=epilogue, bias=bias.ctypes.data, aux=aux.ctypes.data))
+    assert not case.after
     before = a @ b + (bias if biased else 0)
     np.testing.assert_allclose(c, activation(before), rtol=1e-5, atol=1e-6)
     if epilogue & 128:
-        np.testing.assert_allclose(aux[:, :5], before, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(aux, before, rtol=1e-5, atol=1e-6)
 
 
 def test_aux_memory():
     assert blaslt.aux_stride(blaslt.RELU_AUX_BIAS, 130) == 256
     assert blaslt.aux_bytes(blaslt.DRELU, 3, 130, 0) == 3 * 256 // 8
+    assert blaslt.aux_stride(blaslt.GELU_AUX_BIAS, 130) == blaslt.aux_stride(blaslt.DGELU, 130) == 130
     assert blaslt.aux_stride(blaslt.BIAS, 130) == 0
+
+
+def test_epilogues_that_there_are():
+    good = Call(0, 0, 0, 0, 8, 16, 4, 4, 16, 16, 256, 512, 768, epilogue=blaslt.GELU_AUX_BIAS, bias=1024, aux=2048)
+    assert blaslt.fits(good)
+    for change in ({"n": 12}, {"bias": 1028}, {"aux": 2050}, {"k": 0}, {"m": 0}, {"dtype": 1}, {"batch": 2}):
+        assert not blaslt.fits(good._replace(**change)), change
+    masked = good._replace(epilogue=blaslt.RELU_AUX_BIAS, n=12, ldb=12, ldc=12)  # rows of 128 bits whatever n is
+    assert blaslt.fits(masked)
+    assert blaslt.fits(good._replace(epilogue=blaslt.RELU_BIAS, aux=0, batch=2, n=3))
+
+
+def test_what_the_library_has_not_is_left_to_kernels(case):
+    call, _kept = small_call(epilogue=blaslt.RELU, n=2)
+    case.library.refused = {blaslt.RELU}
+    assert case.native(0, call) == 0
+    assert case.after == [call]
+    assert case.library.names().count("cublasLtMatmul") == 1
+    case.lt.composed.alike = lambda *_: False
+    other = call._replace(epilogue=blaslt.GELU)
+    for _ in range(2):
+        assert case.native(0, other) == 0
+    assert case.after == [call, other, other]
 
 
 def test_nothing_to_add_up(case):
@@ -123,7 +160,9 @@ def test_nothing_to_add_up(case):
     np.testing.assert_array_equal(c, 0)
     np.testing.assert_array_equal(memory[..., 3:], rest)
     assert case.native(0, call._replace(m=0)) == 0
-    assert case.native(0, call._replace(accumulate=0, epilogue=blaslt.BIAS)) == blaslt.FAILED
+    biased = call._replace(dtype=0, accumulate=0, epilogue=blaslt.BIAS)
+    assert case.native(0, biased) == 0
+    assert case.after == [biased]
     assert "cublasLtMatmul" not in case.library.names()
 
 
