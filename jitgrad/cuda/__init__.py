@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,15 +60,24 @@ def current_device() -> int:
 
 
 def set_device(device: Where) -> None:
-    """Make a GPU the current one of this thread."""
-    require_gpu().cuda.Device(_index(device)).use()
+    """Make a GPU the current one of this thread; nothing for a negative number."""
+    if not isinstance(device, int) or device >= 0:
+        require_gpu().cuda.Device(_index(device)).use()
 
 
 @contextmanager
 def device(device: Where) -> Iterator[None]:
-    """Make a GPU the current one inside a `with`."""
+    """Make a GPU the current one inside a `with`; nothing for None or a negative number."""
+    if device is None or (isinstance(device, int) and device < 0):
+        yield
+        return
     with require_gpu().cuda.Device(_index(device)):
         yield
+
+
+def device_of(obj: Any) -> AbstractContextManager[None]:
+    """Make the GPU of a tensor the current one inside a `with`; nothing for a tensor on the CPU."""
+    return device(obj.get_device() if obj.is_cuda else None)
 
 
 @dataclass(frozen=True)
@@ -231,8 +240,9 @@ from jitgrad.cuda.streams import (  # noqa: E402
 )
 
 __all__ = ["DeviceProperties", "Event", "ExternalStream", "Stream", "amp", "current_device", "current_stream",
-           "default_stream", "device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-           "get_device_properties", "get_rng_state", "init", "initial_seed", "is_available", "is_bf16_supported",
+           "default_stream", "device", "device_count", "device_of", "empty_cache", "get_device_capability",
+           "get_device_name", "get_device_properties", "get_rng_state", "init", "initial_seed", "is_available",
+           "is_bf16_supported",
            "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "mem_get_info",
            "memory_allocated", "memory_reserved", "memory_summary", "reset_max_memory_allocated",
            "reset_peak_memory_stats", "set_device", "set_rng_state", "set_stream", "stream", "synchronize"]

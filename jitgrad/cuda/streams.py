@@ -10,7 +10,7 @@ from jitgrad.device import require_gpu, resolve
 
 
 class Stream:
-    """A queue of work for a GPU, as a context manager (`with cuda.stream(s):`) the one that work goes to.
+    """A queue of work for a GPU; `with cuda.stream(s):` lets work go to it, and makes its GPU the current one.
 
     Args:
         device: a GPU; the current one if none is named.
@@ -24,6 +24,7 @@ class Stream:
             with cupy.cuda.Device(self.device.index):
                 _stream = cupy.cuda.Stream(non_blocking=True, priority=priority)
         self._stream = _stream
+        self._devices: list[Any] = []
         self.priority = priority
 
     @property
@@ -46,20 +47,30 @@ class Stream:
         return event
 
     def wait_event(self, event: Event) -> None:
-        """Let later work wait for an event."""
-        self._stream.wait_event(event._event)
+        """Let later work wait for an event; one that was never recorded is there already."""
+        if event._event is not None:
+            with self._there():
+                self._stream.wait_event(event._event)
 
     def wait_stream(self, stream: Stream) -> None:
         """Let later work wait for the work that another stream has so far."""
         self.wait_event(stream.record_event())
 
+    def _there(self) -> Any:
+        """CuPy's object for the GPU."""
+        return require_gpu().cuda.Device(self.device.index)
+
     def __enter__(self) -> Stream:
+        there = self._there()
+        there.__enter__()
+        self._devices.append(there)
         self._stream.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self._stream.__exit__(kind, error, trace)
+        self._devices.pop().__exit__(kind, error, trace)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.cuda_stream == other.cuda_stream and self.device == other.device
@@ -79,8 +90,9 @@ class ExternalStream(Stream):
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream that work goes to."""
-    return Stream(device, _stream=require_gpu().cuda.get_current_stream())
+    """The stream to which the work of a GPU goes, of the current one if none is named."""
+    where = resolve("cuda" if device is None else device)
+    return Stream(where, _stream=require_gpu().cuda.get_current_stream(where.index))
 
 
 def default_stream(device: Any = None) -> Stream:
@@ -89,7 +101,8 @@ def default_stream(device: Any = None) -> Stream:
 
 
 def set_stream(stream: Stream) -> None:
-    """Let work go to a stream from now on."""
+    """Let work go to a stream from now on; its GPU becomes the current one."""
+    stream._there().use()
     stream._stream.use()
 
 
@@ -109,7 +122,7 @@ def stream(stream: Stream | None) -> Any:
 
 
 class Event:
-    """A point in the work of a stream.
+    """A point in the work of a stream, on the GPU of the first stream that it is recorded on.
 
     Args:
         enable_timing: whether `elapsed_time` may be asked.
@@ -117,12 +130,22 @@ class Event:
     """
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
-        self._event = require_gpu().cuda.Event(block=blocking, disable_timing=not enable_timing,
-                                               interprocess=interprocess)
+        self._how = {"block": blocking, "disable_timing": not enable_timing, "interprocess": interprocess}
+        self._event: Any = None
+
+    def _made(self, stream: Stream | None = None) -> Any:
+        if self._event is None:
+            cupy = require_gpu()
+            with cupy.cuda.Device() if stream is None else stream._there():
+                self._event = cupy.cuda.Event(**self._how)
+        return self._event
 
     def record(self, stream: Stream | None = None) -> None:
         """Put the event after the work that a stream, the current one, has so far."""
-        self._event.record((stream or current_stream())._stream)
+        stream = stream or current_stream()
+        event = self._made(stream)
+        with stream._there():
+            event.record(stream._stream)
 
     def wait(self, stream: Stream | None = None) -> None:
         """Let later work of a stream, the current one, wait for the event."""
@@ -130,20 +153,21 @@ class Event:
 
     def query(self) -> bool:
         """Whether the work before the event is done."""
-        return bool(self._event.done)
+        return self._event is None or bool(self._event.done)
 
     def synchronize(self) -> None:
         """Wait until the work before the event is done."""
-        self._event.synchronize()
+        if self._event is not None:
+            self._event.synchronize()
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to another, both recorded with timing."""
-        return float(require_gpu().cuda.get_elapsed_time(self._event, end_event._event))
+        return float(require_gpu().cuda.get_elapsed_time(self._made(), end_event._made()))
 
     @property
     def cuda_event(self) -> int:
         """The driver's handle."""
-        return int(self._event.ptr)
+        return int(self._made().ptr)
 
 
 __all__ = ["Event", "ExternalStream", "Stream", "current_stream", "default_stream", "set_stream", "stream"]

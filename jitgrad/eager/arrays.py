@@ -26,7 +26,10 @@ class Library:
         xp: the module of array functions that the op table's rows are given.
         F: the rows as functions on these arrays.
         ndarray: the class of the arrays.
+        several: whether they may be on several devices, of which one is current.
     """
+
+    several = False
 
     def __init__(self, xp: Any, F: ArrayNamespace, ndarray: type):
         self.xp, self.F = xp, F
@@ -114,6 +117,26 @@ def foreign(array: Any) -> Library | None:
         if isinstance(array, cupy.ndarray):
             return on_device(device("cuda", array.device.id))
     return found
+
+
+def several() -> bool:
+    """Whether arrays may be on several GPUs."""
+    return bool(MET) and any(found.several for found in MET.values())
+
+
+def there(values: Sequence[Any]) -> Any:
+    """A context in which results are made where the first array that is not on the CPU is: with several GPUs."""
+    for value in values:
+        found = MET.get(type(value))
+        if found is not None:
+            return found.near((value,))
+    return nullcontext()
+
+
+def filled_like(array: Any, name: str) -> Any:
+    """`ones_like(array)` or `zeros_like(array)`, where the array is."""
+    with there((array,)):
+        return getattr(library(array).xp, name)(array)
 
 
 def as_array(array: Any) -> Any:

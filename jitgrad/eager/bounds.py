@@ -35,15 +35,16 @@ class Bounds:
                tail: str) -> None:
         """Let `error` be raised later if an index is not in [low, high), with the head, it and the tail."""
         there: int = indices.device.id
-        flag = self.flags.get(there)
-        if flag is None:
-            flag = self.flags[there] = self.cupy.zeros(2, "int64")
         self.count += 1
         self.words[self.count] = (error, head, tail)
         if len(self.words) > KNOWN:
             self.words.popitem(last=False)
         kernels: Any = importlib.import_module("jitgrad.cuda.elementwise")  # above: it prints kernels as codegen does
-        kernels.check_range(self.cupy, indices, low, high, self.count, flag)
+        with indices.device:
+            flag = self.flags.get(there)
+            if flag is None:
+                flag = self.flags[there] = self.cupy.zeros(2, "int64")
+            kernels.check_range(self.cupy, indices, low, high, self.count, flag)
         self.open.add(there)
 
     def await_(self, worst: Any, error: type[Exception], head: str, tail: str) -> None:
@@ -63,6 +64,7 @@ class Bounds:
             flag = self.flags[self.open.pop()]
             number, index = flag.get().tolist()
             if number:
-                flag.fill(0)
+                with flag.device:
+                    flag.fill(0)
                 error, head, tail = self.words.get(number, (IndexError, "index ", " is out of bounds"))
                 raise error(f"{head}{index}{tail} (on a GPU this is found when a result is first read)")

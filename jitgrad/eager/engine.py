@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.eager.arrays import copy, library
+from jitgrad.eager.arrays import copy, filled_like, library, several, there
 from jitgrad.eager.grad_mode import mode
 from jitgrad.eager.node import Edge, Node, edge_of, storage_of
 from jitgrad.eager.record import _SILENT, _restore, _silence
@@ -110,6 +110,30 @@ class _Arrays:
                 grad._data = data = copy(data)
             home.xp.add(data, value, out=data)
         storage_of(grad).version += 1
+
+
+class _Placed(_Arrays):
+    """As `_Arrays`, where there are several GPUs: each step is done on that of its arrays."""
+
+    @staticmethod
+    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        with there(cotangents):
+            return node.first_order(cotangents, needs)
+
+    @staticmethod
+    def fit(value: Any, meta: Any) -> Any:
+        with there((value,)):
+            return _Arrays.fit(value, meta)
+
+    @staticmethod
+    def add(total: Any, value: Any, own: bool) -> Any:
+        with there((total,)):
+            return total + value
+
+    @staticmethod
+    def accumulate(leaf: Tensor, value: Any) -> None:
+        with there((value,)):
+            _Arrays.accumulate(leaf, value)
 
 
 class _Tensors:
@@ -336,7 +360,7 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
             if y._data.size != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             g = wrap(np.ones(y._data.shape, y._data.dtype) if type(y._data) is _ndarray else
-                     library(y._data).xp.ones_like(y._data))
+                     filled_like(y._data, "ones_like"))
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
         elif g._data.shape != y._data.shape:
@@ -350,7 +374,7 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
 
 def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool, wanted: Sequence[Edge] | None,
          collect: bool, inner: bool = False) -> _Pass:
-    values: _Arrays | _Tensors = _Tensors() if create_graph else _Arrays()
+    values: _Arrays | _Tensors = _Tensors() if create_graph else _Placed() if several() else _Arrays()
     work = _Pass(values, keep_graph, wanted, collect, inner)
     work.prune([edge for edge, _ in roots])
     for edge, g in roots:
@@ -440,7 +464,7 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
         if value is not None:
             results.append(value if create_graph else wrap(_own(value)))
         elif materialize_grads:
-            results.append(wrap(library(x._data).xp.zeros_like(x._data)))
+            results.append(wrap(filled_like(x._data, "zeros_like")))
         elif allow_unused:
             results.append(None)
         else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad.eager import record
-from jitgrad.eager.arrays import HOST, copy, device_of, library, transfer
+from jitgrad.eager.arrays import HOST, copy, device_of, filled_like, library, transfer
 from jitgrad.eager.grad_mode import enable_grad, mode
 from jitgrad.eager.moves import move
 from jitgrad.eager.node import Node, Storage, storage_of
@@ -161,7 +161,7 @@ class Overwrite(Node):
 
     def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         (g,) = cotangents
-        return [library(g).xp.zeros_like(g) if needs[0] else None, g]
+        return [filled_like(g, "zeros_like") if needs[0] else None, g]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
         (g,) = cotangents

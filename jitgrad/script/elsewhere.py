@@ -24,7 +24,8 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
         finally:
             for i in committed:
                 if hosted[i] is not inputs[i] and hasattr(hosted[i], "dtype"):
-                    inputs[i][...] = from_host(hosted[i], where)
+                    with on_device(where).on(where):
+                        inputs[i][...] = from_host(hosted[i], where)
 
     return run
 
@@ -33,7 +34,7 @@ def driver_of(where: device) -> Driver:
     """The driver of a device, which runs rows that have no native form as eager does."""
     driver = drivers.of(where)
     if driver.rows is None:
-        driver.rows = on_device(where).F.bind
+        driver.rows, driver.several = on_device(where).F.bind, on_device(where).several
     return driver
 
 

@@ -16,16 +16,23 @@ from tests.cuda import standin
 
 
 class StandinDriver(HostDriver):
-    """The driver whose device is the host, with the stand-in's arrays."""
+    """The driver whose device is the host, with the stand-in's arrays. Its work is refused while it is not current."""
 
     rows = None
+
+    def on(self) -> Any:
+        return standin.Device(self.device)
+
+    def product(self, stream: Any, call: Any) -> int:
+        return 400 if standin.current() != self.device else super().product(stream, call)
 
     def empty(self, shape: tuple[int, ...], d: Any) -> Any:
         return standin.ndarray(shape, d)
 
     def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
         self.c.fake_open()
-        return standin.ndarray._of(sites.array(address, shape, strides, dtypes.from_numpy(np.dtype(d))))
+        return standin.ndarray._of(sites.array(address, shape, strides, dtypes.from_numpy(np.dtype(d))), None,
+                                   self.device)
 
     def contiguous(self, array: Any) -> Any:
         if type(array) is np.ndarray:
@@ -39,16 +46,24 @@ class StandinDriver(HostDriver):
             target._a[...] = copy._a
 
     def address(self, array: Any) -> int:
+        if array.device.id != self.device:
+            raise ValueError(f"an array of device {array.device.id} for a program on device {self.device}")
         return int(array.data.ptr)
 
 
-_driver: list[StandinDriver] = []
+_drivers: list[StandinDriver] = []
 
 
 @contextmanager
 def gpu() -> Iterator[StandinDriver]:
-    """A stand-in of a GPU, on which scripts run too."""
-    if not _driver:
-        _driver.append(StandinDriver())
-    with standin.installed(), drivers.using(_driver[0]) as driver:
-        yield driver
+    """A stand-in of two GPUs, on which scripts run too; the driver of the first one."""
+    if not _drivers:
+        _drivers.extend(StandinDriver(k) for k in range(standin.COUNT))
+    tell = _drivers[0].c.fake_current
+    standin.switched.append(tell)
+    try:
+        with standin.installed(), drivers.using(*_drivers) as driver:
+            yield driver
+    finally:
+        standin.switched.remove(tell)
+        tell(0)

@@ -3,7 +3,8 @@
 `install()` puts it into `sys.modules["cupy"]`. An array wraps a NumPy array and is none: it does not mix with NumPy's,
 does not turn into one unasked, gives 0-dim arrays where NumPy gives scalars, has only the methods, functions and
 keyword arguments of `NAMES` (which a test compares with the real CuPy where that is installed), knows no read-only
-memory, and counts every time that the host would have to wait for the device (`waits`).
+memory, and counts every time that the host would have to wait for the device (`waits`). It has two devices: kernels
+take arrays of the current one only, streams and events belong to the device that they were made on.
 """
 
 from __future__ import annotations
@@ -33,6 +34,28 @@ def waited(what: str) -> None:
 
 COUNT = 2  # devices
 _current = [0]
+#: told of every change of the current device
+switched: list[Callable[[int], None]] = []
+
+
+def current() -> int:
+    """The number of the current device."""
+    return _current[-1]
+
+
+def _switch() -> None:
+    for tell in switched:
+        tell(_current[-1])
+
+
+def _here(*arrays: Any) -> None:
+    """ValueError where a kernel is given arrays of another device than the current one."""
+    for a in arrays:
+        if isinstance(a, ndarray) and a.device.id != _current[-1]:
+            raise ValueError("Array device must be same as the current device: "
+                             f"array device = {a.device.id} while current = {_current[-1]}")
+        if isinstance(a, (list, tuple)):
+            _here(*a)
 
 
 class CUDARuntimeError(RuntimeError):
@@ -59,13 +82,16 @@ class Device:
 
     def __enter__(self) -> Device:
         _current.append(self.id)
+        _switch()
         return self
 
     def __exit__(self, *error: Any) -> None:
         _current.pop()
+        _switch()
 
     def use(self) -> None:
         _current[-1] = self.id
+        _switch()
 
     def synchronize(self) -> None:
         waited("synchronize")
@@ -77,17 +103,26 @@ class Stream:
     def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False,
                  priority: int | None = None) -> None:
         self.ptr = 0 if null else id(self)
-        self.non_blocking, self.priority, self.device_id = non_blocking, priority or 0, _current[-1]
+        self.non_blocking, self.priority = non_blocking, priority or 0
+        self.device_id = -1 if null else _current[-1]
+
+    def _check(self) -> int:
+        if self.device_id not in (-1, _current[-1]):
+            raise RuntimeError(f"The device that the stream is created on ({self.device_id}) does not match with the "
+                               f"current device ({_current[-1]})")
+        return _current[-1]
 
     def __enter__(self) -> Stream:
-        _streams.append(self)
+        where = self._check()
+        _streams[where].append(self)
+        _entered.append(where)
         return self
 
     def __exit__(self, *error: Any) -> None:
-        _streams.pop()
+        _streams[_entered.pop()].pop()
 
     def use(self) -> Stream:
-        _streams[-1] = self
+        _streams[self._check()][-1] = self
         return self
 
     @property
@@ -112,22 +147,36 @@ class Stream:
         return hash(self.ptr)
 
 
+class ExternalStream(Stream):
+    def __init__(self, ptr: int, device_id: int = -1) -> None:
+        super().__init__(null=True)
+        self.ptr, self.device_id = ptr, device_id
+
+
 Stream.null = Stream(null=True)
-_streams = [Stream.null]
+_streams = [[Stream.null] for _ in range(COUNT)]
+_entered: list[int] = []
 _clock = itertools.count(1)
+
+
+def get_current_stream(device_id: int = -1) -> Stream:
+    return _streams[_current[-1] if device_id < 0 else device_id][-1]
 
 
 class Event:
     def __init__(self, block: bool = False, disable_timing: bool = False, interprocess: bool = False) -> None:
         self.time: int | None = None
         self.disable_timing = disable_timing
-        self.ptr = id(self)
+        self.ptr, self.device_id = id(self), _current[-1]
 
     @property
     def done(self) -> bool:
         return True
 
     def record(self, stream: Stream | None = None) -> None:
+        there = _current[-1] if stream is None or stream.device_id < 0 else stream.device_id
+        if there != self.device_id:
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
         self.time = next(_clock)
 
     def synchronize(self) -> None:
@@ -227,6 +276,9 @@ METHODS = {
     "sum": "axis dtype out keepdims", "swapaxes": "axis1 axis2", "reshape": "", "transpose": "", "ravel": "order",
     "view": "dtype", "squeeze": "axis", "item": "", "tolist": "", "get": "stream order out blocking",
 }
+#: methods and functions that run no kernel
+VIEWS = ("reshape", "transpose", "swapaxes", "view", "squeeze", "get", "broadcast_to", "diagonal", "expand_dims",
+         "flip", "asnumpy")
 FUNCTIONS = {
     "arange": "start stop step dtype", "argsort": "a axis kind", "argmax": "a axis dtype out keepdims",
     "argmin": "a axis dtype out keepdims", "argwhere": "a", "array": "obj dtype copy order subok ndmin blocking",
@@ -367,11 +419,15 @@ class ndarray:
 
     # --- indexing
     def __getitem__(self, key: Any) -> ndarray:
+        keys = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(k, ndarray) for k in keys):
+            _here(self, *keys)
         return _made(self._a[_wrapped(_key(key, True), self._a.shape)], self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(value, np.ndarray):
             raise TypeError(f"Unsupported type {type(value)}")
+        _here(self, key)
         self._a[_wrapped(_key(key, False), self._a.shape)] = _numpy(value)
 
     # --- NumPy's protocols
@@ -444,9 +500,10 @@ def _method(name: str, parameters: str) -> Callable[..., Any]:
             assert not kwargs
         elif len(args) > len(names) or set(kwargs) - set(names):
             raise TypeError(f"{name}() got an unexpected argument: {args[len(names):]} {kwargs}")
-        if name == "copy":
-            with Device(_current[-1]):
-                return ndarray._of(self._a.copy(order=(args or (kwargs.get("order", "C"),))[0]))
+        if name == "copy":  # to the current device
+            return ndarray._of(self._a.copy(order=(args or (kwargs.get("order", "C"),))[0]))
+        if name not in VIEWS:
+            _here(self, *args, *kwargs.values())
         with np.errstate(all="ignore"):
             return _made(getattr(self._a, name)(*map(_numpy, args), **{k: _numpy(v) for k, v in kwargs.items()}), self)
 
@@ -477,8 +534,7 @@ class ufunc:
         for a in given:
             if not isinstance(a, (np.ndarray, np.generic, bool, int, float)):
                 raise TypeError(f"Unsupported type {type(a)}")
-        if len({a.device.id for a in args if isinstance(a, ndarray)}) > 1:
-            raise ValueError("Array device must be same as the current device")
+        _here(*args, out)
         how: dict[str, Any] = {} if dtype is None else {"dtype": dtype}
         with np.errstate(all="ignore"):
             if out is None:
@@ -491,6 +547,7 @@ class ufunc:
     def at(self, a: ndarray, indices: Any, b: Any = None) -> None:
         if self.__name__ != "add":
             raise NotImplementedError(self.__name__)
+        _here(a, indices, b)
         if a.dtype.name not in ("int32", "float16", "float32", "float64", "uint32", "uint64"):
             raise TypeError("cupy.add.at only supports int32, float16, float32, float64, uint32, uint64 as data type")
         self._numpy.at(a._a, _wrapped(_key(indices, False), a.shape), _numpy(b))
@@ -532,6 +589,8 @@ def _function(name: str, parameters: str) -> Callable[..., Any]:
             raise TypeError(f"{name}() got an unexpected argument: {args[len(names):]} {kwargs}")
         if not creates and not isinstance(args[0], (ndarray, list, tuple)):
             raise TypeError(f"Argument 'a' has incorrect type (expected cupy.ndarray, got {type(args[0])})")
+        if name not in VIEWS and not name.endswith("_like"):  # which make theirs on the current device
+            _here(*args, *kwargs.values())
         with np.errstate(all="ignore"):
             result = getattr(np, name)(*map(_numpy, args), **{k: _numpy(v) for k, v in kwargs.items()})
         if name == "argwhere":
@@ -565,6 +624,7 @@ def asnumpy(a: Any, stream: Any = None, order: str = "C", out: Any = None, *, bl
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if not isinstance(condition, ndarray):
         raise TypeError(f"Unsupported type {type(condition)}")
+    _here(condition, x, y)
     return ndarray._of(np.asarray(np.where(condition._a, _numpy(x), _numpy(y))))
 
 
@@ -573,6 +633,7 @@ def argsort(a: ndarray, axis: int = -1, kind: Any = None) -> ndarray:
         raise ValueError("Sorting arrays with the rank of zero is not supported")
     if a.dtype.kind == "V":
         raise TypeError("Sorting arrays with dtype 'bfloat16' is not supported")
+    _here(a)
     return ndarray._of(np.argsort(_numpy(a), axis=axis, kind="stable"))
 
 
@@ -582,6 +643,7 @@ def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None
 
 def matmul(a: ndarray, b: ndarray, **kwargs: Any) -> ndarray:
     assert not kwargs
+    _here(a, b)
     return ndarray._of(np.matmul(_numpy(a), _numpy(b)))
 
 
@@ -608,6 +670,7 @@ class ElementwiseKernel:
     def __call__(self, *args: Any) -> ndarray:
         from jitgrad.cuda.elementwise import MADE
 
+        _here(*args)
         *args_, out = args if len(args) > len(self.inputs) else (*args, None)
         for a, kind in zip(args_, self.inputs, strict=True):
             assert isinstance(a, (ndarray, np.generic)), "CuPy kernels take CuPy's arrays and scalars"
@@ -642,9 +705,9 @@ def _cuda() -> types.ModuleType:
         "name": b"Stand-in", "totalGlobalMem": 139 << 30, "multiProcessorCount": 132, "major": 9, "minor": 0,
         "sharedMemPerBlock": 49152, "warpSize": 32, "maxThreadsPerMultiProcessor": 2048, "l2CacheSize": 60 << 20}
     found = {"Device": Device, "Stream": Stream, "Event": Event, "get_elapsed_time": get_elapsed_time,
-             "runtime": runtime, "is_available": lambda: True, "get_current_stream": lambda: _streams[-1],
+             "runtime": runtime, "is_available": lambda: True, "get_current_stream": get_current_stream,
              "MemoryPointer": MemoryPointer, "MemoryPool": MemoryPool, "alloc_pinned_memory": alloc_pinned_memory,
-             "MemoryHook": MemoryHook, "ExternalStream": Stream}
+             "MemoryHook": MemoryHook, "ExternalStream": ExternalStream}
     vars(module).update(found)
     return module
 
@@ -674,6 +737,7 @@ def installed() -> Iterator[types.ModuleType]:
     try:
         yield CUPY
     finally:
+        _current[:] = [0]
         if before is None:
             del sys.modules["cupy"]
         else:

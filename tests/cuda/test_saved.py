@@ -57,10 +57,10 @@ class Net(nn.Module):
 
 
 @pytest.mark.parametrize("was", ["cpu", "cuda"])
-@pytest.mark.parametrize("location", [None, "cpu", "cuda", torch.device("cpu"),
-                                      {"cpu": "cuda:0", "cuda:0": "cpu"}, lambda t, where: t.cuda(),
+@pytest.mark.parametrize("location", [None, "cpu", "cuda", "cuda:1", torch.device("cpu"),
+                                      {"cpu": "cuda:1", "cuda:0": "cpu"}, lambda t, where: t.cuda(),
                                       lambda t, where: None],
-                         ids=["none", "cpu", "cuda", "device", "dict", "function", "leaves"])
+                         ids=["none", "cpu", "cuda", "cuda:1", "device", "dict", "function", "leaves"])
 def test_a_module_goes_where_it_is_wanted(was: str, location: Any) -> None:
     net = torch.jit.script(Net().to(was))
     x = torch.randn(4, 6)
@@ -90,7 +90,7 @@ def test_a_loaded_module_is_moved_as_any_other() -> None:
     x = torch.randn(3, 6)
     loaded = torch.jit.load(saved(net, (x.cuda(),)))
     wanted = net(x.cuda())[0]
-    for there in ("cuda", "cpu", "cuda"):
+    for there in ("cuda", "cpu", "cuda:1", "cpu", "cuda"):
         loaded.to(there)
         assert loaded(x.to(there))[2] == torch.ones(1, device=there).device
         same(loaded(x.to(there))[0], wanted)

@@ -70,6 +70,7 @@ class CudaDriver:
         self.arch = self.api.arch(self.api.made("cuDeviceGet", device))
         self.failure: BaseException | None = None
         self.rows: Any = None
+        self.several = False
         self._loaded: dict[tuple[str, tuple[str, ...]], list[int]] = {}
         self._lock = threading.Lock()
         called = ("cuMemcpyDtoHAsync_v2", "cuStreamSynchronize")
@@ -85,6 +86,10 @@ class CudaDriver:
         with self.xp.cuda.Device(self.device):
             self.xp.cuda.runtime.free(0)
         self._threads.bound = True
+
+    def on(self) -> Any:
+        """A context in which the device is CuPy's current one, and its context CUDA's."""
+        return self.xp.cuda.Device(self.device)
 
     def _here(self) -> None:
         """Make sure that this thread has the device's context."""

@@ -18,6 +18,7 @@ All return 0, or the driver's error, which `error` turns into an exception.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Block(Protocol):
 
 
 class Driver(Protocol):
-    """A device to compile for and to run on.
+    """A device to compile for and to run on. `several`: it is one of several, of which each thread has a current one.
 
     `rows` makes functions of arrays of the device from rows of the op table; who runs programs says how. `graphs`
     replays what a host function calls as CUDA graphs; None: everything is launched as it is called.
@@ -45,11 +46,15 @@ class Driver(Protocol):
     read: int
     copy: int
     matmul: int
+    several: bool
     rows: Callable[[Any], Callable[..., Any]] | None
 
     @property
     def graphs(self) -> Graphs | None:
         """What replays the calls of host functions; None: nothing does."""
+
+    def on(self) -> AbstractContextManager[Any]:
+        """A context in which this device is the thread's current one, as all else here takes it to be."""
 
     def stream(self) -> int:
         """The handle of the current stream."""

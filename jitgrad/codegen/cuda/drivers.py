@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.device import device
 
-_instead: list[Driver] = []
+_instead: list[tuple[Driver, ...]] = []
 
 
 @contextmanager
-def using(driver: Driver) -> Iterator[Driver]:
-    """Let a driver run the programs of every GPU: for tests."""
-    _instead.append(driver)
+def using(driver: Driver, *more: Driver) -> Iterator[Driver]:
+    """Let drivers run the programs of the first GPU, the second one...; the last one those of all others: for tests."""
+    _instead.append((driver, *more))
     try:
         yield driver
     finally:
@@ -24,7 +24,7 @@ def using(driver: Driver) -> Iterator[Driver]:
 def of(where: device) -> Driver:
     """The driver of a GPU. RuntimeError, saying what is missing, where it cannot be used."""
     if _instead:
-        return _instead[-1]
+        return _instead[-1][min(where.index or 0, len(_instead[-1]) - 1)]
     from jitgrad.codegen.cuda.cudadriver import of_device
 
     return of_device(where.index or 0)

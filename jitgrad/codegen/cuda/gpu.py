@@ -38,6 +38,10 @@ class DeviceCompiled(Compiled):
         super().__init__(code, faces, {}, kernels, reasons, timing, llvm)
 
     def link(self) -> dict[str, Native]:
+        with self.driver.on():
+            return self._linked()
+
+    def _linked(self) -> dict[str, Native]:
         known = {**engine.runtime_symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
         self.loaded = engine.load(self.code, known, [*[native_name(f.name) for f in self.faces], "jg_handles"])
         handles = self.driver.load(self.source, self.names) if self.names else []

@@ -168,6 +168,17 @@ class DeviceLauncher(Launcher):
         self.scope.update(take=self.take, empty=driver.empty, address=driver.address, back=self.back,
                           memory=self.memory)
 
+    def build(self) -> Callable[..., list[Any]]:
+        launch = super().build()
+        if not self.driver.several:
+            return launch
+
+        def there(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
+            with self.driver.on():
+                return launch(inputs, on_commit)
+
+        return there
+
     def take(self) -> tuple[DeviceWorkspace, list[DeviceWorkspace]]:
         """A workspace of the current stream, and where it goes afterwards."""
         stream = self.driver.stream()

@@ -24,6 +24,7 @@ from jitgrad.script.frontend import (
     library,  # noqa: F401  (it registers handlers)
     merge,
     pending,
+    placement,
     recorded,
     stdlib,  # noqa: F401  (it registers handlers)
     transforms,  # noqa: F401
@@ -125,6 +126,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             heap.commit_dirty(context)
         except merge.Raised:
             tree = sig.Static(None)
+        placement.refuse_two(context)
         for fact in sorted(facts):
             context.inputs.guard(sig.Machine(fact), "equal", FACTS[fact]())
         given.bind_sizes(context)

@@ -137,6 +137,7 @@ class Context:
         self.device_state = False
         #: on a GPU: tensors that say which index was out of range, and the exception, text before and after it
         self.expected: list[tuple[Any, tuple[type[Exception], str, str]]] = []
+        self.second: tuple[device, Span | None] | None = None  # another GPU, and where it was met
         self.device = CPU  # of the tensors: a GPU from the first one on that is there
         self.log: list[str] = []
         self.frame: Frame = None  # type: ignore[assignment]

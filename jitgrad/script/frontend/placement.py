@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import int64
+from jitgrad.eager.arrays import different_devices
 from jitgrad.eager.bounds import NOTHING_WRONG
 from jitgrad.errors import UnsupportedCall
 
@@ -24,13 +25,21 @@ INDICES = {"index": 1, "index_put": 2}
 
 
 def see(context: Context, where: device) -> None:
-    """Note that a tensor of the script is on a device. Raises UnsupportedCall for a second GPU."""
+    """Note that a tensor of the script is on a device; a second GPU is refused at the end (`refuse_two`)."""
     if where.type == "cpu" or where == context.device:
         return
-    if context.device.type != "cpu":
-        raise UnsupportedCall(f"tensors on two GPUs, {context.device} and {where}, in one script", context.span(),
+    if context.device.type == "cpu":
+        context.device = where
+    elif context.second is None:
+        context.second = where, context.span()
+
+
+def refuse_two(context: Context) -> None:
+    """Raise UnsupportedCall where a script, which has nothing wrong in it, has tensors on two GPUs."""
+    if context.second is not None:
+        where, span = context.second
+        raise UnsupportedCall(f"tensors on two GPUs, {context.device} and {where}, in one script", span,
                               hint="write a script for each device")
-    context.device = where
 
 
 def put(context: Context, tensor: SymTensor, where: Any) -> SymTensor:
@@ -52,15 +61,16 @@ def together(operands: Sequence[SymTensor], name: str) -> device | None:
             continue
         if where.type == "cpu":
             host = True
-        else:
+        elif gpu is None:
             gpu = where
+        elif gpu != where:
+            raise different_devices(gpu, where)
     if gpu is None or not host:
         return gpu or (CPU if host else None)
     for i, x in enumerate(operands):
         on_host = x.storage.device is not None and x.storage.device.type == "cpu"
         if on_host and x.ndim and i < INDICES.get(name, len(operands)):
-            raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {gpu} "
-                               "and cpu!")
+            raise different_devices(gpu, CPU)
     return gpu
 
 
@@ -78,4 +88,4 @@ def expect(context: Context, indices: SymTensor, low: Any, high: Any, words: tup
     return nearest
 
 
-__all__ = ["expect", "put", "see", "together"]
+__all__ = ["expect", "put", "refuse_two", "see", "together"]

@@ -10,30 +10,34 @@
 struct Entry {
     int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned);
     void (*body)(void**);
+    int device;  // on which it was loaded
 };
 struct Launch { void* kernel; unsigned blocks, threads; };
 
-struct Region { char* start; size_t size; };
+struct Region { char* start; size_t size; int device; };
 static Region regions[16];  // one for each driver of the process
 static int region_count;
 static Launch log_[1 << 16];
 static unsigned launches, reads;
 static int failing = -1;
+static int current;  // the device that the host has chosen
 static std::mutex busy;  // the host runs one thing after another
 
-static void protect_(int what) {
-    for (int i = 0; i < region_count; i++) mprotect(regions[i].start, regions[i].size, what);
+static void protect_(int what, int device) {
+    for (int i = 0; i < region_count; i++)
+        if (device < 0 || regions[i].device == device) mprotect(regions[i].start, regions[i].size, what);
 }
-static void open_() { protect_(PROT_READ | PROT_WRITE); }
-static void close_() { protect_(PROT_NONE); }
+static void open_() { protect_(PROT_READ | PROT_WRITE, current); }
+static void close_() { protect_(PROT_NONE, -1); }
 
 extern "C" {
-char* fake_region(size_t size) {
+void fake_current(int device) { current = device; }
+char* fake_region(size_t size, int device) {
     char* start = (char*)mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    regions[region_count++] = {start, size};
+    regions[region_count++] = {start, size, device};
     return start;
 }
-void fake_open() { open_(); }
+void fake_open() { protect_(PROT_READ | PROT_WRITE, -1); }
 void fake_begin() { busy.lock(); open_(); }
 void fake_end() { close_(); busy.unlock(); }
 unsigned fake_launches() { return launches; }
@@ -48,8 +52,9 @@ int fake_launch(void* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx
     if (failing > 0) failing--;
     if (launches < (1 << 16)) log_[launches] = {kernel, gx, bx};
     launches++;
-    open_();
     Entry* entry = (Entry*)kernel;
+    if (entry->device != current) return 400;  // cudaErrorInvalidResourceHandle
+    open_();
     int status = entry->run(entry->body, arguments, gx, gy, bx, shared);
     close_();
     return status ? 999 : 0;

@@ -5,6 +5,7 @@ Its arrays are NumPy's; its slots are memory that is closed to everybody but ker
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import re
@@ -37,12 +38,12 @@ def parameter_bytes(parameters: str) -> tuple[int, ...]:
 def entries(source: str) -> str:
     """For each kernel of a text, what `fake_launch` takes for its handle."""
     lines = ["struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned); "
-             "void (*body)(void**); };"]
+             "void (*body)(void**); int device; };"]
     for name, given in ENTRY.findall(source):
         types = [p.rsplit(" ", 1)[0] for p in given.split(", ") if p]
         values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
         lines.append(f"static void body_{name}(void** a) {{ {name}({values}); }}")
-        lines.append(f'extern "C" Entry entry_{name} = {{run, body_{name}}};')
+        lines.append(f'extern "C" Entry entry_{name} = {{run, body_{name}, 0}};')
     return "\n".join(lines)
 
 
@@ -82,18 +83,26 @@ class _Block:
             self.driver.spare.setdefault(self.size, []).append(self.ptr)
 
 
+class Entry(ctypes.Structure):
+    """A kernel as the driver's functions know it."""
+
+    _fields_ = (("run", ctypes.c_void_p), ("body", ctypes.c_void_p), ("device", ctypes.c_int))
+
+
 class HostDriver:
-    """See the module."""
+    """See the module. `device`: which of several it is; its memory is open to launches on it alone."""
 
     name, arch = "host", "host"
     graphs = None
+    several = False
     rows = staticmethod(lambda op: functools.partial(op.impl, np))
 
-    def __init__(self) -> None:
+    def __init__(self, device: int = 0) -> None:
+        self.device = device
         self.c = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
         self.c.fake_region.restype = ctypes.c_void_p
-        self.c.fake_region.argtypes = [ctypes.c_size_t]
-        self.region = self.top = self.c.fake_region(REGION)
+        self.c.fake_region.argtypes = [ctypes.c_size_t, ctypes.c_int]
+        self.region = self.top = self.c.fake_region(REGION, device)
         self.c.fake_log.restype = ctypes.c_void_p
         self.spare: dict[int, list[int]] = {}
         self.launch, self.read, self.copy = (self._function(f"fake_{n}") for n in ("launch", "read", "copy"))
@@ -101,9 +110,13 @@ class HostDriver:
         self.matmul = ctypes.cast(self._matmul, ctypes.c_void_p).value or 0
         self.products: list[list[int]] = []
         self.libraries: list[Any] = []
+        self.entries: list[Entry] = []
 
     def _function(self, name: str) -> int:
         return ctypes.cast(getattr(self.c, name), ctypes.c_void_p).value or 0
+
+    def on(self) -> Any:
+        return contextlib.nullcontext()
 
     def stream(self) -> int:
         return 0
@@ -112,7 +125,10 @@ class HostDriver:
         kernels = source.removeprefix(text.prelude())
         library = host.shared(f'#include "{host.header()}"\n{kernels}\n{entries(kernels)}')
         self.libraries.append(library)
-        return [ctypes.addressof(ctypes.c_char.in_dll(library, f"entry_{name}")) for name in names]
+        found = [Entry.in_dll(library, f"entry_{name}") for name in names]
+        mine = [Entry(e.run, e.body, self.device) for e in found] if self.device else found
+        self.entries += mine
+        return [ctypes.addressof(e) for e in mine]
 
     def allocate(self, size: int) -> Any:
         return _Block(self, size)
