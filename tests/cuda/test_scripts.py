@@ -20,8 +20,6 @@ from tests.cuda.hosted import StandinDriver, gpu
 from tests.programs import test_programs
 from tests.programs.harness import Program, check
 
-pytestmark = host.needs_compiler
-
 
 @pytest.fixture
 def device() -> Iterator[StandinDriver]:
@@ -30,6 +28,7 @@ def device() -> Iterator[StandinDriver]:
         yield driver
 
 
+@host.needs_compiler
 @pytest.mark.parametrize("program", [p for p in lecture.PROGRAMS if p.__name__ not in LATER], ids=lambda p: p.__name__)
 def test_lecture(program: Any, device: StandinDriver) -> None:
     np.testing.assert_allclose(run(program, jitgrad, "cuda"), REFERENCE[program.__name__], rtol=2e-3, atol=1e-4)
@@ -64,7 +63,16 @@ class GpuProgram(Program):
 PROGRAMS = sorted(test_programs.PROGRAMS.items())[::1 if os.environ.get("JITGRAD_TEST_ALL") == "1" else 3]
 
 
+@host.needs_compiler
 @pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in PROGRAMS])
 def test_program(item: Program, device: StandinDriver) -> None:
     moved = tuple(on_gpu(args) for args in item.calls)
     check(GpuProgram(item.make, moved, item.again, item.reason), ("native",))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in PROGRAMS])
+def test_program_on_a_gpu(gpu: None, item: Program) -> None:
+    with jitgrad.device("cuda"):
+        moved = tuple(on_gpu(args) for args in item.calls)
+        check(GpuProgram(item.make, moved, item.again, item.reason), ("native",))

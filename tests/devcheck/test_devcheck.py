@@ -255,23 +255,21 @@ def test_devcheck_starts_without(package):
 
 
 def test_the_suite_needs_pytest_and_tests(monkeypatch, tmp_path):
-    monkeypatch.setattr(suite, "TESTS", tmp_path / "none")
     with pytest.raises(Lost, match="without its tests"):
-        suite.gpu_tests()
+        suite.run(tmp_path / "none")
     monkeypatch.setattr(suite.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Lost, match="pytest is not installed"):
-        suite.gpu_tests()
+        suite.run(tmp_path)
 
 
-def test_the_suite_runs_what_is_marked(monkeypatch, tmp_path):
+def test_the_suite_runs_what_is_marked(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs one\n")
     (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.gpu\ndef test_it():\n    assert 1\n"
                                          "def test_other():\n    assert 0\n")
-    monkeypatch.setattr(suite, "TESTS", tmp_path)
-    assert "1 passed, 1 deselected" in suite.gpu_tests()["pytest"]
+    assert "1 passed, 1 deselected" in suite.run(tmp_path)["pytest"]
     (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.gpu\ndef test_it():\n    assert 0\n")
     with pytest.raises(RuntimeError, match="pytest failed"):
-        suite.gpu_tests()
+        suite.run(tmp_path)
     (tmp_path / "test_it.py").write_text("")
     with pytest.raises(Lost, match="no test is marked"):
-        suite.gpu_tests()
+        suite.run(tmp_path)
