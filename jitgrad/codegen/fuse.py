@@ -14,7 +14,7 @@ s = sum(e); y = e / s`; after: one group, outer (N,), inner (D,). Reductions ove
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from jitgrad.codegen.access import IndexMap
@@ -47,6 +47,7 @@ class Item:
         inner: those that it reduces.
         out_axes: per axis of the result, the axis of the space, or -1 where the result has size 1.
         index: position in the block.
+        across: it sums over the axes that the other items of its kernel do not reduce; see `across.py`.
     """
 
     node: Node
@@ -56,6 +57,7 @@ class Item:
     operands: list[Operand]
     out_axes: tuple[int, ...]
     index: int
+    across: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -91,13 +93,23 @@ class Fusion:
             for d in needed:
                 self.users.setdefault(d, []).append(unit)
 
-    def run(self) -> list[Group]:
-        """All groups, after merging."""
+    def run(self, late: Callable[[Item], bool] | None = None, join: Callable[[], None] | None = None) -> list[Group]:
+        """All groups, after merging. Edges of `late` items come last, after `join` was called."""
+        last: list[tuple[Item, Item, Operand]] = []
         for item in self.items:
             for operand in item.operands:
                 producer = self.producers.get(operand.base)
-                if producer is not None:
+                if producer is None:
+                    continue
+                if late is not None and (late(item) or late(producer)):
+                    last.append((producer, item, operand))
+                else:
                     self.try_merge(producer, item, operand)
+        if join is not None:
+            join()
+        for producer, item, operand in last:
+            if operand in item.operands:
+                self.try_merge(producer, item, operand)
         self.merge_siblings()
         return list(dict.fromkeys(self.group[item] for item in self.items))
 
@@ -280,6 +292,20 @@ class Fusion:
             ranks[merged] = place
         else:
             ranks.update((unit, (*place, i)) for i, unit in enumerate(moved))
+
+    def split(self, item: Item, part: Item) -> None:
+        """`item`, alone so far, now reads `part`, which reads what it read before; `part` is in its place."""
+        rank = self.ranks.pop(self.group[item])
+        for unit, suffix in ((part, 0), (item, 1)):
+            axes = tuple(range(len(unit.space)))
+            sources = {o.base for o in unit.operands if o.base not in self.producers and not o.stored}
+            group = self.group[unit] = Group(unit.space, unit.inner, [unit], {unit: axes}, sources)
+            self.ranks[group] = (*rank, suffix)
+        self.items.append(part)
+        self.depends[part], self.depends[item] = self.depends[item], {part}
+        for d in self.depends[part]:
+            self.users[d] = [part if u is item else u for u in self.users[d]]
+        self.users[part] = [item]
 
     def merge_siblings(self) -> None:
         """Groups over the same space that read the same memory and do not need each other."""

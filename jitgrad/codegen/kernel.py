@@ -56,6 +56,8 @@ class Stmt:
                    + the operand's own strides over the space. fn "where" (CUDA only): the first of args is a
                    condition; where it does not hold nothing is read, and the value is 0
         "random.word"  args=(index, seed, offset), int64: word `index` of that draw of Philox words
+        "column"   operand, args = (value,): adds up over the outer axes (on devices). Each block has a sum of its own
+                   for each inner index, at start + block * (number of these) + the operand's strides
         "scatter_add" / "scatter"  operand, args = (value, index...), `strides` as for gather
         else       a scalar primitive of the op table, args, attrs in `param` (cast: the dtype is the target)
     """

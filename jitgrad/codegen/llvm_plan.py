@@ -197,7 +197,7 @@ def needed(plan: Plan, stage: int) -> list[int]:
     return [i for i, w in enumerate(wanted) if w]
 
 
-STORES = frozenset({"store", "scatter", "scatter_add"})
+STORES = frozenset({"store", "scatter", "scatter_add", "column"})
 
 
 def is_reloaded(plan: Plan, i: int, stage: int) -> bool:

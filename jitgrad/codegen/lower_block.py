@@ -19,6 +19,7 @@ from jitgrad.codegen import (
     lower_windows,
 )
 from jitgrad.codegen.access import AFFINE, Entry, IndexMap, through
+from jitgrad.codegen.across import Across
 from jitgrad.codegen.fuse import Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_epilogues import Epilogues
@@ -68,7 +69,7 @@ class BlockLowering:
         state.see(self.block.binds)
         self.classify()
         fusion = Fusion(self.items, self.item_of, self.depends)
-        groups = fusion.run()
+        groups = Across(self, fusion).run() if state.device else fusion.run()
         for group in groups:
             for item in group.items:
                 self.group_of[item] = group
@@ -91,6 +92,18 @@ class BlockLowering:
         """Whether two nodes that could not merge did not come together by another way either."""
         first, second = (self.item_of[n.outputs[0]] for n in (producer, consumer))
         return self.group_of[first] is not self.group_of[second]
+
+    def split(self, item: Item, part: Item) -> None:
+        """A sum and a part of it, which reads what the sum read (see `across.py`)."""
+        self.items.append(part)
+        self.item_of[part.out] = self.producers[part.out] = part
+        self.positions[part] = self.positions[item]
+        self.reads[part], self.reads[item] = self.reads[item], {part.out}
+        for operand in part.operands:
+            users = self.consumers[operand.base]
+            users[users.index(item)] = part
+        self.consumers[part.out] = [item]
+        self.stored.add(part.out)
 
     # --- classification ---
 

@@ -88,6 +88,11 @@ class KernelBuilder:
             (value,) = stmt.args  # storing rounds
         self.body.append(Stmt("store", (value,), operand=number))
 
+    def column(self, value: int, buffer: Buffer, offset: Size, strides: Sequence[Size]) -> None:
+        """Add a value up over the outer axes, each block for itself."""
+        number = self.operand(buffer, offset, strides, "out")
+        self.body.append(Stmt("column", (value,), buffer.dtype, operand=number))
+
     def const(self, value: bool | int | float, d: dtype) -> int:
         return self.add(Stmt("const", value=constant(value, d), dtype=d))
 
@@ -195,11 +200,23 @@ class GroupBuilder:
 
     def build(self) -> KernelStep:
         for item in self.group.items:
+            if item.across:
+                self.column(item)
+                continue
             self.values[item.out] = self.item(item)
             if self.lowering.is_needed(item.out, self.group):
                 ref = self.lowering.place(item.out)
                 self.builder.store(self.values[item.out], ref.buffer, ref.offset, self.spread(item, ref))
         return self.builder.finish()
+
+    def column(self, item: Item) -> None:
+        """A sum over the outer axes: each block adds up its rows."""
+        (operand,), ref = item.operands, self.lowering.place(item.out)
+        value, axes = self.read(operand, self.group.maps[item]), self.group.maps[item]
+        strides: list[Size] = [0] * len(self.group.space)
+        for axis, stride in zip(item.out_axes[1:], ref.strides[1:], strict=True):
+            strides[axes[axis]] = stride
+        self.builder.column(value, ref.buffer, ref.offset, strides)
 
     def spread(self, item: Item, ref: Ref) -> list[Size]:
         """Strides of a result over the group's axes."""

@@ -198,12 +198,17 @@ class GraphFunction:
         """Whether some of its derivative was written by hand: an `autograd.Function`."""
         return any(n.op == "custom" for n in walk(self.graph.block))
 
+    @property
+    def lean(self) -> bool:
+        """Whether the backward computes again what costs more bytes to save."""
+        return self.device.type != "cpu"
+
     @functools.cached_property
     def derivative(self) -> Derivative:
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
         from jitgrad.script.autodiff import differentiate
 
-        return differentiate(self.graph, self.wrt, self.differentiable)
+        return differentiate(self.graph, self.wrt, self.differentiable, self.lean)
 
     def gradient_graphs(self) -> tuple[Graph, Graph]:
         """The forward that saves and the backward for cotangents of every output, simplified, not yet in primitives.

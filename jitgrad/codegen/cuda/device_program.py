@@ -65,6 +65,8 @@ def launch(p: DevicePrinter, step: KernelStep) -> None:
         rows = rows * p.size(size)
     for size in step.sizes[n:]:
         columns = columns * p.size(size)
+    if any(s.op == "column" for s in step.kernel.body):  # sums of no rows are zero
+        rows = p.here(rows).intrinsic("smax", 1)
     p.arguments = max(p.arguments, len(arguments))
     for k, (type_, name) in enumerate(arguments):
         p.line(f"store {type_} {name}, ptr %argument.{k}")

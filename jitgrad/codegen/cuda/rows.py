@@ -9,12 +9,16 @@ By the length of a row, with several stages (softmax, layer norm), so that a row
     _phase<k> without outer axes, all threads of the device share the one row: a launch for each stage
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
+
+A kernel that adds up columns besides (the kind `mix`) has the first four forms, and at most `PARTS` blocks. A thread has
+the same columns in all rows; their sums are where what waits is, and go to the block's part at the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from jitgrad.codegen.across import PARTS
 from jitgrad.codegen.cuda.geometry import ANY, MOST_SHARED, Launch
 from jitgrad.codegen.cuda.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.scalars import COMPUTED, STORED
@@ -26,6 +30,8 @@ from jitgrad.codegen.llvm_plan import Plan, needed
 THREADS, MANY, MOST = 256, 1024, 1 << 16
 #: 32-bit registers of a thread for what later stages need
 REGISTERS = 32
+#: bytes of a thread for that and for sums of columns
+MIXED = 192
 #: the longest row of a warp with one stage
 WARP_ROW = 1024
 #: vectors of a thread, at least, where blocks share a row
@@ -33,7 +39,7 @@ VECTORS = 4
 
 
 class Rows(Reducing):
-    """One function of the kinds `row` and `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory)."""
+    """One function of the kinds `row`, `mix` and `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory)."""
 
     def __init__(self, kernel: Kernel, form: str, held: str = "", phase: int = -1):
         lane = lane_of(kernel)
@@ -50,6 +56,10 @@ class Rows(Reducing):
         self.place_of = places(self.plan, self.kept, self.kept_bytes) if held else {}
         words = most_alive(self.plan, {i: max(4, kernel.dtype_of(i).itemsize) // 4 for i in self.kept})
         self.chunks = max(1, REGISTERS // words // self.width) if words else 0
+        self.sums = [i for i, s in enumerate(kernel.body) if s.op == "column"]
+        if self.sums and held:
+            own = most_alive(self.plan, {i: self.kept_bytes(i) for i in self.kept}) + self.sums_bytes()
+            self.chunks = max(1, MIXED // own // self.width)
 
     @property
     def longest(self) -> int:
@@ -63,7 +73,11 @@ class Rows(Reducing):
 
     def held_bytes(self) -> int:
         """Bytes of shared memory for each element of a row."""
-        return max((at + self.kept_bytes(i) for i, at in self.place_of.items()), default=0)
+        return max((at + self.kept_bytes(i) for i, at in self.place_of.items()), default=0) + self.sums_bytes()
+
+    def sums_bytes(self) -> int:
+        """Bytes of the sums of a column."""
+        return sum(self.kernel.dtype_of(i).itemsize for i in self.sums)
 
     def kept_bytes(self, i: int) -> int:
         size = self.kernel.dtype_of(i).itemsize
@@ -73,10 +87,10 @@ class Rows(Reducing):
         if self.split:
             return Launch(symbol, self.threads, 1, MOST, THREADS * self.width * VECTORS, SHARING,
                           scratch=self.scratch_bytes())
-        each = self.threads // 32 if self.group else 1
+        each, most = self.threads // 32 if self.group else 1, PARTS if self.sums else MOST
         if self.held == "shared":
-            return Launch(symbol, self.threads, each, MOST, shared=self.held_bytes(), unit=self.threads * self.width)
-        return Launch(symbol, self.threads, each, MOST)
+            return Launch(symbol, self.threads, each, most, shared=self.held_bytes(), unit=self.threads * self.width)
+        return Launch(symbol, self.threads, each, most)
 
     def source(self, symbol: str, scratch: bool) -> str:
         self.describe()
@@ -91,6 +105,7 @@ class Rows(Reducing):
             head = "for (i64 first = (i64)blockIdx.x * together; first < rows; first += (i64)gridDim.x * together)"
         else:
             head = "for (i64 row = blockIdx.x; row < rows; row += gridDim.x)"
+        self.begin_sums()
         with self.block(head):
             length = "int" if self.held or self.group else "i64"
             if self.group:
@@ -103,6 +118,7 @@ class Rows(Reducing):
             self.begin_row(outer)
             self.hold()
             self.row()
+        self.end_sums()
         return self.function(symbol, self.threads, scratch)
 
     # --- what waits for later stages ---
@@ -155,6 +171,80 @@ class Rows(Reducing):
         side = "lanes" if self.group else str(self.threads)
         own = f"({chunk} * {side} + {'lane' if self.group else '(int)threadIdx.x'})"
         return f"{own} * {self.width}" if self.width > 1 else own
+
+    # --- sums of columns ---
+
+    def begin_sums(self) -> None:
+        """Places for the sums of columns, all zero."""
+        if self.held == "shared" and self.sums:
+            unit = self.threads * self.width
+            self.line(f"const i64 room = jg_parts(columns, {unit}) * {unit};")
+        at = self.held_bytes() - self.sums_bytes()
+        for i in self.sums:
+            kind = COMPUTED[self.kernel.dtype_of(i).name]
+            if self.held == "registers":
+                self.line(f"{kind} a{i}[{self.chunks * self.width}] = {{}};")
+            elif self.held:
+                self.line(f"{kind}* const a{i} = ({kind}*)((char*)jg_shared + room * {at});")
+                at += self.kernel.dtype_of(i).itemsize
+                self.line(f"for (i64 j = threadIdx.x; j < room; j += {self.threads}) a{i}[j] = 0;")
+            else:
+                self.line(f"{kind}* const a{i} = p{self.kernel.body[i].operand} + blockIdx.x * columns;")
+                self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) a{i}[j] = 0;")
+        if self.sums and self.held != "registers":
+            self.line("__syncthreads();")
+
+    def store(self, i: int, stage: int, vector: bool) -> None:
+        stmt = self.kernel.body[i]
+        if stmt.op != "column":
+            super().store(i, stage, vector)
+            return
+        guard = "if (k < m) " if vector and not self.held else ""
+        place = self.slot_index if self.held else self.offset(stmt.operand, self.inner)
+        self.line(f"{guard}a{i}[{place}] += v{stmt.args[0]};")
+
+    def end_sums(self) -> None:
+        """Write this block's part, and zeros to those that no block has."""
+        if not self.sums:
+            return
+        for i in self.sums:
+            target = f"p{self.kernel.body[i].operand}"
+            kind = COMPUTED[self.kernel.dtype_of(i).name]
+            if self.group:
+                own = self.join_groups(i, kind)
+                with self.block(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads})"):
+                    self.line(f"{kind} total = 0;")
+                    self.line(f"for (int g = 0; g < together; g++) total += {own}[g * columns + j];")
+                    self.line(f"{target}[blockIdx.x * columns + j] = total;")
+            elif self.held:
+                end = f"{self.first('c')} < columns" if self.held == "shared" else f"c < {self.chunks}"
+                self.line("#pragma unroll" if self.held == "registers" else "#pragma unroll 1")
+                with self.block(f"for (int c = 0; {end}; c++)"):
+                    self.line(f"const i64 e = {self.first('c')};")
+                    self.line("#pragma unroll")
+                    with self.block(f"for (int k = 0; k < {self.width}; k++)"):
+                        self.line(f"if (e + k < columns) {target}[blockIdx.x * columns + e + k] = "
+                                  f"a{i}[{self.slot_index}];")
+            with self.block(f"for (i64 part = blockIdx.x + gridDim.x; part < {PARTS}; part += gridDim.x)"):
+                self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) {target}[part * columns + j] = 0;")
+
+    def join_groups(self, i: int, kind: str) -> str:
+        """The sums of all rows that this block works on at once, side by side in shared memory."""
+        if i == self.sums[0]:
+            widest = max(self.kernel.dtype_of(s).itemsize for s in self.sums)
+            self.line(f"__shared__ u64 jg_groups[{self.threads * self.chunks * self.width * widest // 8}];")
+        else:
+            self.line("__syncthreads();")
+        self.line(f"{kind}* const g{i} = ({kind}*)jg_groups;")
+        self.line("#pragma unroll")
+        with self.block(f"for (int c = 0; c < {self.chunks}; c++)"):
+            self.line(f"const i64 e = {self.first('c')};")
+            self.line("#pragma unroll")
+            with self.block(f"for (int k = 0; k < {self.width}; k++)"):
+                self.line(f"if (e + k < columns) g{i}[threadIdx.x / lanes * columns + e + k] = "
+                          f"a{i}[{self.slot_index}];")
+        self.line("__syncthreads();")
+        return f"g{i}"
 
     # --- loops ---
 
@@ -268,6 +358,13 @@ def functions(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]]:
         if writer.longest > (forms[-1][0] if forms else 0):
             forms.append((writer.longest, [(suffix, writer)]))
 
+    if any(s.op == "column" for s in kernel.body):
+        if single:
+            add("_warp", Rows(kernel, "warp", "registers"))
+            add("_block", Rows(kernel, "block", "registers"))
+            add("_shared", Rows(kernel, "block", "shared"))
+        add("_sweeps" if forms else "", Rows(kernel, "sweeps"))
+        return forms
     if stages <= 1:
         if single and not alone:
             add("_warp", Rows(kernel, "warp"))

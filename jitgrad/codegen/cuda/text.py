@@ -5,7 +5,7 @@
     llvm_kernel.parameters(kernel)   # what to pass, in order: as for the CPU
 
 Kinds: `pw` without inner axes (`pointwise.py`); `all` without outer axes, `row` where operands are contiguous along an
-inner axis (both `rows.py`), `col` where they are along an outer one (`columns.py`).
+inner axis (both `rows.py`), `mix` where a kernel over rows adds up columns too (`rows.py`), `col` where they are along an outer one (`columns.py`).
 Offsets are in 64 bits, lengths of rows in 32 where the form's bound allows it; divisions are done in 32 bits where both
 numbers fit. Sums have a fixed order, which the sizes decide: equal calls give equal bits. Only `scatter_add` adds in
 the order in which threads come.
@@ -33,11 +33,13 @@ def prelude() -> str:
 
 
 def kind(kernel: Kernel) -> str:
-    """`pw`, `all`, `row` or `col`."""
+    """`pw`, `all`, `row`, `mix` or `col`."""
     if not kernel.inner:
         return "pw"
     if not kernel.outer:
         return "all"
+    if any(s.op == "column" for s in kernel.body):
+        return "mix"
     return "row" if lane_of(kernel) >= len(kernel.outer) else "col"
 
 

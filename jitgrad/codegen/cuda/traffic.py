@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jitgrad.codegen.across import PARTS
 from jitgrad.codegen.cuda import geometry, text
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.reducing import Reducing
@@ -180,9 +181,13 @@ def _reducing(writer: Reducing, space: Sequence[int], outer: int, inner: int) ->
                 written += bytes_of(kept, True)
             if stmt.operand < 0:
                 continue
-            if stmt.op in STORES:
+            if stmt.op == "column":  # the blocks' sums; without a place of their own they are added up in memory
+                again = 0 if getattr(writer, "held", "") else outer
+                read += again * bytes_of(stmt.operand, True)
+                written += (again + PARTS) * bytes_of(stmt.operand, True)
+            elif stmt.op in STORES:
                 written += bytes_of(stmt.operand, True)
-            if stmt.op not in ("store", "scatter"):
+            if stmt.op not in ("store", "scatter", "column"):
                 shared = n_outer > 0 and stmt.op == "load" and not any(kernel.operands[stmt.operand].strides[:n_outer])
                 if not (shared and stmt.operand in seen):
                     read += bytes_of(stmt.operand, True)

@@ -37,8 +37,8 @@ class Derivative:
             knows that nobody writes them, need not have those residuals copied.
     """
 
-    def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int]):
-        self.wrt, self.outputs = tuple(wrt), tuple(outputs)
+    def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int], lean: bool = False):
+        self.wrt, self.outputs, self.lean = tuple(wrt), tuple(outputs), lean
         self._present = (True,) * len(self.outputs)
         graph = fold(expand_composites(graph))
         context, frame, self._full = self._sweep(graph, self._present, None)
@@ -68,20 +68,22 @@ class Derivative:
         wrt = [graph.inputs[i] for i in self.wrt]
         flow = Flow(graph, wrt, outputs)
         context = Context(flow, frozen=residuals is not None, thorough=residuals is None)
-        frame = FunctionFrame(context, graph.block, residuals)
+        frame = FunctionFrame(context, graph.block, residuals, self.lean)
         frame.cotangents = [Value(cotangent_type(v.type), f"g_{v.name}" if v.name else "g") for v in outputs]
         results = _differentiate(context, frame, wrt, outputs, frame.cotangents)
         frame.finish(results)
         return context, frame, flatten(Graph(frame.out, f"{graph.name}_backward"))
 
 
-def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int]) -> Derivative:
+def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], lean: bool = False) -> Derivative:
     """The derivative of `graph`'s outputs (indices) with respect to its inputs (indices).
+
+    `lean`: what moves fewer bytes when it is computed again than when it is saved, is (`lean.py`): for devices.
 
     Raises NonDifferentiable, with the place in the user's source, where a gradient would have to flow through an op
     that has none.
     """
-    return Derivative(graph, wrt, outputs)
+    return Derivative(graph, wrt, outputs, lean)
 
 
 def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], present: Sequence[bool]) -> Graph:

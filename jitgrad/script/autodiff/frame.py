@@ -243,7 +243,7 @@ class Mirror(Frame):
         if flow.home[v] is not self.block or v in self.saved or v in self.given or self.saved_already(v):
             return True
         node = flow.producer.get(v)
-        return (node is not None and depth > 0 and _is_cheap(node)
+        return (node is not None and depth > 0 and self.is_cheap(node)
                 and all(self.ready(x, depth - 1) for x in node.inputs))
 
     def need(self, v: Value) -> None:
@@ -251,8 +251,8 @@ class Mirror(Frame):
         node = self.context.flow.producer.get(v)
         if v in self.saved or v in self.given or node in self.again:
             return
-        if node is not None and _is_cheap(node) and not self.saved_already(v) and (
-                node.op in _OPERAND_INSTEAD or self.ready(v) or self.is_larger(node)):
+        if node is not None and self.is_cheap(node) and not self.saved_already(v) and (
+                node.op in _OPERAND_INSTEAD or self.ready(v) or self.is_larger(node) or self.is_cheaper(node)):
             self.repeat(node)
             return
         if not self.saved_already(v):
@@ -271,6 +271,14 @@ class Mirror(Frame):
         total = sum(x.type.dtype.itemsize for x in missing if isinstance(x.type, TensorType))
         return total < v.type.dtype.itemsize or (node.op == "cast" and total == v.type.dtype.itemsize)
 
+    def is_cheaper(self, node: Node) -> bool:
+        """Whether computing a node's result again moves fewer bytes than saving it."""
+        return False
+
+    def is_cheap(self, node: Node) -> bool:
+        """Whether a node may be repeated."""
+        return node.op in CHEAP or (node.op.startswith("num.") and not is_exact(node.op, node.attrs))
+
     def repeat(self, node: Node) -> None:
         """Have a node of the forward block repeated here."""
         self.again[node] = None
@@ -286,7 +294,7 @@ class Mirror(Frame):
         wanted = [v for v, image in self.images.items() if image in self.needed]
         for v in wanted:  # first what must be saved, then what may be made from it
             node = flow.producer.get(v)
-            if node is None or not _is_cheap(node):
+            if node is None or not self.is_cheap(node):
                 self.need(v)
         for v in sorted(wanted, key=lambda v: flow.position[flow.producer[v]] if v in flow.producer else -1):
             self.need(v)
@@ -397,10 +405,6 @@ class Mirror(Frame):
         binds = tuple(s for s in dict.fromkeys(found) if s not in self.bound)
         self.bound.update(binds)
         return image, binds
-
-
-def _is_cheap(node: Node) -> bool:
-    return node.op in CHEAP or (node.op.startswith("num.") and not is_exact(node.op, node.attrs))
 
 
 def _restated(raw: Value, image: Value) -> list[Node]:

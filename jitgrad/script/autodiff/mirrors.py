@@ -9,6 +9,7 @@ from jitgrad.ops.types import OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.cotangents import holds_list
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
+from jitgrad.script.autodiff.lean import DRAWS, Lean
 from jitgrad.script.ir import Block, Node, Value
 
 
@@ -19,10 +20,12 @@ class FunctionFrame(Mirror):
         context: as for every frame.
         block: the forward graph's block.
         residuals: what the compiled forward saves; None to have that decided.
+        lean: whether fewer bytes are worth computing again.
     """
 
-    def __init__(self, context: Context, block: Block, residuals: Sequence[Value] | None):
+    def __init__(self, context: Context, block: Block, residuals: Sequence[Value] | None, lean: bool = False):
         super().__init__(context, block, None)
+        self.lean = Lean(self) if lean else None
         self.residuals = residuals
         self.cotangents: list[Value] = []
         for v in residuals or ():
@@ -32,6 +35,12 @@ class FunctionFrame(Mirror):
 
     def adopt(self, symbol: Symbol) -> None:
         self.local[symbol] = symbol  # another graph, so the symbols can be the same
+
+    def is_cheaper(self, node: Node) -> bool:
+        return self.lean is not None and self.lean.is_cheaper(node)
+
+    def is_cheap(self, node: Node) -> bool:
+        return super().is_cheap(node) or (self.lean is not None and node.op in DRAWS)
 
     def may_save(self, v: Value) -> None:
         assert self.residuals is None, f"the compiled forward does not save {v}"

@@ -142,8 +142,11 @@ def run(kernel: Kernel, sizes: Sequence[int], arrays: Sequence[np.ndarray[Any, A
             assert not scratch[:geometry.TICKETS].any(), "a ticket is left"
             found.append([a.copy() for a in arrays])
         assert [a.tobytes() for a in found[-1]] == [a.tobytes() for a in found[-2]], "the order of the threads matters"
+    parts = {s.operand for s in kernel.body if s.op == "column"}  # of which only the sums are the same
     for results in found[:-2:2]:
-        for a, b in zip(results, found[-1], strict=True):
+        for k, (a, b) in enumerate(zip(results, found[-1], strict=True)):
+            if k in parts:
+                a, b = a.sum(0), b.sum(0)
             rough = a.dtype.itemsize == 2 and a.dtype.kind not in "iu"
             tolerance = 1e-2 if rough else 1e-4
             np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), tolerance, tolerance)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes, random
+from jitgrad.codegen.across import PARTS
 from jitgrad.codegen.cuda import each, geometry, text
 from jitgrad.codegen.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
@@ -216,6 +217,67 @@ def test_columns(n, columns):
     np.testing.assert_array_equal(total, x.sum(0))
     if n:
         np.testing.assert_array_equal(at, x.argmax(0))
+
+
+# --- mix ---
+
+def mixed(rows, n, d, shift=0, pitch=0):
+    """y = x - mean(x) along rows, the sum of x and that of x * y over the rows; the parts of these."""
+    rng = np.random.default_rng(n)
+    x = place(rng.integers(-9, 9, (rows, n)).astype(d.np), shift, pitch)
+    y = place(np.zeros((rows, n), d.np), 0, pitch)
+    wide = np.float64 if d is f64 else np.float32
+    parts = [np.full((PARTS, n), np.nan, wide) for _ in range(2)]
+    space = Space((rows,), (n,))
+    space.operand(x)
+    space.operand(y, "out")
+    w = f64 if d is f64 else f32
+    space.operands += [Operand(w, (0, 1), "out"), Operand(w, (0, 1), "out")]
+    space.arrays += parts
+    kernel = execute(space, [S("load", operand=0), S("cast", 0, dtype=w), S("reduce", 1, dtype=w, fn="sum"),
+                             S("scalar", number=0, dtype=w), S("div", 2, 3, dtype=w), S("sub", 1, 4, dtype=w),
+                             S("column", 1, dtype=w, operand=2), S("mul", 1, 5, dtype=w),
+                             S("column", 7, dtype=w, operand=3), S("store", 5, operand=1)], (float(n),), (w,))
+    exact = x.astype(np.float64)
+    centred = exact - exact.mean(1, keepdims=True)
+    rough = 2e-3 if d is f16 else 2e-5
+    np.testing.assert_allclose(y, centred, rough, 10 * rough)
+    np.testing.assert_array_equal(parts[0].sum(0), exact.sum(0))
+    np.testing.assert_allclose(parts[1].sum(0), (exact * centred).sum(0), rough, 0.1)
+    assert not parts[0][rows:].any()
+    return kernel
+
+
+@pytest.mark.parametrize(("n", "d"), [*[(n, f32) for n in SIZES[1:]], (33, f16), (1000, f16), (257, f64)], ids=str)
+@shifts((1, 0), (0, 3))
+def test_rows_and_sums_of_columns(n, d, shift, pitch):
+    kernel = mixed(9, n, d, shift, pitch)
+    assert text.kind(kernel) == "mix"
+    assert [f.launches[0].symbol.rpartition("_")[2] for f in text.forms(kernel, "x")] == [
+        "warp", "block", "shared", "sweeps"]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 300])
+@pytest.mark.parametrize("n", [3, 100])
+def test_rows_of_several_warps_and_rounds(rows, n):
+    mixed(rows, n, f32)
+
+
+def test_sums_of_columns_of_no_rows():
+    kernel = mixed(2, 5, f32)
+    arrays = [np.zeros((0, 5), np.float32), np.zeros((0, 5), np.float32)]
+    parts = [np.full((PARTS, 5), np.nan, np.float32) for _ in range(2)]
+    loaded = host.library(text.source(kernel, "none"))
+    arguments = host.values_of(kernel, (0, 5), [*arrays, *parts], (5.0,), dict.fromkeys(
+        {s.symbol for o in kernel.operands for s in o.strides if not isinstance(s, int)}, 5))
+    host.launch(loaded, text.forms(kernel, "none")[0], 1, 5, arguments)
+    assert not np.any(parts[0])
+
+
+def test_a_mix_of_long_rows_adds_up_in_memory():
+    """Too long for shared memory."""
+    kernel = mixed(3, 30000, f32)
+    assert text.forms(kernel, "x")[2].bound < 30000
 
 
 # --- each ---
