@@ -4,6 +4,8 @@
 twice. A sum over all outer axes of a kernel that reduces rows becomes two items: one that joins that kernel, where each
 of `PARTS` blocks adds up the rows that it works on, and one that adds up the blocks' sums, in their order.
 Sums over columns wait until all else is fused, so that what is computed of the elements is with the rows.
+
+A result that is an input (the gradient of a residual) is copied by a kernel that reads it anyway.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from jitgrad.codegen.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, O
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Node, Value
+from jitgrad.script.ir import Block, Graph, Node, Value, walk
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower_block import BlockLowering
 
-#: blocks that add up columns: two for each of 132 multiprocessors. Where there are fewer rows, the others' sums are zero
+#: blocks that add up columns, two for each of 132 multiprocessors; where there are fewer rows, others' sums are zero
 PARTS = 264
 
 
@@ -34,7 +36,33 @@ class Across:
 
     def run(self) -> list[Group]:
         """All groups."""
-        return self.fusion.run(self.sums.__contains__, self.join) if self.sums else self.fusion.run()
+        fusion = self.fusion
+        if self.sums:
+            fusion.run(self.sums.__contains__, self.join)
+        else:
+            fusion.run()
+        for item in list(fusion.items):
+            if is_copy(item.node):
+                self.join_copy(item)
+        return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
+
+    def join_copy(self, item: Item) -> None:
+        """Let a kernel that reads an input copy it, too."""
+        fusion, alone = self.fusion, self.fusion.group[item]
+        (operand,) = item.operands
+        for group in self.homes(operand):
+            if group is alone or len(alone.items) > 1 or len(group.items) >= MAX_ITEMS or (
+                    len(group.sources) >= MAX_OPERANDS):
+                continue
+            found = self.places(group, item, operand) or {}
+            axes = tuple([found.get(a, -1) for a in range(len(item.space))])
+            if sorted(axes) != list(range(len(group.space))) or any(
+                    group.space[a] != n for a, n in zip(axes, item.space, strict=True)):
+                continue
+            room = fusion.unrelated(group, alone)
+            if room is not None:
+                fusion.merge(group, alone, tuple(range(len(group.space))), axes, group.space, group.inner, room)
+                return
 
     def join(self) -> None:
         """Split the sums that may join a kernel over rows."""
@@ -127,6 +155,24 @@ class Across:
                 fusion.merge(a, b, axes, axes, a.space, a.inner, room)
 
 
+def with_copies(graph: Graph) -> Graph:
+    """`graph` where results that are inputs are made by nodes, which kernels can take along."""
+    block = graph.block
+    inputs, nodes, results = set(graph.inputs), list(block.nodes), list(block.results)
+    if any(n.op == "commit" for n in walk(block)):
+        return graph
+    for k, v in enumerate(results):
+        if v in inputs and isinstance(v.type, TensorType) and any(n != 1 for n in v.type.dims):
+            results[k] = Value(v.type, v.name)
+            nodes.append(Node("cast", (v,), {"dtype": v.type.dtype}, (results[k],)))
+    return Graph(Block(block.params, nodes, tuple(results), block.binds), graph.name)
+
+
+def is_copy(node: Node) -> bool:
+    """Whether a node only copies."""
+    return node.op == "cast" and tensor(node.inputs[0]).dtype is node.attrs["dtype"]
+
+
 def _leading(item: Item) -> bool:
     """Whether an item reduces its first axes and keeps the others."""
     return 0 < len(item.inner) < len(item.space) and item.inner == frozenset(range(len(item.inner)))
@@ -147,4 +193,4 @@ def _matched(entries: tuple[tuple[int, object, object], ...], axes: tuple[int, .
     return found
 
 
-__all__ = ["PARTS", "Across"]
+__all__ = ["PARTS", "Across", "with_copies"]

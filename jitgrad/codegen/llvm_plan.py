@@ -59,14 +59,14 @@ def make_plan(kernel: Kernel, vector_bytes: int) -> Plan:
 def _choose_lane(kernel: Kernel, n_outer: int, n: int) -> int:
     """The axis along which most operands are contiguous; -1 for no axes or where lanes could collide.
 
-    With inner axes the operands that are read once per row hardly count; ties go to the last axis.
+    With inner axes the operands that are read once per row only break ties; other ties go to the last axis.
     """
     best, best_score = -1, -(10**9)
     for axis in range(n):
         score = 0
         for operand in kernel.operands:
             stride = operand.strides[axis]
-            weight = 4 if operand.role == "in" else 6
+            weight = 400 if operand.role == "in" else 600
             if n > n_outer and not any(operand.strides[n_outer:]):
                 if axis >= n_outer:
                     continue

@@ -13,6 +13,7 @@ from typing import Any
 from jitgrad import dims, dtypes
 from jitgrad.codegen import access, lower_effects, lower_joins
 from jitgrad.codegen.access import AFFINE, IndexMap, contiguous_strides, through
+from jitgrad.codegen.across import with_copies
 from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.linear import linearize
 from jitgrad.codegen.llvm_emit import EMIT
@@ -45,7 +46,8 @@ def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int]
     `device`: the tensors are in memory that the host does not read; kernels compute those of one element too, but for
     the inputs `hosted`, of one element in the host's memory, and what is made of these alone.
     """
-    return Lowering(name, linearize(attach(graph)), device, hosted).program()
+    graph = linearize(attach(graph))
+    return Lowering(name, with_copies(graph) if device else graph, device, hosted).program()
 
 
 def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:

@@ -29,6 +29,7 @@ from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.codegen.lower_updates import PARTS
 from jitgrad.codegen.program import NumberStep, ScalarStep
 from jitgrad.dims import Size, Symbol
+from jitgrad.dtypes import float32
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.ir import Block, Node, Value, attr_symbols, type_symbols
 from jitgrad.script.irops import Effect, effect, is_exact
@@ -205,6 +206,9 @@ class BlockLowering:
             return True
         if node.op not in CHEAP or not node.inputs:
             return False
+        if self.is_widening(node):
+            state.inlined[node.outputs[0]] = (node, INLINE_LIMIT)
+            return True
         total = 1
         for value in node.inputs:
             found = state.inlined.get(state.base(value))
@@ -215,6 +219,20 @@ class BlockLowering:
             return False
         state.inlined[node.outputs[0]] = (node, total)
         return True
+
+    def is_widening(self, node: Node) -> bool:
+        """Whether a node makes float32 of a vector of a half type that is an input: a device's kernels read that."""
+        x, out = node.inputs[0], node.outputs[0]
+        if not self.state.device or node.op != "cast" or self.state.base(x) not in self.state.graph.inputs:
+            return False
+        return tensor(x).dtype.is_half and tensor(out).dtype is float32 and sum(d != 1 for d in tensor(x).dims) == 1
+
+    def leaves(self, base: Value) -> set[Value]:
+        """What is in memory of what an expression that is repeated reads."""
+        found = self.state.inlined.get(base)
+        if found is None:
+            return {base}
+        return set().union(*(self.leaves(self.state.base(v)) for v in found[0].inputs))
 
     def item(self, node: Node, index: int) -> Item | None:
         """The node as a member of kernels, or None."""
@@ -294,7 +312,7 @@ class BlockLowering:
         if isinstance(unit, Item):
             for operand in unit.operands:
                 base = state.base(operand.base)
-                reads.add(base)
+                reads |= self.leaves(base)
                 self.add_producers(base, found)
                 if operand.stored:
                     self.stored.add(base)
@@ -307,7 +325,7 @@ class BlockLowering:
             values = [*node.inputs, *state.captures(node)]
         for value in values:
             base = state.base(value)
-            reads.add(base)
+            reads |= self.leaves(base)
             self.add_producers(base, found)
             if isinstance(base.type, TensorType):
                 self.stored.add(base)

@@ -95,7 +95,7 @@ def _same_elements(block: BlockLowering, group: Group, item: Item, old: Value) -
         return False
     for other in group.items:
         for operand in other.operands:
-            if block.state.base(operand.base) is not old:
+            if old not in block.leaves(block.state.base(operand.base)):
                 continue
             if operand.stored or operand.base is not old or not group.inner.isdisjoint(group.maps[other]):
                 return False

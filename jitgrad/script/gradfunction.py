@@ -237,9 +237,10 @@ class GraphFunction:
         from jitgrad.script.passes import pipeline
 
         if not self.differentiable:
-            return {"forward": pipeline.run(self.graph)}, (), ()
-        forward, places = self._without_inputs(pipeline.run(self.derivative.forward))
-        backward, flags = _split_flags(pipeline.run(self.derivative.backward((True,) * len(self.differentiable))))
+            return {"forward": pipeline.run(self.graph, device=self.lean)}, (), ()
+        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.lean))
+        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.lean)
+        backward, flags = _split_flags(backward)
         return {"forward": forward, "backward": backward}, flags, places
 
     def _without_inputs(self, forward: Graph) -> tuple[Graph, tuple[int, ...]]:
@@ -370,7 +371,12 @@ class GraphFunction:
             raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
         from jitgrad.codegen.cuda.module import kernels
 
-        return kernels(self._graphs()[0])
+        return kernels((self if self.lean else self._on_device())._graphs()[0])
+
+    def _on_device(self) -> GraphFunction:
+        """The same function for a GPU, not compiled."""
+        return GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
+                             self.n_outputs, self.writes, self._lists, self.list_inputs, Device("cuda"), self.on_host)
 
     def asm(self) -> str:
         """The machine code as text; a program from the disk cache is compiled again for it."""
@@ -467,7 +473,8 @@ class GraphFunction:
 
         with self._lock:
             if present not in self._backwards:
-                graph, flags = _split_flags(pipeline.run(self.derivative.backward(present)))
+                backward = pipeline.run(self.derivative.backward(present), device=self.lean)
+                graph, flags = _split_flags(backward)
                 self._backwards[present] = Backward(self._programs({"backward": graph})["backward"], flags)
             return self._backwards[present]
 

@@ -103,3 +103,36 @@ def test_what_is_not_a_number_stays_in_its_row_and_column() -> None:
     assert not np.isnan(np.delete(dx, 3, 0)).any()
     assert np.isnan(dw[5])
     assert not np.isnan(np.delete(dw, 5)).any()
+
+
+def cross_entropy(x: Any, y: Any, w: Any) -> Any:
+    return F.cross_entropy(x, y, w, ignore_index=1, reduction="none")
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["two programs", "one"])
+@pytest.mark.parametrize(("shape", "d"), [
+    ((5, 7), jitgrad.float32), ((1, 255), jitgrad.bfloat16), ((9, 257), jitgrad.float32),
+    ((2, 40000), jitgrad.bfloat16), ((2, 11, 3), jitgrad.float32)], ids=str)
+def test_cross_entropy(shape: tuple[int, ...], d: Any, whole: bool) -> None:
+    def one(f: Any, where: str) -> list[Any]:
+        rng = np.random.default_rng(1)
+        x = jitgrad.tensor(3 * rng.normal(size=shape).astype(np.float32)).to(where).to(d).requires_grad_()
+        y = jitgrad.tensor(rng.integers(0, min(shape[1], 9), (shape[0], *shape[2:]))).to(where)
+        w = jitgrad.tensor(rng.uniform(1, 2, shape[1]).astype(np.float32)).to(where).to(d)
+        if whole:
+            def run(x: Any, y: Any, w: Any) -> Any:
+                loss = cross_entropy(x, y, w).sum()
+                loss.backward()
+                return loss.detach()
+
+            loss = f(run)(x, y, w)
+        else:
+            loss = f(cross_entropy)(x, y, w).sum()
+            loss.backward()
+        return [t.detach().to("cpu").to(jitgrad.float64).numpy() for t in (loss, x.grad)]
+
+    with gpu():
+        found = one(jitgrad.script, "cuda")
+    rough = 2e-2 if d is jitgrad.bfloat16 else 2e-5
+    for a, b in zip(found, one(lambda f: f, "cpu"), strict=True):
+        np.testing.assert_allclose(a, b, rough, rough * np.abs(b).max())

@@ -10,8 +10,8 @@ By the length of a row, with several stages (softmax, layer norm), so that a row
 
 With one stage: `_warp`, whose rows any number of lanes shares, and `_split`, where several blocks share a row.
 
-A kernel that adds up columns besides (the kind `mix`) has the first four forms, and at most `PARTS` blocks. A thread has
-the same columns in all rows; their sums are where what waits is, and go to the block's part at the end.
+A kernel that adds up columns besides (the kind `mix`) has the first four forms, and at most `PARTS` blocks. A thread
+has the same columns in all rows; their sums are where what waits is, and go to the block's part at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ VECTORS = 4
 
 
 class Rows(Reducing):
-    """One function of the kinds `row`, `mix` and `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory)."""
+    """One function of the kinds `row`, `mix`, `all`. `held`: "registers", "shared" or "" (nothing waits, or in memory).
+    """
 
     def __init__(self, kernel: Kernel, form: str, held: str = "", phase: int = -1):
         lane = lane_of(kernel)
@@ -226,7 +227,8 @@ class Rows(Reducing):
                         self.line(f"if (e + k < columns) {target}[blockIdx.x * columns + e + k] = "
                                   f"a{i}[{self.slot_index}];")
             with self.block(f"for (i64 part = blockIdx.x + gridDim.x; part < {PARTS}; part += gridDim.x)"):
-                self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) {target}[part * columns + j] = 0;")
+                self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) "
+                          f"{target}[part * columns + j] = 0;")
 
     def join_groups(self, i: int, kind: str) -> str:
         """The sums of all rows that this block works on at once, side by side in shared memory."""

@@ -5,7 +5,8 @@
     llvm_kernel.parameters(kernel)   # what to pass, in order: as for the CPU
 
 Kinds: `pw` without inner axes (`pointwise.py`); `all` without outer axes, `row` where operands are contiguous along an
-inner axis (both `rows.py`), `mix` where a kernel over rows adds up columns too (`rows.py`), `col` where they are along an outer one (`columns.py`).
+inner axis, `mix` where such a kernel adds up columns too (all `rows.py`), `col` where they are along an outer one
+(`columns.py`).
 Offsets are in 64 bits, lengths of rows in 32 where the form's bound allows it; divisions are done in 32 bits where both
 numbers fit. Sums have a fixed order, which the sizes decide: equal calls give equal bits. Only `scatter_add` adds in
 the order in which threads come.

@@ -20,6 +20,7 @@ from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, cotangent_type, masked, zero
 from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
+from jitgrad.script.autodiff.lean import with_rows
 from jitgrad.script.autodiff.mirrors import FunctionFrame
 from jitgrad.script.autodiff.prepare import expand_composites, without_effects
 from jitgrad.script.autodiff.regions import flatten, fold
@@ -38,9 +39,12 @@ class Derivative:
     """
 
     def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int], lean: bool = False):
-        self.wrt, self.outputs, self.lean = tuple(wrt), tuple(outputs), lean
+        self.wrt, self.outputs = tuple(wrt), tuple(outputs)
         self._present = (True,) * len(self.outputs)
         graph = fold(expand_composites(graph))
+        self._instead: dict[Value, Value] | None = None
+        if lean:
+            graph, self._instead = with_rows(graph)
         context, frame, self._full = self._sweep(graph, self._present, None)
         assert frame.residuals is not None
         self.residuals = tuple(frame.residuals)
@@ -68,7 +72,7 @@ class Derivative:
         wrt = [graph.inputs[i] for i in self.wrt]
         flow = Flow(graph, wrt, outputs)
         context = Context(flow, frozen=residuals is not None, thorough=residuals is None)
-        frame = FunctionFrame(context, graph.block, residuals, self.lean)
+        frame = FunctionFrame(context, graph.block, residuals, self._instead)
         frame.cotangents = [Value(cotangent_type(v.type), f"g_{v.name}" if v.name else "g") for v in outputs]
         results = _differentiate(context, frame, wrt, outputs, frame.cotangents)
         frame.finish(results)

@@ -271,6 +271,9 @@ class Mirror(Frame):
         total = sum(x.type.dtype.itemsize for x in missing if isinstance(x.type, TensorType))
         return total < v.type.dtype.itemsize or (node.op == "cast" and total == v.type.dtype.itemsize)
 
+    def substitute(self) -> None:
+        """Choose other ways to the values that are needed."""
+
     def is_cheaper(self, node: Node) -> bool:
         """Whether computing a node's result again moves fewer bytes than saving it."""
         return False
@@ -290,6 +293,7 @@ class Mirror(Frame):
     def finish(self, results: Sequence[Value]) -> None:
         self.out.results = tuple(results)
         kept, self.needed = self.live()
+        self.substitute()
         flow = self.context.flow
         wanted = [v for v, image in self.images.items() if image in self.needed]
         for v in wanted:  # first what must be saved, then what may be made from it

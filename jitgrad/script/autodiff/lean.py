@@ -4,15 +4,18 @@ Reading and writing memory is most of what a pointwise kernel costs there, so wh
 that is saved is written and read; one that is in memory anyway (an input that nobody writes, a product, a result that
 the caller gets) is only read; one with fewer axes (a row's mean) costs next to nothing, as does a draw, of which seed
 and offset are enough. `(x - mean) * scale` in float32, of a bfloat16 input: 8 bytes saved, 2 computed again.
+A `log_softmax` is `x - m - l` with two numbers for each row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jitgrad.dims import Size
+from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Node, Value, walk
+from jitgrad.script.ir import Block, Builder, Graph, Node, Value, walk
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff.frame import Mirror
@@ -24,11 +27,38 @@ STORED = frozenset({"matmul", "conv", "conv_transpose", "conv_weight", "index_pu
 DEPTH = 8
 
 
-class Lean:
-    """Compares the two ways for the values of one frame."""
+def with_rows(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
+    """`graph` where each `log_softmax` is computed from the numbers of its rows besides: result -> the same so made."""
+    instead: dict[Value, Value] = {}
+    block = graph.block
+    builder = Builder(Block())
+    for node in block.nodes:
+        builder.block.nodes.append(node)
+        if node.op == "log_softmax":
+            builder.span = node.span
+            instead[node.output] = _from_rows(builder, node)
+    if not instead:
+        return graph, instead
+    return Graph(Block(block.params, builder.block.nodes, block.results, block.binds), graph.name), instead
 
-    def __init__(self, frame: Mirror):
-        self.frame = frame
+
+def _from_rows(builder: Builder, node: Node) -> Value:
+    """A `log_softmax` as its expression has it (`ops/rows/reductions.py`), so that both become one."""
+    x = node.inputs[0]
+    assert isinstance(x.type, TensorType)
+    half, axes = x.type.dtype.is_half, (node.attrs["axis"],)
+    wide = builder.one("cast", x, dtype=float32) if half else x
+    d = builder.one("sub", wide, builder.one("amax", wide, axes=axes, keepdim=True))
+    total = builder.one("sum", builder.one("exp", d), axes=axes, keepdim=True)
+    y = builder.one("sub", d, builder.one("log", total))
+    return builder.one("cast", y, dtype=x.type.dtype) if half else y
+
+
+class Lean:
+    """Compares the two ways for the values of one frame. `instead`: what may stand for a value."""
+
+    def __init__(self, frame: Mirror, instead: Mapping[Value, Value]):
+        self.frame, self.instead = frame, instead
         block = frame.block
         written = {block.params[n.attrs["target"]] for n in walk(block) if n.op == "commit"}
         self.given = set(block.params) - written
@@ -38,6 +68,17 @@ class Lean:
         """Whether computing a node's result again moves fewer bytes."""
         v = node.output
         return isinstance(v.type, TensorType) and sum(self.again(node, v, DEPTH).values()) < self.saving(v)
+
+    def substitute(self) -> None:
+        """Let values that are needed be made in the way that moves fewer bytes."""
+        frame = self.frame
+        for v, other in self.instead.items():
+            image = frame.images.get(v)
+            if image is None or image not in frame.needed or v in frame.saved or other in frame.images:
+                continue
+            node = frame.context.flow.producer[other]
+            if sum(self.again(node, other, DEPTH).values()) < self.saving(v):
+                frame.images[other] = frame.images.pop(v)
 
     def saving(self, v: Value) -> int:
         """Bytes per element of saving `v`."""
@@ -75,4 +116,4 @@ def _axes(shape: tuple[Size, ...]) -> list[Size]:
     return [d for d in shape if d != 1]
 
 
-__all__ = ["DRAWS", "Lean"]
+__all__ = ["DRAWS", "Lean", "with_rows"]

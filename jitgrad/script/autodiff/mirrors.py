@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType
@@ -20,12 +20,13 @@ class FunctionFrame(Mirror):
         context: as for every frame.
         block: the forward graph's block.
         residuals: what the compiled forward saves; None to have that decided.
-        lean: whether fewer bytes are worth computing again.
+        instead: None, or: what moves fewer bytes when it is computed again is; and how some values may be.
     """
 
-    def __init__(self, context: Context, block: Block, residuals: Sequence[Value] | None, lean: bool = False):
+    def __init__(self, context: Context, block: Block, residuals: Sequence[Value] | None,
+                 instead: Mapping[Value, Value] | None = None):
         super().__init__(context, block, None)
-        self.lean = Lean(self) if lean else None
+        self.lean = Lean(self, instead) if instead is not None else None
         self.residuals = residuals
         self.cotangents: list[Value] = []
         for v in residuals or ():
@@ -35,6 +36,10 @@ class FunctionFrame(Mirror):
 
     def adopt(self, symbol: Symbol) -> None:
         self.local[symbol] = symbol  # another graph, so the symbols can be the same
+
+    def substitute(self) -> None:
+        if self.lean is not None:
+            self.lean.substitute()
 
     def is_cheaper(self, node: Node) -> bool:
         return self.lean is not None and self.lean.is_cheaper(node)

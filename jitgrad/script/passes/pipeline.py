@@ -19,6 +19,7 @@ from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
 from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
+from jitgrad.script.passes.picks import picks
 from jitgrad.script.passes.products import transpose_products
 
 Pass = Callable[[Graph], Graph]
@@ -35,15 +36,19 @@ PREPARE: tuple[Pass, ...] = (decompose_partly, canonicalize, cse, invariant, lic
 #: for the backends
 RUN: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, transpose_products, invariant, licm, dce)
 
+#: for those of devices
+RUN_DEVICE: tuple[Pass, ...] = (unmark, decompose, canonicalize, cse, picks, cse, transpose_products, invariant, licm,
+                                dce)
+
 
 def prepare(graph: Graph, *, verify: int | None = None) -> Graph:
     """`graph` simplified, ready for `differentiate`. `verify` overrides JITGRAD_VERIFY."""
     return apply(PREPARE, graph, verify)
 
 
-def run(graph: Graph, *, verify: int | None = None) -> Graph:
+def run(graph: Graph, *, device: bool = False, verify: int | None = None) -> Graph:
     """`graph` simplified and in primitives, ready for code generation. `verify` overrides JITGRAD_VERIFY."""
-    return apply(RUN, graph, verify)
+    return apply(RUN_DEVICE if device else RUN, graph, verify)
 
 
 def apply(passes: tuple[Pass, ...], graph: Graph, verify: int | None = None) -> Graph:

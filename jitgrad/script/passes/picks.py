@@ -1,0 +1,98 @@
+"""One element of each row: read or written without the rows being stored, on devices.
+
+    y = x - m;  gather(y, i)           becomes   gather(x, i) - m            where i has size 1 along the axis
+    scatter_add(zeros, i, v)           becomes   where(arange == i, v, 0)    likewise; its sum along the axis is v
+
+So the log-probabilities of a cross-entropy are never stored for its target's sake, and their cotangent, which is zero
+but for one element of each row, is part of the kernel that reads it. Values are the same, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitgrad.dtypes import int64
+from jitgrad.ops import OPS, Kind
+from jitgrad.ops.types import TensorType
+from jitgrad.script.ir import Graph, Node, Value
+from jitgrad.script.passes.rewrite import Rewriter
+from jitgrad.script.passes.rules import constant, tensor
+
+_POINTWISE = frozenset(op.name for op in OPS.values() if op.kind is Kind.POINTWISE and op.compose is None)
+
+
+def picks(graph: Graph) -> Graph:
+    """`graph` with reads and writes of one element per row made part of what surrounds them."""
+    return _Picks(graph).run()
+
+
+class _Picks(Rewriter):
+    def __init__(self, graph: Graph):
+        super().__init__(graph)
+        self.hot: dict[Value, tuple[int, Value]] = {}  # zeros but for one element of each row: along which axis, what
+
+    def visit(self, node: Node) -> Sequence[Value] | None:
+        found = None
+        if node.op == "gather":
+            found = self.read(node)
+        elif node.op == "scatter_add":
+            found = self.write(node)
+        elif node.op == "cast" and node.inputs[0] in self.hot:
+            axis, source = self.hot[node.inputs[0]]
+            self.hot[node.output] = axis, self.emit("cast", source, **node.attrs)
+        elif node.op == "sum" and node.inputs[0] in self.hot:
+            found = self.total(node)
+        return None if found is None else (found,)
+
+    def total(self, node: Node) -> Value | None:
+        """The sum of zeros and one element is that."""
+        axis, source = self.hot[node.inputs[0]]
+        if node.attrs["axes"] != (axis,) or tensor(source).dtype is not tensor(node.output).dtype:
+            return None
+        return source if node.attrs["keepdim"] else self.emit("squeeze", source, axis=axis)
+
+    def read(self, node: Node) -> Value | None:
+        """A gather of what is computed element by element is computed of the elements."""
+        x, i = node.inputs
+        axis, made = node.attrs["axis"], self.nodes.get(x)
+        if made is None or made.op not in _POINTWISE or not one_each(tensor(x), tensor(i), axis):
+            return None
+        operands = [self.operand(v, tensor(x), i, axis) for v in made.inputs]
+        if any(v is None for v in operands) or all(v is w for v, w in zip(operands, made.inputs, strict=True)):
+            return None
+        result = self.emit(made.op, *[v for v in operands if v is not None], **made.attrs)
+        return result if result.type == node.output.type else None
+
+    def operand(self, v: Value, whole: TensorType, i: Value, axis: int) -> Value | None:
+        """The elements of an operand; None where it broadcasts in another way than along the axis."""
+        shape = tensor(v).dims
+        if not shape or shape == tensor(i).dims:
+            return v
+        return self.emit("gather", v, i, axis=axis) if shape == whole.dims else None
+
+    def write(self, node: Node) -> Value | None:
+        """Zeros but for one element of each row."""
+        zeros, i, source = node.inputs
+        axis, whole = node.attrs["axis"], tensor(zeros)
+        start = constant(self, zeros)
+        if start is None or start != 0 or not one_each(whole, tensor(i), axis) or (
+                tensor(source).dims != tensor(i).dims):
+            return None
+        zero = self.emit("full", value=start, shape=(), dtype=whole.dtype)
+        number = self.emit("arange", length=whole.dims[axis], dtype=int64)
+        shape = tuple([n if a == axis else 1 for a, n in enumerate(whole.dims)])
+        here = self.emit("eq", self.emit("reshape", number, shape=shape), i)
+        if whole.dtype.is_floating_point:
+            source = self.emit("add", source, zero)  # which makes 0 of -0
+        result = self.emit("where", here, source, zero)
+        self.hot[result] = axis, source
+        return result
+
+
+def one_each(whole: TensorType, i: TensorType, axis: int) -> bool:
+    """Whether indices name one element of each row."""
+    return (len(whole.dims) == len(i.dims) and i.dims[axis] == 1 and whole.dims[axis] != 1
+            and all(a == axis or n == m for a, (n, m) in enumerate(zip(whole.dims, i.dims, strict=True))))
+
+
+__all__ = ["picks"]
