@@ -1,4 +1,4 @@
-"""What follows a product at once becomes part of it on a device: bias, ReLU, GELU, their gradients, bias gradients.
+"""What follows a product at once becomes part of it on a device: bias, ReLU, GELU by tanh, their gradients, biases'.
 
     %p = matmul(%x, %w);  %z = add(%p, %b);  %h = maximum(%z, 0)       relu_bias(x, w, b) -> h
     ... and where(le(%h, 0), 0, matmul(%g, %v)), sum(that)             relu_aux_bias -> h, mask; drelu_bgrad -> both
@@ -8,8 +8,8 @@ An epilogue is worth it where a launch goes. A value that a kernel is going to r
 that kernel, which adds a bias at no cost (`Epilogues.soft`). A comparison of h for the gradient alone can wait.
 
 The mask of ReLU is stored only if a product in the same block is multiplied by it: h is saved for the gradient of the
-next weight anyway, and in a gradient program of its own that is all there is. GELU's gradient needs z, which is stored
-beside h as any other value.
+next weight anyway, and in a gradient program of its own that is all there is. GELU's gradient needs z, which is a value
+as any other: gelu_aux_bias stores it beside h, dgelu reads it.
 
 Names are cuBLASLt's. Sizes and addresses that it wants otherwise are the driver's business (`cuda/composed.py`).
 """
@@ -25,6 +25,7 @@ from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_kernel import REDUCTIONS
 from jitgrad.codegen.lower_products import EPILOGUE, mask_bytes
 from jitgrad.codegen.lower_random import DRAWS
+from jitgrad.codegen.patterns import GELU, GELU_SLOPE, match
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
 from jitgrad.ops.types import TensorType
@@ -67,6 +68,10 @@ class Epilogues:
         products = [n for n in self.nodes if n.op == "matmul" and _dtype(n.outputs[0]) in DTYPES
                     and not self.state.holds(n.outputs[0])]
         for node in products:
+            self.gelu_gradient(node)
+        if self.gone:
+            self.sweep()
+        for node in products:
             if node not in self.gone:
                 self.forward(node)
         for node in products:
@@ -74,7 +79,15 @@ class Epilogues:
                 self.bias_gradient(node)
         if not self.gone:
             return self.nodes
+        self.sweep()
         return [new for node in self.nodes for new in (self.new.get(node, ()) if node in self.gone else (node,))]
+
+    def sweep(self) -> None:
+        """Forget what nothing reads any more."""
+        for node in reversed(self.nodes):
+            if node not in self.gone and _in_kernel(node) and node.outputs[0] not in self.results and not self.read(
+                    node.outputs[0]):
+                self.gone.add(node)
 
     # --- who reads what ---
 
@@ -121,6 +134,8 @@ class Epilogues:
         relu = self.following(last, "maximum")
         if relu and self.is_zero(relu[len(relu) // 2].inputs):
             self.relu([*parts, *relu], bias)
+        elif self.gelu(parts, bias):
+            return
         elif bias is not None and not self.soft(last):
             self.put(parts, "bias", (*product.inputs, bias), (last,), parts[-1])
 
@@ -203,6 +218,60 @@ class Epilogues:
 
     def is_half(self, value: Value) -> bool:
         return _dtype(value) in (float16, bfloat16)
+
+    def gelu(self, parts: list[Node], bias: Value | None) -> bool:
+        """GELU, and its argument if that is read besides."""
+        product, last = parts[0], parts[-1]
+        z = last.outputs[0]
+        wide = [n for n in self.read(z) if _widens(n)] if self.is_half(z) else []
+        x = wide[0].outputs[0] if wide else z
+        root = next((m for n in self.read(x) if n.op == "mul" for m in self.read(n.outputs[0])
+                     if m.op == "mul" and self.is_gelu(m, x)), None)
+        if root is None:
+            return False
+        found = match(self.maker, root.outputs[0], GELU)
+        assert found is not None
+        inside = [*wide, *found[1]]
+        if self.is_half(z):
+            back = self.alone(root.outputs[0])
+            if back is None or back.op != "cast" or back.outputs[0].type != z.type:
+                return False
+            inside.append(back)
+            root = back
+        h = root.outputs[0]
+        others = [n for n in self.read(z) if n not in inside]
+        kept = bool(others) or z in self.results
+        if self.soft(h) or self.soft(z, inside) or (kept and not self.in_one_piece(product)) or any(
+                v in self.results or any(u not in inside for u in self.read(v))
+                for n in inside if n is not root for v in n.outputs):
+            return False
+        inputs = (*product.inputs, *(() if bias is None else (bias,)))
+        name = "gelu" + "_aux" * kept + ("" if bias is None else "_bias")
+        self.put([*parts, *inside], name, inputs, (h, z) if kept else (h,), root)
+        return True
+
+    def is_gelu(self, node: Node, x: Value) -> bool:
+        found = match(self.maker, node.outputs[0], GELU)
+        return found is not None and found[0] is x
+
+    def gelu_gradient(self, product: Node) -> None:
+        """A product times the slope of GELU."""
+        chain = self.following(product.outputs[0], "mul")
+        if product in self.gone or not chain or not self.in_one_piece(product):
+            return
+        node = chain[len(chain) // 2]
+        found = next((f for v in node.inputs if (f := match(self.maker, v, GELU_SLOPE)) is not None), None)
+        last = chain[-1].outputs[0]
+        if found is None or self.soft(last, self.sums(last)):
+            return
+        x = found[0]
+        if self.is_half(last):
+            widened = self.maker.get(x)
+            if widened is None or not _widens(widened):
+                return
+            (x,) = widened.inputs
+        if x.type == last.type:
+            self.gradient([product, *chain], "dgelu", x)
 
     def in_one_piece(self, product: Node) -> bool:
         """Whether the rows of a product with batch axes follow each other, of which some epilogues need one matrix."""

@@ -11,10 +11,11 @@ import jitgrad
 import jitgrad.nn.functional as F
 from jitgrad import config, dtypes, nn, optim
 from jitgrad.codegen import lower_block
-from jitgrad.codegen.cuda import gpu
+from jitgrad.codegen.cuda import blaslt, gpu
 from jitgrad.codegen.lower import lower
 from jitgrad.codegen.lower_epilogues import Epilogues
 from jitgrad.codegen.program import GemmStep, KernelStep
+from jitgrad.ops.opdef import OPS
 from jitgrad.script.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
@@ -59,6 +60,27 @@ def mlp(F, x, w, b, g, v):
             total(F, g))
 
 
+def gelu_mlp(F, x, w, b, g, v):
+    """The same with GELU."""
+    z = linear(F, x, w, b)
+    h = gelu(F, z)
+    before = gelu_slope(F, z, F.matmul(g, v))
+    return (h, F.matmul(transposed(F, x), before), total(F, before), F.matmul(transposed(F, g), h))
+
+
+def gelu(F, z):
+    half = z.dtype.is_half
+    h = OPS["gelu_tanh"].compose(F, F.cast(z, dtype=dtypes.float32) if half else z)
+    return F.cast(h, dtype=z.dtype) if half else h
+
+
+def gelu_slope(F, z, g):
+    if not z.dtype.is_half:
+        return OPS["gelu_tanh"].vjp(F, g, None, z)[0]
+    wide = [F.cast(t, dtype=dtypes.float32) for t in (g, z)]
+    return F.cast(OPS["gelu_tanh"].vjp(F, wide[0], None, wide[1])[0], dtype=z.dtype)
+
+
 def products(g: Any) -> list[str]:
     """What the products of a program compute, and its kernels."""
     steps = steps_of(lower("f", pipeline.run(g), device=True))
@@ -82,6 +104,21 @@ PATTERNS: dict[str, tuple[Any, tuple[Any, ...], list[str]]] = {
     "of two gradients": (
         lambda F, x, w, b, g, v: (lambda h: (slope(F, h, F.matmul(g, v)), slope(F, h, F.matmul(F.neg(g), v))))(
             relu(F, linear(F, x, w, b))), (X, W, BIAS, G, V), ["drelu", "drelu", "kernel", "relu_aux_bias"]),
+    "gelu": (lambda F, x, w: gelu(F, F.matmul(x, w)), (X, W), ["gelu"]),
+    "gelu of a bias": (lambda F, x, w, b: gelu(F, linear(F, x, w, b)), (X, W, BIAS), ["gelu_bias"]),
+    "gelu and its argument": (lambda F, x, w, b: (lambda z: (z, gelu(F, z)))(linear(F, x, w, b)), (X, W, BIAS),
+                              ["gelu_aux_bias"]),
+    "gelu of images": (lambda F, x, w, b: (lambda z: (z, gelu(F, z)))(linear(F, x, w, b)), (tensor(B, M, K), W, BIAS),
+                       ["gelu_aux_bias"]),
+    "gelu of products of images": (
+        lambda F, x, w, b: (lambda z: (z, gelu(F, z)))(linear(F, x, w, b)), (tensor(B, M, K), tensor(B, K, N), BIAS),
+        ["kernel", "product"]),
+    "gelu and its gradients": (gelu_mlp, (X, W, BIAS, G, V), ["dgelu_bgrad", "gelu_aux_bias", "product", "product"]),
+    "the gradient of gelu": (lambda F, z, g, v: gelu_slope(F, z, F.matmul(g, v)), (tensor(M, N), G, V), ["dgelu"]),
+    "another gelu": (lambda F, x, w: OPS["gelu"].compose(F, F.matmul(x, w)), (X, W), ["kernel", "product"]),
+    "a gelu that is read": (lambda F, x, w, b: F.exp(gelu(F, linear(F, x, w, b))), (X, W, BIAS), ["kernel", "product"]),
+    "the argument of a gelu is read": (lambda F, x, w, b: (lambda z: (F.exp(z), gelu(F, z)))(linear(F, x, w, b)),
+                                       (X, W, BIAS), ["kernel", "product"]),
     "the result is read by a kernel": (lambda F, x, w, b: F.exp(relu(F, linear(F, x, w, b))), (X, W, BIAS),
                                        ["kernel", "product"]),
     "the product is read too": (lambda F, x, w, b: (lambda p: (p, relu(F, F.add(p, b))))(F.matmul(x, w)),
@@ -147,11 +184,12 @@ def test_patterns(name):
 @pytest.mark.parametrize("n", SIZES)
 def test_sizes(n, d):
     types = [tensor(*t.dims, dtype=d) for t in (X, W, BIAS, G, V)]
-    g = graph(mlp, *types)
-    assert products(g) == PATTERNS["a layer and its gradients"][2]
     tolerance = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}[d.name]
-    for m, k in ((n, 7), (8, n), (2, 129)):
-        compare(g, arguments(types, {"M": m, "N": n, "K": k, "L": 5}), tolerance)
+    for body, name in ((mlp, "a layer and its gradients"), (gelu_mlp, "gelu and its gradients")):
+        g = graph(body, *types)
+        assert products(g) == PATTERNS[name][2]
+        for m, k in ((n, 7), (8, n), (2, 129)):
+            compare(g, arguments(types, {"M": m, "N": n, "K": k, "L": 5}), tolerance)
 
 
 def test_empty():
@@ -209,6 +247,11 @@ def trained(function: Any, act: Any, n: int, shape: tuple[int, ...], tied: bool 
     return [t.detach().cpu().numpy() for t in (*losses, *net.parameters(), *gradients)]
 
 
+ACTIVATIONS = {"relu": (F.relu, {0, blaslt.RELU_AUX_BIAS, blaslt.DRELU_BGRAD, blaslt.BGRADB}),
+               "gelu": (lambda x: F.gelu(x, approximate="tanh"), {0, blaslt.GELU_AUX_BIAS, blaslt.DGELU_BGRAD}),
+               "erf": (F.gelu, {0, blaslt.BGRADB})}
+
+
 def same(actual: list[Any], expected: list[Any], tolerance: float = 2e-5) -> None:
     for a, e in zip(actual, expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
@@ -217,12 +260,14 @@ def same(actual: list[Any], expected: list[Any], tolerance: float = 2e-5) -> Non
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("shape", [(5,), (2, 3)])
 @pytest.mark.parametrize("n", [1, 8, 129])
-def test_training(n, shape, tied):
-    expected = trained(step, F.relu, n, shape, tied)
+@pytest.mark.parametrize("act", ["relu", "gelu", "erf"])
+def test_training(act, n, shape, tied):
+    function, epilogues = ACTIVATIONS[act]
+    expected = trained(step, function, n, shape, tied)
     with hosted.gpu() as device, jitgrad.device("cuda"), config.override(debug_arena=True, cache=""):
         device.products.clear()
-        same(trained(jitgrad.script(step), F.relu, n, shape, tied), expected)
-        assert {p[17] for p in device.products} >= ({0, 134, 152, 512} if n > 1 else {0})
+        same(trained(jitgrad.script(step), function, n, shape, tied), expected)
+        assert {p[17] for p in device.products} >= (epilogues if n > 1 else set())
 
 
 def launches(function: Any, *args: Any) -> tuple[int, int]:
@@ -268,6 +313,7 @@ def test_weights_used_twice_have_one_gradient():
 
 def test_autocast():
     def halves(net, optimizer, x, y):
+        """A step with products in float16."""
         optimizer.zero_grad()
         with jitgrad.autocast("cuda", dtype=jitgrad.float16):
             out = net(x)
@@ -277,10 +323,11 @@ def test_autocast():
         return loss
 
     with hosted.gpu() as device, jitgrad.device("cuda"), config.override(debug_arena=True, cache=""):
-        expected = trained(halves, F.relu, 24, (5,))
-        device.products.clear()
-        same(trained(jitgrad.script(halves), F.relu, 24, (5,)), expected, 1e-2)
-        assert {p[17] for p in device.products} >= {134, 152}
+        for function, epilogues in (ACTIVATIONS["relu"], ACTIVATIONS["gelu"]):
+            expected = trained(halves, function, 24, (5,))
+            device.products.clear()
+            same(trained(jitgrad.script(halves), function, 24, (5,)), expected, 1e-2)
+            assert {p[17] for p in device.products} >= epilogues & {134, 152, 164, 208}
 
 
 def test_second_order():
