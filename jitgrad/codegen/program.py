@@ -105,6 +105,11 @@ class SpoilStep:
     buffer: Buffer | None
 
 
+#: what the words of an epilogue's name compute; a bias is added first
+_EPILOGUES = {"bias": "bias", "relu": "relu", "gelu": "gelu", "drelu": "relu'", "dgelu": "gelu'", "bgrad": "bias'",
+              "bgrada": "bias'", "bgradb": "bias'"}
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class GemmStep:
     """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c).
@@ -139,7 +144,9 @@ class GemmStep:
     @property
     def name(self) -> str:
         """For people: the product, and what else it computes."""
-        return "+".join(["matmul", *self.epilogue.split("_")]) if self.epilogue else "matmul"
+        words = self.epilogue.split("_")
+        words.sort(key="bias".__ne__)
+        return "+".join(["matmul", *[_EPILOGUES[w] for w in words if w in _EPILOGUES]])
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -133,8 +133,9 @@ def aux_bytes(epilogue: int, m: int, n: int, dtype: int) -> int:
 def fits(call: Call) -> bool:
     """Whether cuBLASLt has the epilogue of a call, by its documentation.
 
-    Source: cuBLAS 13.0, cublasLtEpilogue_t and cublasLtMatmulDescAttributes_t: the rows of what is kept are multiples
-    of 8 elements (GELU) or 128 bits (ReLU), its dtype and the bias's are c's. Addresses are those of whole vectors.
+    Source: cublasLt.h of CUDA 13.0, cublasLtEpilogue_t and cublasLtMatmulDescAttributes_t: the rows of what is kept are
+    multiples of 8 elements (GELU) or 128 bits (ReLU), its dtype and the bias's are c's. Addresses are those of whole
+    vectors.
     """
     stride = aux_stride(call.epilogue, call.n)
     return bool(call.m and call.n and call.k and call.batch and call.dtype != 1
@@ -345,6 +346,11 @@ class BlasLt:
             call = call._replace(epilogue=0, bias=0, aux=0)
             return Parts(self._plain(call), call)
         return self._plain(call)
+
+    def has_epilogue(self, stream: int, call: Call) -> bool:
+        """Whether cuBLASLt computes the epilogue of a call itself."""
+        with self._lock:
+            return isinstance(self._plan_of(call, stream), Plan)
 
     def _plain(self, call: Call) -> Plan | None:
         return self.plan(call) if call.m and call.n and call.k and call.batch else None

@@ -7,8 +7,13 @@ import pytest
 
 from jitgrad.codegen.cuda import blaslt, composed
 from jitgrad.codegen.cuda.blaslt import Call
-from tests.codegen.cuda import emulated, host
+from jitgrad.codegen.cuda.gpu import compile
+from jitgrad.script.interpret import interpret
+from jitgrad.script.passes import pipeline
+from tests.codegen.cuda import emulated, host, machinecode, test_epilogues
 from tests.codegen.cuda.fakedriver import EPILOGUES, MASKED, gelu, gelu_slope
+from tests.codegen.cuda.test_cuda_programs import OnHost
+from tests.codegen.programs import assert_same, duplicate, graph, tensor
 
 pytestmark = host.needs_compiler
 NAMES = {getattr(blaslt, n): n for n in ("RELU", "BIAS", "RELU_BIAS", "GELU", "GELU_BIAS", "RELU_AUX", "RELU_AUX_BIAS",
@@ -161,3 +166,26 @@ def test_batches(gpu):
         gpu.driver.lt.matmul(0, Call(0, 0, 0, 0, 4, 7, 5, 5, 7, 7, places[0][1], places[1][1], places[3][1], 3, 20, 0,
                                      28, epilogue=blaslt.RELU_BIAS, bias=places[2][1]))
         np.testing.assert_allclose(places[3][0], np.maximum(a @ b + bias, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_programs_with_biases_anywhere(gpu):
+    """A bias at an address that cuBLASLt does not take, in calls that are replayed."""
+    g = pipeline.run(graph(test_epilogues.mlp, *(tensor(*t.dims) for t in test_epilogues.LAYER)))
+    compiled = compile({"f": g}, OnHost(gpu.driver))
+    for shift in (0, 0, 0, 4, 4, 8, 0):
+        inputs = test_epilogues.arguments(test_epilogues.LAYER, {"M": 5, "N": 24, "K": 4, "L": 3})
+        memory = np.empty(24 * 4 + 64, np.uint8)
+        start = -memory.ctypes.data % 16 + shift
+        bias = memory[start:start + 96].view(np.float32)
+        bias[...] = inputs[2]
+        inputs[2] = bias
+        expected = interpret(g, duplicate(inputs))
+        for actual, wanted in zip(compiled["f"](inputs), expected, strict=True):
+            assert_same(np.asarray(actual), wanted, 1e-5)
+
+
+@machinecode.needs_cuda
+@pytest.mark.parametrize("d", composed.TYPES)
+def test_kernels_compile(d):
+    for arch in ("sm_80", "sm_90"):
+        assert all(k.stack == 0 for k in machinecode.compiled(composed.source(d), arch).values())

@@ -27,6 +27,7 @@ from tests.cuda import hosted
 pytestmark = host.needs_compiler
 M, N, K, L, B = sizes("M N K L B")
 X, W, BIAS, G, V, U = tensor(M, K), tensor(K, N), tensor(N), tensor(M, L), tensor(L, N), tensor(N, L)
+LAYER = (X, W, BIAS, G, V)
 SIZES = (1, 7, 8, 64, 127, 128, 129)
 rng = np.random.default_rng(0)
 
@@ -204,6 +205,12 @@ def test_nan_and_zero():
     x[0, 0], w[:, 3], b[3], gy[1], v[0, 5] = np.nan, 0, 0, np.inf, np.nan
     with np.errstate(all="ignore"):
         compare(g, [x, w, b, gy, v], 1e-5)
+
+
+def test_what_people_read():
+    names = [s.name for s in steps_of(lower("f", pipeline.run(graph(mlp, *LAYER)), device=True))
+             if isinstance(s, GemmStep)]
+    assert names == ["matmul+bias+relu", "matmul+relu'+bias'", "matmul", "matmul+bias'"]
 
 
 def test_a_bias_that_is_a_column():
