@@ -15,6 +15,13 @@ from jitgrad.amp.autocast_mode import (
     set_autocast_enabled,
 )
 from jitgrad.backends.cuda import get_float32_matmul_precision, set_float32_matmul_precision
+from jitgrad.determinism import (
+    are_deterministic_algorithms_enabled,
+    get_deterministic_debug_mode,
+    is_deterministic_algorithms_warn_only_enabled,
+    set_deterministic_debug_mode,
+    use_deterministic_algorithms,
+)
 from jitgrad.device import device, get_default_device, set_default_device
 from jitgrad.dtypes import (
     bfloat16,
@@ -474,6 +481,7 @@ __all__ = [
     "arctan",
     "arctan2",
     "arctanh",
+    "are_deterministic_algorithms_enabled",
     "argmax",
     "argmin",
     "argsort",
@@ -604,6 +612,7 @@ __all__ = [
     "get_autocast_dtype",
     "get_default_device",
     "get_default_dtype",
+    "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
     "get_rng_state",
     "greater",
@@ -633,6 +642,7 @@ __all__ = [
     "is_autocast_cache_enabled",
     "is_autocast_enabled",
     "is_complex",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point",
     "is_grad_enabled",
     "is_inference_mode_enabled",
@@ -761,6 +771,7 @@ __all__ = [
     "set_autocast_enabled",
     "set_default_device",
     "set_default_dtype",
+    "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
     "set_grad_enabled",
     "set_rng_state",
@@ -819,6 +830,7 @@ __all__ = [
     "unique",
     "unique_consecutive",
     "unsqueeze",
+    "use_deterministic_algorithms",
     "vander",
     "var",
     "var_mean",

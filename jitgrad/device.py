@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
+from jitgrad.determinism import are_deterministic_algorithms_enabled
+
 KINDS = ("cpu", "cuda")
 
 
@@ -182,7 +184,7 @@ def _count() -> int:
 
 #: what is the same for all calls of a thread, but not of every machine, process or thread
 FACTS: dict[str, Callable[[], Any]] = {"default": get_default_device, "current": _current, "gpu": has_gpu,
-                                       "count": _count}
+                                       "count": _count, "deterministic": are_deterministic_algorithms_enabled}
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "jitgrad"
 
-GROUND = ("config", "errors", "dtypes", "dims", "device", "random")
+GROUND = ("config", "errors", "determinism", "dtypes", "dims", "device", "random")
 
 #: storey -> what it may import, besides itself and the ground floor. Imports inside functions count too, except for
 #: the few seams of `LATE`, where a lower storey hands over at run time.

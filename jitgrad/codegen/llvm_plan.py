@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jitgrad import dtypes
-from jitgrad.codegen.kernel import Kernel, Stmt
+from jitgrad.codegen.kernel import ORDERED, Kernel, Stmt
 from jitgrad.codegen.llvm_emit import EXPENSIVE
 
 #: reductions that need a second accumulator to hide latency, or whose rounding error wants short chains
@@ -197,7 +197,7 @@ def needed(plan: Plan, stage: int) -> list[int]:
     return [i for i, w in enumerate(wanted) if w]
 
 
-STORES = frozenset({"store", "scatter", "scatter_add", "column"})
+STORES = frozenset({"store", "scatter", "scatter_add", "column"}) | ORDERED
 
 
 def is_reloaded(plan: Plan, i: int, stage: int) -> bool:

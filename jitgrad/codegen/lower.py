@@ -40,14 +40,16 @@ from jitgrad.script.ir import Graph, Node, Value, walk
 from jitgrad.script.irops import Effect, effect
 
 
-def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = ()) -> Program:
+def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (), ordered: bool = False
+          ) -> Program:
     """The program of a graph whose composites are decomposed. Raises NotImplementedError for a row nobody can run.
 
     `device`: the tensors are in memory that the host does not read; kernels compute those of one element too, but for
-    the inputs `hosted`, of one element in the host's memory, and what is made of these alone.
+    the inputs `hosted`, of one element in the host's memory, and what is made of these alone. `ordered`: scatters on a
+    device keep a fixed order, as they always do on the host.
     """
     graph = linearize(attach(graph))
-    return Lowering(name, with_copies(graph) if device else graph, device, hosted).program()
+    return Lowering(name, with_copies(graph) if device else graph, device, hosted, ordered and device).program()
 
 
 def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
@@ -69,8 +71,9 @@ def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
 class Lowering:
     """State of one program. Facts about values are scoped: what a nested block learns ends with it."""
 
-    def __init__(self, name: str, graph: Graph, device: bool = False, hosted: Collection[int] = ()):
-        self.name, self.graph, self.device = name, graph, device
+    def __init__(self, name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (),
+                 ordered: bool = False):
+        self.name, self.graph, self.device, self.ordered = name, graph, device, ordered
         self.hosted = on_host(graph, hosted) if hosted else frozenset()  # values that the host computes
         self.host_inputs = frozenset(hosted)
         self.refs: dict[Value, Ref] = {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad import dims
-from jitgrad.codegen import access
+from jitgrad.codegen import access, lower_ordered
 from jitgrad.codegen.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.kernel import Stmt
 from jitgrad.codegen.lower_joins import number
@@ -203,8 +203,13 @@ def _scatter(state: Lowering, node: Node, shape: Sequence[Size], data: IndexMap,
              indices: list[tuple[Value, IndexMap]], axes: Sequence[int], accumulate: bool) -> None:
     target = _copy_of(state, node)
     space = [size for size in shape if size != 1]
-    builder = KernelBuilder(space, name=node.op)
     every = range(len(space))
+    strides, offset = windows(target, data, every, len(space))
+    if lower_ordered.matters(state, target.dtype, accumulate, indices):
+        lower_ordered.scatter(state, "ordered_add" if accumulate else "ordered_put", space, target, strides, offset,
+                              value, entries, indices, [target.strides[a] for a in axes])
+        return
+    builder = KernelBuilder(space, name=node.op)
 
     def operand(v: Value, how: IndexMap) -> int:
         base, behind = state.resolve(v, how)
@@ -212,7 +217,6 @@ def _scatter(state: Lowering, node: Node, shape: Sequence[Size], data: IndexMap,
 
     new = operand(value, entries)
     places = tuple(operand(v, e) for v, e in indices)
-    strides, offset = windows(target, data, every, len(space))
     number = builder.operand(target.buffer, offset, strides, "inout")
     builder.body.append(Stmt("scatter_add" if accumulate else "scatter", (new, *places), operand=number,
                              strides=tuple(target.strides[a] for a in axes)))

@@ -213,8 +213,46 @@ def check_range(cupy: Any, x: Any, low: int, high: int, number: int, found: Any)
         compiled(x, np.int64(low), np.int64(high), np.int64(number), found)
 
 
+# --- what goes to one place, in order ------------------------------------------------------------------------------
+
+
+def _walk(what: str, d: dtype) -> Elementwise:
+    """The kernel whose thread at the first (the last, to put) of equal places does what is to be done there."""
+    if what == "put":
+        first, then = "i + 1 == count || places[order[i + 1]] != place", "y[place] = x[order[i]];"
+    else:
+        first = "i == 0 || places[order[i - 1]] != place"
+        old, new = ((widen(f"{STORED[d.name]}{{{v}}}", d) if d.is_half else v) for v in ("y[place]", "x[order[j]]"))
+        added = widen(narrow(f"(sum + {new})", d), d) if d.is_half else f"sum + {new}"
+        then = (f"{COMPUTED[d.name]} sum = {old}; "
+                f"for (long long j = i; j < count && places[order[j]] == place; j++) sum = {added}; "
+                f"y[place] = {narrow('sum', d) + '.bits' if d.is_half else 'sum'};")
+
+    def meaning(at: Any, count: Any, places: Any, order: Any, x: Any, y: Any) -> None:
+        assert (np.diff(places[at]) >= 0).all()
+        if what == "put":
+            y[places] = x
+        else:
+            np.add.at(y.view(d.np), places, x.view(d.np))
+
+    kind = _parameter(d)
+    return _made(Elementwise(
+        f"jg_in_order_{what}_{d.name}", f"int64 at, int64 count, raw int64 places, raw int64 order, raw {kind} x",
+        f"raw {kind} y", f"const long long place = places[at];\nif ({first}) {{ {then} }}", meaning))
+
+
+def in_order(cupy: Any, what: str, places: Any, order: Any, values: Any, y: Any) -> None:
+    """y[places] += values ("add") or = values ("put"), as NumPy does it; `order` sorts the places, stably."""
+    d = dtypes.from_numpy(y.dtype)
+    compiled = _draws.get((cupy, what, d))
+    if compiled is None:
+        compiled = _draws[(cupy, what, d)] = _compiled(cupy, _walk(what, d))
+    x, y = (v.view(np.uint16) if d.is_half else v for v in (values, y))
+    compiled(order, np.int64(order.size), places, order, x, y)
+
+
 def _signed(word: int) -> Any:
     return np.uint64(word & random.MASK64).astype(np.int64)
 
 
-__all__ = ["MADE", "Elementwise", "check_range", "draw", "kernel", "runner"]
+__all__ = ["MADE", "Elementwise", "check_range", "draw", "in_order", "kernel", "runner"]

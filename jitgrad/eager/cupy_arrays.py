@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import device
-from jitgrad.dtypes import dtype
+from jitgrad.dtypes import FLOAT_KINDS, dtype
 from jitgrad.eager.arrays import Library
 from jitgrad.eager.bounds import Bounds
 from jitgrad.ops.namespaces import ArrayNamespace, Number
@@ -50,7 +51,13 @@ class CupyModule:
         return y
 
     def add_at(self, x: Any, key: Any, values: Any) -> None:
-        """x[key] += values, repeated places added up (in no order: sums of floats may differ in the last bit)."""
+        """x[key] += values, repeated places added up.
+
+        In no order, so that sums of floats may differ in the last bit, unless algorithms must be deterministic.
+        """
+        if are_deterministic_algorithms_enabled() and x.dtype.kind in FLOAT_KINDS:
+            self._in_order(x, key, values, "add")
+            return
         wide = _ATOMIC.get(x.dtype.name)
         if wide is None:
             self.cupy.add.at(x, key, values)
@@ -60,6 +67,24 @@ class CupyModule:
             total = x.astype(wide)
             self.cupy.add.at(total, key, values.astype(wide))
             x[...] = total
+
+    def put_at(self, x: Any, key: Any, values: Any) -> None:
+        """x[key] = values; of what goes to one place anything stays; the last if algorithms must be deterministic."""
+        if are_deterministic_algorithms_enabled():
+            self._in_order(x, key, values, "put")
+        else:
+            x[key] = values
+
+    def _in_order(self, x: Any, key: Any, values: Any, what: str) -> None:
+        """The same one after the other, in the order of the indices: places sorted, one thread for each."""
+        kernels: Any = importlib.import_module("jitgrad.cuda.elementwise")  # above: it prints kernels as codegen does
+        places = self.cupy.arange(x.size).reshape(x.shape)[key]
+        values = self.cupy.ascontiguousarray(self.cupy.broadcast_to(self.cupy.asarray(values, x.dtype), places.shape))
+        places, line = places.reshape(-1), self.cupy.ascontiguousarray(x).reshape(-1)
+        if places.size:
+            kernels.in_order(self.cupy, what, places, self.cupy.argsort(places), values.reshape(-1), line)
+        if line.base is not x:
+            x[...] = line.reshape(x.shape)
 
     def flip(self, x: Any, axes: Any) -> Any:
         """A view with axes reversed."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from jitgrad import config, dtypes
 from jitgrad.codegen import engine, store
+from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import get_default_device
 from jitgrad.ops import autocast
 from jitgrad.script import elements, persist
@@ -56,6 +57,7 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
                   for g in argument_guards(sig.Arg(name), value, lists=lists)]
         facts = [function.__module__, function.__qualname__, persist.code_hash(function), guards, mode,
                  is_grad_enabled(), repr(autocast.mode.low), dtypes.get_default_dtype().name, str(get_default_device()),
+                 are_deterministic_algorithms_enabled(),
                  sorted((describe(source), elements.to_plain(kind)) for source, kind in lists.items())]
     except persist.NotStorable:
         return None

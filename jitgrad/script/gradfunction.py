@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jitgrad import config
+from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU
 from jitgrad.device import device as Device
 from jitgrad.eager.arrays import library
@@ -148,6 +149,8 @@ class GraphFunction:
         self.device, self.on_host = device, on_host
         #: inputs of one element that are on the CPU while the program runs elsewhere: the host computes with them
         self.hosted: frozenset[int] = frozenset()
+        #: whether equal calls give equal bits, on a GPU too
+        self.ordered = are_deterministic_algorithms_enabled()
         self._graph, self.wrt, self.name = graph, wrt, name
         self.differentiable = differentiable if wrt else ()
         self.n_outputs, self.writes = n_outputs, writes
@@ -349,7 +352,7 @@ class GraphFunction:
             from jitgrad.codegen.cuda import gpu
             from jitgrad.script.elsewhere import driver_of
 
-            compiled = gpu.compile(graphs, driver_of(self.device), {"forward": self.hosted})
+            compiled = gpu.compile(graphs, driver_of(self.device), {"forward": self.hosted}, self.ordered)
         self._compiled.append(compiled)
         return {name: compiled[name] for name in graphs}
 
@@ -371,7 +374,7 @@ class GraphFunction:
             raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
         from jitgrad.codegen.cuda.module import kernels
 
-        return kernels((self if self.lean else self._on_device())._graphs()[0])
+        return kernels((self if self.lean else self._on_device())._graphs()[0], self.ordered)
 
     def _on_device(self) -> GraphFunction:
         """The same function for a GPU, not compiled."""

@@ -84,7 +84,7 @@ class RngState:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Not an object but one of `device.FACTS`: whether there is a GPU, which one is current, where new tensors go."""
+    """Not an object but one of `device.FACTS`: whether there is a GPU, where new tensors go, ..."""
 
     fact: str
 

@@ -32,7 +32,7 @@ LOOP = 4
 
 #: facts about the machine, for people
 TITLES = {"default": "the default device", "current": "the current GPU", "gpu": "whether there is a GPU",
-          "count": "the number of GPUs"}
+          "count": "the number of GPUs", "deterministic": "whether algorithms must be deterministic"}
 
 
 class Unreadable(Exception):

@@ -661,7 +661,7 @@ class ElementwiseKernel:
 
     def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel",
                  reduce_dims: bool = True, preamble: str = "") -> None:
-        self.inputs = [p.split()[0] for p in in_params.split(", ")]
+        self.inputs = [p.removeprefix("raw ").split()[0] for p in in_params.split(", ")]
         self.raw = out_params.startswith("raw ")
         (self.output,) = [p.removeprefix("raw ").split()[0] for p in out_params.split(", ")]
         self.operation, self.name, self.preamble = operation, name, preamble

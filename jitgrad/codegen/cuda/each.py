@@ -19,7 +19,7 @@ from jitgrad.codegen.cuda.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.pointwise import MOST, THREADS
 from jitgrad.codegen.cuda.scalars import COMPUTED, STORED
 from jitgrad.codegen.cuda.writer import Writer
-from jitgrad.codegen.kernel import Kernel, Operand
+from jitgrad.codegen.kernel import ORDERED, Kernel, Operand
 
 CHUNK_BITS = 12
 CHUNK = 1 << CHUNK_BITS
@@ -34,7 +34,8 @@ def fits(kernel: Kernel) -> bool:
     strides = [s for o in kernel.operands for s in o.strides]
     return (not kernel.inner and len(kernel.outer) == 1 and all(isinstance(s, int) and s in (0, 1) for s in strides)
             and len(kernel.scalars) <= MOST_SHARED
-            and all(s.op not in ("gather", "scatter", "scatter_add", "random.word") for s in kernel.body))
+            and not any(s.op in ("gather", "scatter", "scatter_add", "random.word") or s.op in ORDERED
+                        for s in kernel.body))
 
 
 def flat(kernel: Kernel) -> Kernel:

@@ -67,15 +67,16 @@ class DeviceCompiled(Compiled):
 
 
 def compile(graphs: Mapping[str, Graph], driver: Driver,
-            hosted: Mapping[str, Collection[int]] = NOTHING) -> DeviceCompiled:
-    """Host functions and kernels for graphs after passes. `hosted`: inputs of one element that are on the CPU.
+            hosted: Mapping[str, Collection[int]] = NOTHING, ordered: bool = False) -> DeviceCompiled:
+    """Host functions and kernels for graphs after passes. `hosted`: inputs of one element that are on the CPU;
+    `ordered`: equal calls give equal bits.
 
     Raises:
         NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
     """
     clock = time.perf_counter
     start = clock()
-    programs = [grouped(lower(name, graph, True, hosted.get(name, ()))) for name, graph in graphs.items()]
+    programs = [grouped(lower(name, graph, True, hosted.get(name, ()), ordered)) for name, graph in graphs.items()]
     knobs = config.current()
     if knobs.debug_arena:
         programs = [spoiled(p) for p in programs]

@@ -77,14 +77,14 @@ class DeviceModule(ModuleText):
         return "\n".join([text.prelude(), *self.sources])
 
 
-def kernels(graphs: Mapping[str, Graph]) -> list[str]:
+def kernels(graphs: Mapping[str, Graph], ordered: bool = False) -> list[str]:
     """The kernels of graphs after passes, in order, equal ones once. Needs no CUDA.
 
     Without them: matrix products, which are calls of a library, and what stays on the host.
     """
     found: dict[Hashable, KernelStep | EachStep] = {}
     for name, graph in graphs.items():
-        for step in _kernels(grouped(lower(name, graph, device=True)).steps):
+        for step in _kernels(grouped(lower(name, graph, device=True, ordered=ordered)).steps):
             found.setdefault(_each_key(step)[0] if isinstance(step, EachStep) else llvm_kernel.body_key(step.kernel),
                              step)
     return [each.each_source(step.kernel, _name(step.kernel, k), step.shared, _each_key(step)[1])

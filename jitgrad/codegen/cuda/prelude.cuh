@@ -112,6 +112,11 @@ template <int E, class T> JG_DEVICE jg_pack<T, E> jg_read_row(const T* p, i64 co
     return count == E && jg_aligned<E>(p) ? jg_read<E>(p) : jg_read_some<E>(p, count);
 }
 
+template <int E, class T> JG_DEVICE void jg_write_row(T* p, const jg_pack<T, E>& y, i64 count) {
+    if (count == E && jg_aligned<E>(p)) jg_write<E>(p, y);
+    else jg_write_some<E>(p, y, count);
+}
+
 #ifndef JG_HOST
 extern __shared__ uint4 jg_shared[];  // dynamic
 #endif

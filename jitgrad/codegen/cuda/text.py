@@ -4,12 +4,12 @@
     forms(kernel, "softmax_3")       # which functions these are, and how each is launched: see `geometry.py`
     llvm_kernel.parameters(kernel)   # what to pass, in order: as for the CPU
 
-Kinds: `pw` without inner axes (`pointwise.py`); `all` without outer axes, `row` where operands are contiguous along an
-inner axis, `mix` where such a kernel adds up columns too (all `rows.py`), `col` where they are along an outer one
-(`columns.py`).
+Kinds: `pw` without inner axes (`pointwise.py`), `gather` of these where a scatter keeps an order (`ordered.py`); `all`
+without outer axes, `row` where operands are contiguous along an inner axis, `mix` where such a kernel adds up columns
+too (all `rows.py`), `col` where they are along an outer one (`columns.py`).
 Offsets are in 64 bits, lengths of rows in 32 where the form's bound allows it; divisions are done in 32 bits where both
 numbers fit. Sums have a fixed order, which the sizes decide: equal calls give equal bits. Only `scatter_add` adds in
-the order in which threads come.
+the order in which threads come; deterministic programs have `ordered_add` instead.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from jitgrad.codegen.cuda import rows
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.geometry import ANY, Form
 from jitgrad.codegen.cuda.geometry import scratch as scratch_of
+from jitgrad.codegen.cuda.ordered import Ordered, is_ordered
 from jitgrad.codegen.cuda.pointwise import Pointwise
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.cuda.writer import lane_of
@@ -34,7 +35,9 @@ def prelude() -> str:
 
 
 def kind(kernel: Kernel) -> str:
-    """`pw`, `all`, `row`, `mix` or `col`."""
+    """`pw`, `gather`, `all`, `row`, `mix` or `col`."""
+    if is_ordered(kernel):
+        return "gather"
     if not kernel.inner:
         return "pw"
     if not kernel.outer:
@@ -53,7 +56,7 @@ def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
     """How to launch what `source(kernel, name)` defines."""
     symbol = symbol_of(kernel, name)
     if not kernel.inner:
-        return (Pointwise(kernel).form(symbol),)
+        return (_pointwise(kernel).form(symbol),)
     return tuple(Form(bound, tuple(writer.launch(symbol + suffix) for suffix, writer in launches))
                  for bound, launches in writers(kernel))
 
@@ -67,7 +70,7 @@ def sources(kernel: Kernel, name: str) -> dict[str, str]:
     """The functions by their symbols."""
     symbol = symbol_of(kernel, name)
     if not kernel.inner:
-        return {symbol: Pointwise(kernel).source(symbol)}
+        return {symbol: _pointwise(kernel).source(symbol)}
     scratch = scratch_of(forms(kernel, name)) > 0
     return {symbol + suffix: writer.source(symbol + suffix, scratch) for suffix, writer in _functions(kernel)}
 
@@ -77,6 +80,10 @@ def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[t
     what writes them.
     """
     return [(ANY, [("", Columns(kernel))])] if kind(kernel) == "col" else rows.functions(kernel)
+
+
+def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
+    return Ordered(kernel) if is_ordered(kernel) else Pointwise(kernel)
 
 
 def _functions(kernel: Kernel) -> Iterator[tuple[str, Rows | Columns]]:

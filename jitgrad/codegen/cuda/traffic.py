@@ -20,14 +20,14 @@ from jitgrad.codegen.cuda import geometry, text
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.reducing import Reducing
 from jitgrad.codegen.cuda.rows import Rows
-from jitgrad.codegen.kernel import Kernel
+from jitgrad.codegen.kernel import ORDERED, Kernel
 from jitgrad.codegen.llvm_plan import STORES, is_reloaded, needed
 from jitgrad.codegen.lower_products import mask_bytes
 from jitgrad.codegen.program import CallStep, EachStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep, Program, Ref
 from jitgrad.dims import Size, Symbol, evaluate, product
 from jitgrad.script.ir import Node
 
-BY_INDEX = frozenset({"gather", "scatter", "scatter_add"})
+BY_INDEX = frozenset({"gather", "scatter", "scatter_add"}) | ORDERED
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,14 @@ def add_at(xp: Any, y: Any, key: tuple[Any, ...], values: Any) -> None:
         xp.add_at(y, key, values)
 
 
+def put_at(xp: Any, y: Any, key: tuple[Any, ...], values: Any) -> None:
+    """y[key] = values in place; of what goes to one place the last stays."""
+    if xp is np:
+        y[key] = values
+    else:
+        xp.put_at(y, key, values)
+
+
 def _index(xp: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
     return xp.asarray(x[_key(x, indices, axes)])
 
@@ -76,7 +84,7 @@ def _index_put(xp: Any, x: Any, v: Any, *indices: Any, axes: tuple[int, ...], ac
     if accumulate:
         add_at(xp, y, _key(x, indices, axes), v)
     else:
-        y[_key(x, indices, axes)] = v
+        put_at(xp, y, _key(x, indices, axes), v)
     return y
 
 
@@ -133,7 +141,7 @@ def _along(xp: Any, i: Any, axis: int) -> tuple[Any, ...]:
 
 def _scatter(xp: Any, x: Any, i: Any, src: Any, axis: int) -> Any:
     y = x.copy()
-    y[_along(xp, i, axis)] = src
+    put_at(xp, y, _along(xp, i, axis), src)
     return y
 
 

@@ -127,7 +127,8 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
         except merge.Raised:
             tree = sig.Static(None)
         placement.refuse_two(context)
-        for fact in sorted(facts):
+        # on a GPU, what must be deterministic has scatters of its own
+        for fact in sorted(facts if context.device.type == "cpu" else {*facts, "deterministic"}):
             context.inputs.guard(sig.Machine(fact), "equal", FACTS[fact]())
         given.bind_sizes(context)
         graph = Graph(Block(tuple(context.inputs.values), context.builder.block.nodes, tuple(results.outputs)),

@@ -36,10 +36,12 @@ class Program:
 def program_of(specialisation: Specialisation) -> Program:
     """The record of a compiled specialisation."""
     function = specialisation.function
-    script = replace(specialisation.script, graph=function.graph)
+    # who loads it compiles it, as is asked for there
+    guards = [g for g in specialisation.script.guards if g.source != sig.Machine("deterministic")]
+    script = replace(specialisation.script, graph=function.graph, guards=guards)
     if script.differentiable is None:  # one that came from the disk cache, where the function knows
         script.differentiable = function.differentiable
-    count = len(specialisation.assumptions) - len(script.guards)
+    count = len(specialisation.given)
     return Program(function.name, script, specialisation.assumptions[:count], specialisation.grad_mode,
                    specialisation.default_dtype, specialisation.autocast)
 

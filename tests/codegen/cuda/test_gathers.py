@@ -96,9 +96,43 @@ def test_rows_that_are_not_aligned() -> None:
         programs.agree(g, inputs, 0, passes=False)
 
 
-def source(g: Graph) -> str:
+def writes(d: dtypes.dtype) -> Graph:
+    """What is put at places of which some are equal."""
+    V, D, N = sizes("V D N")
+
+    def body(F: Any, table: Any, i: Any, j: Any, rows: Any) -> Any:
+        return (F.index_put(table, rows, i, axes=(0,), accumulate=False),
+                F.index_put(table, F.select(rows, axis=1, index=0), i, i, axes=(0, 1), accumulate=True),
+                F.index_put(table, F.full(value=2.5, shape=(), dtype=d), i, axes=(1,), accumulate=True),
+                F.scatter(table, j, F.gather(F.flip(table, axes=(0,)), j, axis=1), axis=1))
+
+    return graph(body, tensor(V, D, dtype=d), tensor(N, dtype=dtypes.int64), tensor(V, N, dtype=dtypes.int64),
+                 tensor(N, D, dtype=d))
+
+
+@pytest.mark.parametrize("d", [dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16], ids=lambda d: d.name)
+def test_a_fixed_order_gives_the_bits_of_the_cpu(d: dtypes.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "compile", lambda graphs: compile(graphs, driver(), ordered=True))
+    rng = np.random.default_rng(0)
+    graphs = [pipeline.run(g) for g in (lookups(d), along(d), writes(d))]
+    for v, width, n in ((7, 33, 40), (5, 8, 1), (9, 16, 0), (33, 7, 33)):
+        table = rng.standard_normal((v, width)).astype(d.np)
+        i, j, k = rng.integers(0, width, (v, n)), rng.integers(0, v, (n, width)), rng.integers(0, width, n)
+        index, rows = rng.integers(0, min(v, width, 3), n), rng.standard_normal((n, width)).astype(d.np)
+        for g, inputs in zip(graphs, ([table, index], [table, i, j, k], [table, index, i, rows]), strict=True):
+            compiled = programs.agree(g, inputs, 0, passes=False)
+            assert "jg_gather_ordered_" in compiled.source
+            assert not re.search(r"\bjg_add(_row)?[(<]", compiled.source.removeprefix(text.prelude()))
+
+
+def test_integers_are_added_as_they_come() -> None:
+    found = compile({"f": pipeline.run(along(dtypes.int64))}, driver(), ordered=True)
+    assert "ordered" not in found.source.removeprefix(text.prelude())
+
+
+def source(g: Graph, ordered: bool = False) -> str:
     """The kernels of a graph's program."""
-    found = compile({"f": pipeline.run(g)}, driver())
+    found = compile({"f": pipeline.run(g)}, driver(), ordered=ordered)
     assert isinstance(found, DeviceCompiled)
     return found.source.removeprefix(text.prelude())
 
@@ -108,8 +142,9 @@ def test_every_dtype_compiles_without_spills() -> None:
     kernels = []
     with config.override(debug_arena=False):
         for i, d in enumerate(NUMBERS):
-            for j, g in enumerate((lookups(d), along(d))):
-                kernels.append(re.sub(r"\bjg_(pw|row|col|all)_", rf"k{i}_{j}_\1_", source(g)))
+            graphs = [(lookups(d), False), (along(d), False), (lookups(d), True), (along(d), True), (writes(d), True)]
+            for j, (g, ordered) in enumerate(graphs):
+                kernels.append(re.sub(r"\bjg_(pw|gather)_", rf"k{i}_{j}_\1_", source(g, ordered)))
     for arch in ("sm_80", "sm_90"):
         used = machinecode.compiled("\n".join([text.prelude(), *kernels]), arch)
-        assert max(facts.stack for facts in used.values()) == 0
+        assert max(facts.stack for facts in used.values()) <= machinecode.BARRIER
