@@ -190,11 +190,11 @@ def step(net: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize(("make", "shape", "launches", "products"), [
-    (LeNet, (1, 28, 28), 27, 14), (Residual, (4, 8, 8), 16, 7), (Separable, (8, 6, 6), 24, 11)])
+    (LeNet, (1, 28, 28), 23, 14), (Residual, (4, 8, 8), 16, 7), (Separable, (8, 6, 6), 24, 11)])
 def test_launches_do_not_grow_with_the_batch(make: Any, shape: Any, launches: int, products: int) -> None:
     with gpu() as device, jitgrad.device("cuda"), config.override(cache="", debug_arena=False):
         jitgrad.manual_seed(0)
-        net, script = make(), jitgrad.script(step)
+        net, script, counts = make(), jitgrad.script(step), set()
         for n in (2, 7):
             x = jitgrad.randn(n, *shape)
             net.zero_grad()
@@ -204,9 +204,12 @@ def test_launches_do_not_grow_with_the_batch(make: Any, shape: Any, launches: in
             device.forget()
             device.products.clear()
             found = script(net, x)
-            assert (len(device.launches()), len(device.products)) == (launches, products)
+            counts.add((len(device.launches()), len(device.products)))
             for a, b in zip([found, *[p.grad for p in net.parameters()]], [expected, *grads], strict=True):
                 np.testing.assert_allclose(a.detach().cpu().numpy(), b.detach().cpu().numpy(), rtol=1e-3, atol=1e-3)
+    (found_launches, found_products), = counts
+    assert found_launches <= launches
+    assert found_products <= products
 
 
 @machinecode.needs_cuda
