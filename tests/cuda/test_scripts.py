@@ -29,8 +29,15 @@ def device() -> Iterator[StandinDriver]:
 
 
 @host.needs_compiler
+@pytest.mark.parametrize("order", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("program", [p for p in lecture.PROGRAMS if p.__name__ not in LATER], ids=lambda p: p.__name__)
-def test_lecture(program: Any, device: StandinDriver) -> None:
+def test_lecture(program: Any, order: bool, device: StandinDriver) -> None:
+    """The threads of each kernel in both orders."""
+    with device.reversed(order):
+        check_lecture(program)
+
+
+def check_lecture(program: Any) -> None:
     np.testing.assert_allclose(run(program, jitgrad, "cuda"), REFERENCE[program.__name__], rtol=2e-3, atol=1e-4)
 
 

@@ -9,7 +9,7 @@ import contextlib
 import ctypes
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,22 @@ class HostDriver:
         self.products: list[list[int]] = []
         self.libraries: list[Any] = []
         self.entries: list[Entry] = []
+        self.order = False
+
+    @contextlib.contextmanager
+    def reversed(self, order: bool = True) -> Iterator[None]:
+        """Run threads and blocks in descending order meanwhile: a result that depends on it is wrong."""
+        before = self.order
+        try:
+            self._set_order(order)
+            yield
+        finally:
+            self._set_order(before)
+
+    def _set_order(self, order: bool) -> None:
+        self.order = order
+        for library in self.libraries:
+            library.jg_set_reversed(int(order))
 
     def _function(self, name: str) -> int:
         return ctypes.cast(getattr(self.c, name), ctypes.c_void_p).value or 0
@@ -124,6 +140,7 @@ class HostDriver:
     def load(self, source: str, names: Sequence[str]) -> list[int]:
         kernels = source.removeprefix(text.prelude())
         library = host.shared(f'#include "{host.header()}"\n{kernels}\n{entries(kernels)}')
+        library.jg_set_reversed(int(self.order))
         self.libraries.append(library)
         found = [Entry.in_dll(library, f"entry_{name}") for name in names]
         mine = [Entry(e.run, e.body, self.device) for e in found] if self.device else found

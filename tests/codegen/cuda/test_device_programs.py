@@ -1,4 +1,7 @@
-"""The tests of native programs again, on a device: the host function launches, kernels run as CUDA text."""
+"""The tests of native programs again, on a device: the host function launches, kernels run as CUDA text.
+
+`test_cuda_programs.py` has most of them with threads in ascending order.
+"""
 
 from types import SimpleNamespace
 
@@ -28,13 +31,13 @@ AGAIN = (programs, test_cpu_programs, test_lower_control, test_lower_conv, test_
 
 @pytest.fixture(autouse=True)
 def on_device(monkeypatch):
-    """Let everything be compiled for the device, where dead memory is NaN."""
+    """Let everything be compiled for the device, where dead memory is NaN and threads run in descending order."""
     for module in AGAIN:
         if hasattr(module, "compile"):
             monkeypatch.setattr(module, "compile", lambda graphs: compile(graphs, driver()))
     stored = SimpleNamespace(from_bytes=lambda data: DeviceCompiled.for_device(data, driver()))
     monkeypatch.setattr(test_cpu_programs, "Compiled", stored)
-    with config.override(debug_arena=True):
+    with config.override(debug_arena=True), driver().reversed():
         yield
 
 
