@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 DTYPES = frozenset({float32, float16, bfloat16})
 KERNELS = frozenset({*EMIT, *DRAWS, *REDUCTIONS, "sum_to", "full", "fill", "arange", "index", "gather"})
-#: how long a chain of values may be that wait for a later kernel
-DEEP = 40
-#: how many values around a sum are looked at
+#: how many values are looked at to find out what a kernel reads
 MANY = 100
 
 
@@ -103,17 +101,21 @@ class Epilogues:
 
     def soft(self, value: Value, besides: Iterable[Node] = ()) -> bool:
         """Whether a kernel that runs before the next product reads a value."""
-        return any(self.soft(n.outputs[0]) if n.op in AFFINE else not self.waits(n, self.level[value], 0)
+        known: dict[Node, bool] = {}
+        return any(self.soft(n.outputs[0]) if n.op in AFFINE else not self.waits(n, self.level[value], known)
                    for n in self.read(value) if n not in besides and _in_kernel(n))
 
-    def waits(self, node: Node, level: int, depth: int) -> bool:
+    def waits(self, node: Node, level: int, known: dict[Node, bool]) -> bool:
         """Whether a node of a kernel can be part of one that runs after a later product."""
         out = node.outputs[0]
         if self.level[out] > level:
             return True
-        users = self.read(out)
-        return bool(users) and out not in self.results and depth < DEEP and all(
-            _in_kernel(n) and self.waits(n, level, depth + 1) for n in users)
+        if node not in known:
+            known[node] = False  # as long as it is not known, and for what more than so many follow each other
+            users = self.read(out)
+            if users and out not in self.results and len(known) < MANY:
+                known[node] = all(_in_kernel(n) and self.waits(n, level, known) for n in users)
+        return known[node]
 
     def is_zero(self, values: Iterable[Value]) -> bool:
         """Whether one of some values is zero, a constant."""

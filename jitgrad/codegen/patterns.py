@@ -46,7 +46,9 @@ def _bound(maker: Mapping[Value, Node], value: Value, pattern: Pattern, leaf: Va
     op, *parts = pattern
     if node is None or node.op != op or len(node.inputs) != len(parts):
         return None
+    before = len(nodes)
     nodes[node] = None
+    inside = len(nodes)
     orders = (node.inputs, node.inputs[::-1]) if op in _COMMUTATIVE else (node.inputs,)
     for operands in orders:
         found = leaf
@@ -60,6 +62,10 @@ def _bound(maker: Mapping[Value, Node], value: Value, pattern: Pattern, leaf: Va
                     break
         else:
             return found
+        while len(nodes) > inside:  # of the other order
+            nodes.popitem()
+    while len(nodes) > before:
+        nodes.popitem()
     return None
 
 
