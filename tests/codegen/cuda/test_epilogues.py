@@ -368,3 +368,36 @@ def test_replayed():
         for actual, wanted in zip(compiled["f"](inputs), expected, strict=True):
             assert_same(actual, wanted, 1e-5)
         assert replayed.simulated.launched - before == (call > 0)
+
+
+def twice(net, optimizer, x, y):
+    """Gradients of two losses."""
+    optimizer.zero_grad()
+    loss = F.mse_loss(net(x), y)
+    loss.backward()
+    F.mse_loss(net(x * 2), y).backward()
+    optimizer.step()
+    return loss
+
+
+def looped(net, optimizer, x, y):
+    """Steps in a loop."""
+    loss = x.sum()
+    for _ in range(int(x.shape[0])):
+        optimizer.zero_grad()
+        loss = F.mse_loss(net(x), y)
+        loss.backward()
+        optimizer.step()
+    return loss
+
+
+@pytest.mark.parametrize("function", [twice, looped], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("act", ["relu", "gelu"])
+def test_training_otherwise(function, act):
+    activation, epilogues = ACTIVATIONS[act]
+    expected = trained(function, activation, 8, (5,))
+    with hosted.gpu() as device, jitgrad.device("cuda"), config.override(debug_arena=True, cache=""):
+        device.products.clear()
+        same(trained(jitgrad.script(function), activation, 8, (5,)), expected, 5e-5)
+        assert {p[17] for p in device.products} & epilogues
+        assert function is looped or any(p[3] for p in device.products)
