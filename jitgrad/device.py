@@ -111,10 +111,10 @@ def resolve(where: device | str | int | None) -> device:
     found = where if isinstance(where, device) else device(where)
     if found.type == "cpu":
         return CPU
+    if _new.asked is not None:
+        _new.asked.add("named" if found.index is not None else "current")
     cupy = require_gpu()
     if found.index is None:
-        if _new.asked is not None:
-            _new.asked.add("current")
         return device("cuda", cupy.cuda.Device().id)
     count = cupy.cuda.runtime.getDeviceCount()
     if found.index >= count:
@@ -183,8 +183,9 @@ def _count() -> int:
 
 
 #: what is the same for all calls of a thread, but not of every machine, process or thread
-FACTS: dict[str, Callable[[], Any]] = {"default": get_default_device, "current": _current, "gpu": has_gpu,
-                                       "count": _count, "deterministic": are_deterministic_algorithms_enabled}
+FACTS: dict[str, Callable[[], Any]] = {"default": get_default_device, "current": _current, "named": has_gpu,
+                                       "gpu": has_gpu, "count": _count,
+                                       "deterministic": are_deterministic_algorithms_enabled}
 
 
 @contextmanager

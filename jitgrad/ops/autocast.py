@@ -14,7 +14,6 @@ Source: PyTorch, aten/src/ATen/autocast_mode.h, the lists for the CPU and for CU
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -129,9 +128,12 @@ def widen(x: Any, only: str | None = None) -> Any:
 
 
 def widest(only: str, *xs: Any) -> tuple[Any, ...]:
-    """Operands that must agree, in the widest of their dtypes where autocast is on for a device."""
+    """Operands that must agree, in the widest of their dtypes where autocast is on for a device.
+
+    Raises RuntimeError for the half type that is not the region's, unless float32 was before it: torch's rule.
+    """
     low = mode.low
-    if low is None or (d := _widest(only, xs)) is None:
+    if low is None or (d := _widest(only, low.cuda if only == "cuda" else low.cpu, xs)) is None:
         return xs
     return tuple([_cast(x, low, only, d) for x in xs])
 
@@ -142,10 +144,19 @@ def refuse(x: Any, message: str) -> None:
         raise RuntimeError(message)
 
 
-def _widest(only: str, xs: tuple[Any, ...]) -> dtype | None:
+def _widest(only: str, region: dtype | None, xs: tuple[Any, ...]) -> dtype | None:
+    if region is None:
+        return None
     found = [x.dtype for x in xs if isinstance(x, AnyTensor) and x.device.type == only]  # type: ignore[attr-defined]
     fits = [d for d in found if d.is_floating_point and d is not dtypes.float64]
-    return functools.reduce(dtypes.promote_types, fits) if fits else None
+    widest = region
+    for d in fits:
+        if d is dtypes.float32:
+            widest = d
+        elif widest is not dtypes.float32 and d is not region:
+            raise RuntimeError(f"Unexpected floating ScalarType in at::autocast::prioritize: {d} where autocast casts "
+                               f"to {region}")
+    return widest if fits else None
 
 
 def _cast(x: Any, low: Low, only: str | None, to: dtype | None) -> Any:

@@ -12,15 +12,18 @@ A result that may carry a gradient keeps eager's tape: the call's number is one 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from jitgrad import random
+from jitgrad.device import CPU, device
 from jitgrad.dims import substitute
 from jitgrad.dtypes import dtype
-from jitgrad.eager.arrays import library
+from jitgrad.eager.arrays import device_of, library, to_host, transfer
 from jitgrad.eager.engine import grad
 from jitgrad.eager.grad_mode import set_grad_enabled
 from jitgrad.eager.node import Node
@@ -44,10 +47,12 @@ class Formatted:
 
 @dataclass(frozen=True, slots=True)
 class TensorResult:
-    """A tensor among the results. `shape`: per axis a size, `(i,)`: the value of the node's input i, None: any."""
+    """A tensor among the results, on a device. `shape`: per axis a size, `(i,)`: the value of the node's input i, None:
+    any."""
 
     dtype: dtype
     shape: tuple[Any, ...]
+    device: device = CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ Tape = tuple[dict[int, Tensor], dict[int, Tensor]]
 
 class _Runs(threading.local):
     stack: tuple[Any, ...] = ()
+    on_host = False
 
 
 _runs = _Runs()
@@ -98,6 +104,16 @@ def running(run: Any) -> Iterator[None]:
         yield
     finally:
         _runs.stack = before
+
+
+@contextmanager
+def on_host() -> Iterator[None]:
+    """Results are NumPy's arrays inside, wherever they are: for the interpreter."""
+    before, _runs.on_host = _runs.on_host, True
+    try:
+        yield
+    finally:
+        _runs.on_host = before
 
 
 def current() -> Any:
@@ -118,6 +134,7 @@ class Callback:
         grad: whether operations are recorded there.
         low: what autocast casts to there.
         random: whether the generator's offset afterwards is a result, the last but the handle.
+        places: on which device the script has the node's inputs that are tensors, where it is known.
     """
 
     function: Any
@@ -128,6 +145,7 @@ class Callback:
     grad: bool
     low: autocast.Low | None
     random: bool
+    places: Mapping[int, device] = field(default_factory=dict)
 
     @property
     def __name__(self) -> str:
@@ -162,7 +180,7 @@ class Callback:
                                "script")
         found: list[Any] = []
         self._flatten(self.result, result, values, found, "")
-        outputs = [x._data.copy() if isinstance(x, Tensor) else x for x in found]
+        outputs = [_result(x._data) if isinstance(x, Tensor) else x for x in found]
         if self.random:
             outputs.append(random.default_generator.offset)
         if self.recorded:
@@ -174,7 +192,9 @@ class Callback:
             return [self._given(-1, v) for v in value]
         if not isinstance(value, library(value).ndarray):
             return value
-        tensor = wrap(value.copy())
+        place = self.places.get(i)
+        there = value if place is None else transfer(value, place)
+        tensor = wrap(value.copy() if there is value else there)
         if i in self.recorded:
             tensor._needs = True
         return tensor
@@ -206,6 +226,11 @@ class Callback:
                 s is not None and s != n for s, n in zip(shape, value._data.shape, strict=True)):
             sizes = ", ".join("any" if s is None else str(s) for s in shape)
             raise self._wrong(where, value, f"a {expected.dtype} tensor of shape ({sizes})")
+        if value.device != expected.device:
+            place = f" as {where}" if where else ""
+            raise RuntimeError(f"the ignored function `{self.__name__}` returned a tensor on {value.device}{place}, where the "
+                               f"script expects one on {expected.device}: say where it is, with "
+                               "`@jitgrad.ignore(returns=lambda ...: a tensor like it)`, or move it there")
         return value
 
     def _wrong(self, where: str, value: Any, expected: str) -> TypeError:
@@ -241,9 +266,15 @@ class Callback:
         reached = [(outputs[k], g) for k, g in zip(present, cotangents, strict=True) if k in outputs]
         if not reached:
             return [None] * len(wanted)
-        gradients = grad([y for y, _ in reached], [given[i] for i in wanted], [wrap(g.copy()) for _, g in reached],
-                         retain_graph=True, allow_unused=True)
-        return [None if g is None else g._data for g in gradients]
+        gradients = grad([y for y, _ in reached], [given[i] for i in wanted], [
+            wrap(transfer(g, y.device) if device_of(g) != y.device else g.copy()) for y, g in reached],
+            retain_graph=True, allow_unused=True)
+        return [None if g is None else _result(g._data) for g in gradients]
+
+
+def _result(array: Any) -> Any:
+    """A copy of an array for the program; for the interpreter on the host."""
+    return np.array(to_host(array)) if _runs.on_host else array.copy()
 
 
 def _flat(result: Any) -> list[Any]:

@@ -9,6 +9,7 @@ from jitgrad.codegen.cuda import drivers
 from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.device import device
 from jitgrad.eager.arrays import library, on_device
+from jitgrad.script import callback
 from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Graph, walk
 
@@ -20,7 +21,8 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
         hosted = [to_host(v) for v in inputs]
         try:
-            return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
+            with callback.on_host():
+                return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
         finally:
             for i in committed:
                 if hosted[i] is not inputs[i] and hasattr(hosted[i], "dtype"):

@@ -19,7 +19,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.amp.autocast_mode import autocast
-from jitgrad.device import device
+from jitgrad.device import FACTS, device
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import elements
@@ -363,6 +363,8 @@ class Reader:
 
         path, kind, value = stored
         source = self.source(path)
+        if isinstance(source, sig.Machine) and FACTS[source.fact]() != self.value(value):
+            return None
         if kind == "tensor":
             name, ndim, ones, requires_grad, where = value
             return sig.Guard(source, kind, sig.TensorKey(dtypes.by_name(name), ndim, tuple(ones), requires_grad,

@@ -32,7 +32,8 @@ LOOP = 4
 
 #: facts about the machine, for people
 TITLES = {"default": "the default device", "current": "the current GPU", "gpu": "whether there is a GPU",
-          "count": "the number of GPUs", "deterministic": "whether algorithms must be deterministic"}
+          "named": "whether there is a GPU", "count": "the number of GPUs",
+          "deterministic": "whether algorithms must be deterministic"}
 
 
 class Unreadable(Exception):

@@ -52,6 +52,34 @@ def test_torch_casts_the_same_operands(d):
     assert checked > 100
 
 
+#: dtypes of operands of functions that promote, in order
+MIXED = ["hb", "bh", "hh", "bb", "fh", "hf", "fb", "bf", "dh", "hd", "fd", "ih", "ib", "dfh", "fhb", "dhf", "f", "id"]
+
+
+@pytest.mark.parametrize("low", ["float16", "bfloat16"])
+@pytest.mark.parametrize("call", ["t.cat(xs)", "t.stack(xs)", "t.hstack(xs)",
+                                  "t.index_copy(xs[0], 0, t.tensor([1, 0]), xs[-1])"])
+def test_both_half_types_do_not_mix(low, call):
+    """Where torch is installed, as it does; its rule depends on the operands' order."""
+    words = {"h": "float16", "b": "bfloat16", "f": "float32", "d": "float64", "i": "int64"}
+
+    def result(t, kinds):
+        xs = [t.ones(2, dtype=getattr(t, words[k])) for k in kinds]
+        with t.autocast("cpu", dtype=getattr(t, low)):
+            try:
+                return str(eval(call, {"t": t, "xs": xs}).dtype).split(".")[1]
+            except RuntimeError as error:
+                return str(error)[:57]
+
+    assert result(jitgrad, "hb" if low == "bfloat16" else "bh").startswith("Unexpected floating ScalarType")
+    assert result(jitgrad, "fhb") == "float32"
+    torch = pytest.importorskip("torch")
+    for kinds in MIXED:
+        expected = result(torch, kinds)
+        if not expected.startswith("index_copy"):  # which takes one dtype only: our words are checked elsewhere
+            assert result(jitgrad, kinds) == expected, kinds
+
+
 def scripted(expression: str) -> Any:
     """The expression as a scripted function of its variables, with autocast inside."""
     names = [n for n in (*SHAPES, "i", "eye") if n in compile(expression, "", "eval").co_names]

@@ -258,7 +258,46 @@ def told(x: torch.Tensor) -> None:
     print(x.device, tuple(x.shape))
 
 
-def test_ignored_functions_are_given_tensors_of_the_device(capsys: pytest.CaptureFixture[str]) -> None:
+@torch.jit.ignore
+def forgetful(x: torch.Tensor) -> torch.Tensor:
+    return x.cpu() * 2
+
+
+@torch.jit.ignore(returns=lambda x, y: (torch.zeros(x.shape), y, x))
+def mixed(x: Any, y: Any) -> Any:
+    return x.cpu() * 2, y + 1, (x.cpu() + y).to(x.device)
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_ignored_functions_return_tensors_where_they_say(interpret: bool) -> None:
+    @torch.script
+    def f(x: Any, y: Any) -> Any:
+        a, b, c = mixed(x * 2, y + torch.ones(3))
+        return a, b, c, c * 2, a + b
+
+    @torch.script
+    def g(x: Any) -> Any:
+        return forgetful(x + 1)
+
+    with config.override(interpret=interpret):
+        x, y = randn(3).requires_grad_(), torch.randn(3)
+        found, wanted = f(x, y), f.eager(x, y)
+        for a, b in zip(found, wanted, strict=True):
+            assert a.device == b.device
+            assert torch.allclose(a.cpu(), b.cpu())
+        gradients = []
+        for results in (found, wanted):
+            (results[0].sum() + results[3].cpu().sum()).backward()
+            gradients.append(x.grad)
+            x.grad = None
+        assert torch.allclose(*gradients)
+        with pytest.raises(RuntimeError, match=r"`forgetful` returned a tensor on cpu, where .* expects one on cuda:0"):
+            g(x)
+        assert torch.allclose(g(x.cpu()), forgetful(x + 1))
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_ignored_functions_are_given_tensors_of_the_device(interpret: bool, capsys: pytest.CaptureFixture[str]) -> None:
     @torch.script
     def f(x: Any, w: Any) -> Any:
         y = outside(x @ w, 2)
@@ -266,8 +305,9 @@ def test_ignored_functions_are_given_tensors_of_the_device(capsys: pytest.Captur
         return y.sum(), y
 
     x, w = randn(3, 4), randn(4, 2).requires_grad_()
-    total, y = f(x, w)
-    total.backward()
+    with config.override(interpret=interpret):
+        total, y = f(x, w)
+        total.backward()
     mine, w.grad = w.grad, None
     assert y.is_cuda
     f.eager(x, w)[0].backward()

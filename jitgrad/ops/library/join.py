@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from jitgrad.ops.autocast import widest
 from jitgrad.ops.backend import AnyTensor, SymNumber
 from jitgrad.ops.library.core import (
     Number,
@@ -44,7 +45,7 @@ def _is_legacy_empty(x: Any) -> bool:
 @library
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along axis dim; dtypes are promoted."""
-    xs = _tensors("cat", tensors)
+    xs = widest("cpu", *_tensors("cat", tensors))
     d = result_dtype(*xs)
     kept = [x for x in xs if not _is_legacy_empty(x)] or xs
     rank = kept[0].ndim
@@ -62,7 +63,7 @@ concat = concatenate = cat
 @library
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of equal shape along a new axis dim."""
-    xs = _tensors("stack", tensors)
+    xs = widest("cpu", *_tensors("stack", tensors))
     a = axis(dim, xs[0].ndim + 1)
     first = tuple(xs[0].shape)
     for i, x in enumerate(xs):

@@ -8,6 +8,7 @@ import types
 import typing
 from typing import Any
 
+from jitgrad.device import device
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops import autocast
@@ -15,7 +16,7 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
-from jitgrad.script.frontend import calls, contents, heap, merge, numbers, pending
+from jitgrad.script.frontend import calls, contents, heap, merge, numbers, pending, placement
 from jitgrad.script.frontend.context import RANDOM, Context
 from jitgrad.script.frontend.printing import template_of
 from jitgrad.script.frontend.results import Results
@@ -62,6 +63,13 @@ class _Arguments(Results):
         super().__init__(context)
         self.recorded = recorded
         self.storing = False
+        self.places: dict[int, device] = {}
+
+    def tensor(self, value: Value, storage: Storage) -> int:
+        index = super().tensor(value, storage)
+        if storage.device is not None:
+            self.places[index] = storage.device
+        return index
 
     def stores(self) -> tuple[tuple[sig.Place, sig.Result], ...]:
         """What the script has assigned or changed so far, and not stored."""
@@ -93,7 +101,7 @@ class _Arguments(Results):
     def _tensor(self, value: SymTensor) -> Any:
         """With history a copy: the tape of the call-back begins there."""
         if self.recorded and value.requires_grad:
-            return sig.Output(self.output(heap.read(self.context, value)))
+            return sig.Output(self.tensor(heap.read(self.context, value), value.storage))
         return super()._tensor(value)
 
 
@@ -119,7 +127,8 @@ class _Emission:
         result = _renumbered(result, first)
         through = tuple(i for i, v in enumerate(arguments.outputs) if context.has_history(v)) if recorded else ()
         random = RANDOM in context.decisions or ("rng",) in context.state.values
-        call = Callback(self.fn, tree, stores, result, through, context.grad, autocast.mode.low, random)
+        call = Callback(self.fn, tree, stores, result, through, context.grad, autocast.mode.low, random,
+                        arguments.places)
         types_ = [*self.types, *[INT] * random, *[INT] * bool(through)]
         found = context.effect("callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
         if through:
@@ -140,7 +149,7 @@ class _Emission:
             return result.type(*items) if hasattr(result.type, "_fields") else tuple(items)
         value = next(leaves)
         if isinstance(result, TensorResult):
-            return heap.new_tensor(self.context, value)
+            return placement.put(self.context, heap.new_tensor(self.context, value), result.device)
         return numbers.wrap(self.context, value)
 
     # --- what is returned ---
@@ -186,7 +195,7 @@ class _Emission:
         symbols = [Symbol("n") for _ in first.type_.dims]
         self.binds += symbols
         self.types.append(TensorType(first.dtype, tuple(dim(s) for s in symbols)))
-        return TensorResult(first.dtype, (None,) * len(symbols))
+        return TensorResult(first.dtype, (None,) * len(symbols), first.device)
 
     def like(self, example: Any) -> Any:
         """A result like an example, a value of the script."""
@@ -194,7 +203,7 @@ class _Emission:
             return None
         if isinstance(example, SymTensor):
             self.types.append(example.type_)
-            return TensorResult(example.dtype, tuple(self.size(d) for d in example.type_.dims))
+            return TensorResult(example.dtype, tuple(self.size(d) for d in example.type_.dims), example.device)
         if isinstance(example, (*NUMBERS, Number)):
             kind = example.number_type if isinstance(example, Number) else type(example)
             if kind in _TYPES:
@@ -219,7 +228,8 @@ def _renumbered(result: Any, first: int) -> Any:
     if isinstance(result, TupleResult):
         return TupleResult(result.type, tuple(_renumbered(r, first) for r in result.items))
     if isinstance(result, TensorResult):
-        return TensorResult(result.dtype, tuple((s[0] + first,) if isinstance(s, tuple) else s for s in result.shape))
+        shape = tuple((s[0] + first,) if isinstance(s, tuple) else s for s in result.shape)
+        return TensorResult(result.dtype, shape, result.device)
     return result
 
 

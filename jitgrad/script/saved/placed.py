@@ -41,7 +41,7 @@ def moved(program: Program, there: Mapping[device, device]) -> Program:
     runs = device(gpus[0]) if gpus else CPU
     back = script.on_host if gpus and there.get(CPU, CPU) == CPU else ()
     guards = [_moved(g, there) for g in script.guards if not isinstance(g.source, sig.Machine) or g.source.fact not in (
-        "current", "default")]  # which asked where tensors go: that is settled now
+        "current", "default", "named")]  # which asked where tensors go: that is settled now
     return replace(program, arguments=[_moved(g, there) for g in program.arguments], script=replace(
         script, guards=guards, device=runs, on_host=back, result=_relabelled(script.result, there),
         stores=_relabelled(script.stores, there), recipes=_relabelled(script.recipes, there)))
