@@ -98,6 +98,11 @@ def host() -> Host:
     return _llvm().host
 
 
+def version() -> str:
+    """The version of LLVM."""
+    return str(_llvm().version)
+
+
 def optimise(text: str) -> Any:
     """Parse, verify and run the pass list (functions marked `optnone` are left alone); llvmlite's module.
 
@@ -191,7 +196,7 @@ def runtime_key() -> str:
 
     files = [Path(__file__), Path(random.__file__), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
     sources = [file.read_bytes() for file in files]
-    return store.key_of("runtime", _llvm().version, host().identity, *sources)
+    return store.key_of("runtime", version(), host().identity, *sources)
 
 
 def _runtime_object() -> tuple[bytes, list[str]]:

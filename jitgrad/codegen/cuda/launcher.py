@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from jitgrad.codegen.cuda import runtime
 from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.launch import Interface, Launcher, Workspace, live, payload, raise_status
@@ -154,8 +155,9 @@ def symbols(driver: Driver) -> dict[str, int]:
     """Addresses of what the host function calls."""
     memory = ctypes.cast(_provide_function, ctypes.c_void_p).value or 0
     functions = driver if driver.graphs is None else driver.graphs.functions
-    return {"jg_cuda_launch": functions.launch, "jg_cuda_read": functions.read, "jg_cuda_copy": functions.copy,
-            "jg_cuda_matmul": functions.matmul, "jg_cuda_memory": memory}
+    return runtime.symbols({"jg_cuda_launch": functions.launch, "jg_cuda_read": functions.read,
+                            "jg_cuda_copy": functions.copy, "jg_cuda_matmul": functions.matmul,
+                            "jg_cuda_memory": memory})
 
 
 class DeviceLauncher(Launcher):

@@ -32,7 +32,6 @@ class DeviceModule(ModuleText):
         self.tables: dict[Hashable, tuple[str, int]] = {}
         self.sources: list[str] = []
         self.handles: dict[str, int] = {}
-        self.externals |= {*runtime.EXTERNALS}
 
     def forms(self, kernel: Kernel) -> tuple[str, int]:
         """The table with the forms of a kernel, printed unless an equal one is there; the scratch memory it needs."""
@@ -70,7 +69,7 @@ class DeviceModule(ModuleText):
         return ("", self.text()) if quick else (self.text(), "")
 
     def _around(self) -> list[str]:
-        return [*super()._around(), runtime.handles(len(self.handles)), runtime.TEXT]
+        return [*super()._around(), runtime.handles(len(self.handles)), runtime.DECLARATIONS]
 
     def source(self) -> str:
         """The prelude and all kernels: one text to compile."""

@@ -1,4 +1,7 @@
-"""What the host function of a device program calls: LLVM text around the C functions of a driver.
+"""What the host function of a device program calls: a library around the C functions of a driver.
+
+Its LLVM text is compiled once per machine, like the CPU's library of functions (`engine.runtime_symbols`), and linked
+once per driver; programs hold declarations alone.
 
 An error of the driver is kept in the block, the first one; launches after it do no harm, and the function reports it at
 its end or where it waits for the device.
@@ -6,15 +9,16 @@ its end or where it waits for the device.
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping, Sequence
 
+from jitgrad.codegen import engine, store
 from jitgrad.codegen.cuda.geometry import Form
 from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, ERROR, STREAM
 
 #: words with which a product is described (`driver.py`)
 PRODUCT_WORDS = 20
-#: names of what the driver's functions are called by
-EXTERNALS = ("jg_cuda_launch", "jg_cuda_read", "jg_cuda_copy", "jg_cuda_matmul", "jg_cuda_memory")
 #: bytes of which pieces of chunks are multiples
 ALIGNMENT = 256
 
@@ -24,23 +28,21 @@ def handles(count: int) -> str:
     return f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer"
 
 
-#: words of a launch in a table of forms: what `geometry.grid` computes with, and the number of the function's handle
+#: words of a launch in a table of forms: what `geometry.grid` computes with, and where the function's handle is
 LAUNCH_WORDS = 8
 
 
 def table(name: str, forms: Sequence[Form], numbers: Mapping[str, int]) -> str:
     """A kernel's forms as a constant that `jg_launch` reads; `numbers`: handles by symbol."""
-    words: list[int] = []
+    words: list[int | str] = []
     for form in forms:
         words += [form.bound, len(form.launches)]
         for launch in form.launches:
-            words += [numbers[launch.symbol], launch.threads, launch.each, launch.most, launch.split, launch.blocks,
-                      launch.shared, launch.unit]
+            slot = f"ptrtoint (ptr getelementptr (ptr, ptr @jg_handles, i64 {numbers[launch.symbol]}) to i64)"
+            words += [slot, launch.threads, launch.each, launch.most, launch.split, launch.blocks, launch.shared,
+                      launch.unit]
     return f"@{name} = internal constant [{len(words)} x i64] [{', '.join(f'i64 {w}' for w in words)}]"
 
-
-#: it matters little how good the code of these is
-ONCE = "nounwind noinline optnone"
 
 TEXT = f"""
 declare i32 @jg_cuda_launch(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
@@ -48,26 +50,23 @@ declare i32 @jg_cuda_read(ptr, i64, i64, ptr)
 declare i32 @jg_cuda_copy(i64, i64, i64, ptr)
 declare i32 @jg_cuda_matmul(ptr, ptr)
 declare ptr @jg_cuda_memory(ptr, i64, i64)
-define internal ptr @jg_stream(ptr %block) {ONCE} {{
+define ptr @jg_stream(ptr %block) nounwind {{
 entry:
   %place = getelementptr i64, ptr %block, i64 {STREAM}
   %stream = load ptr, ptr %place
   ret ptr %stream
 }}
-define internal void @jg_note(ptr %block, i32 %status) {ONCE} {{
+define void @jg_note(ptr %block, i32 %status) nounwind {{
 entry:
   %place = getelementptr i64, ptr %block, i64 {ERROR}
   %before = load i64, ptr %place
-  %first = icmp eq i64 %before, 0
-  br i1 %first, label %set, label %done
-set:
+  %none = icmp eq i64 %before, 0
   %code = zext i32 %status to i64
-  store i64 %code, ptr %place
-  br label %done
-done:
+  %first = select i1 %none, i64 %code, i64 %before
+  store i64 %first, ptr %place
   ret void
 }}
-define internal void @jg_launch(ptr %block, ptr %table, i64 %outer, i64 %inner, ptr %arguments) {ONCE} {{
+define void @jg_launch(ptr %block, ptr %table, i64 %outer, i64 %inner, ptr %arguments) nounwind {{
 entry:
   %some = icmp sgt i64 %outer, 0
   br i1 %some, label %find, label %done
@@ -96,22 +95,22 @@ launch:
 done:
   ret void
 }}
-define internal i64 @jg_word(ptr %words, i64 %k) {ONCE} {{
+define i64 @jg_word(ptr %words, i64 %k) nounwind {{
 entry:
   %place = getelementptr i64, ptr %words, i64 %k
   %word = load i64, ptr %place
   ret i64 %word
 }}
-define internal i64 @jg_up(i64 %a, i64 %b) {ONCE} {{
+define i64 @jg_up(i64 %a, i64 %b) nounwind {{
 entry:
   %less = sub i64 %b, 1
   %more = add i64 %a, %less
   %result = sdiv i64 %more, %b
   ret i64 %result
 }}
-define internal void @jg_launch_one(ptr %block, ptr %launch, i64 %outer, i64 %inner, ptr %arguments) {ONCE} {{
+define void @jg_launch_one(ptr %block, ptr %launch, i64 %outer, i64 %inner, ptr %arguments) nounwind {{
 entry:
-  %number = call i64 @jg_word(ptr %launch, i64 0)
+  %slot = call i64 @jg_word(ptr %launch, i64 0)
   %threads = call i64 @jg_word(ptr %launch, i64 1)
   %of.each = call i64 @jg_word(ptr %launch, i64 2)
   %most = call i64 @jg_word(ptr %launch, i64 3)
@@ -137,7 +136,7 @@ ready:
   %units = call i64 @jg_up(i64 %inner, i64 %unit)
   %elements = mul i64 %units, %unit
   %bytes = mul i64 %elements, %shared
-  %place = getelementptr ptr, ptr @jg_handles, i64 %number
+  %place = inttoptr i64 %slot to ptr
   %function = load ptr, ptr %place
   %stream = call ptr @jg_stream(ptr %block)
   %x32 = trunc i64 %x to i32
@@ -146,27 +145,21 @@ ready:
   %b32 = trunc i64 %bytes to i32
   %status = call i32 @jg_cuda_launch(ptr %function, i32 %x32, i32 %y32, i32 1, i32 %t32, i32 1, i32 1, i32 %b32,
                                       ptr %stream, ptr %arguments, ptr null)
-  %bad = icmp ne i32 %status, 0
-  br i1 %bad, label %fail, label %done
-fail:
   call void @jg_note(ptr %block, i32 %status)
   br label %done
 done:
   ret void
 }}
-define internal void @jg_product(ptr %block, ptr %words) {ONCE} {{
+define void @jg_product(ptr %block, ptr %words) nounwind {{
 entry:
   %stream = call ptr @jg_stream(ptr %block)
   %status = call i32 @jg_cuda_matmul(ptr %stream, ptr %words)
-  %bad = icmp ne i32 %status, 0
-  br i1 %bad, label %fail, label %done
-fail:
   call void @jg_note(ptr %block, i32 %status)
   br label %done
 done:
   ret void
 }}
-define internal void @jg_copy(ptr %block, ptr %to, ptr %from, i64 %bytes) {ONCE} {{
+define void @jg_copy(ptr %block, ptr %to, ptr %from, i64 %bytes) nounwind {{
 entry:
   %none = icmp eq i64 %bytes, 0
   br i1 %none, label %done, label %go
@@ -175,15 +168,12 @@ go:
   %target = ptrtoint ptr %to to i64
   %source = ptrtoint ptr %from to i64
   %status = call i32 @jg_cuda_copy(i64 %target, i64 %source, i64 %bytes, ptr %stream)
-  %bad = icmp ne i32 %status, 0
-  br i1 %bad, label %fail, label %done
-fail:
   call void @jg_note(ptr %block, i32 %status)
   br label %done
 done:
   ret void
 }}
-define internal i1 @jg_read(ptr %block, ptr %to, ptr %from, i64 %bytes) {ONCE} {{
+define i1 @jg_read(ptr %block, ptr %to, ptr %from, i64 %bytes) nounwind {{
 entry:
   %errorat = getelementptr i64, ptr %block, i64 {ERROR}
   %before = load i64, ptr %errorat
@@ -193,17 +183,13 @@ go:
   %stream = call ptr @jg_stream(ptr %block)
   %source = ptrtoint ptr %from to i64
   %status = call i32 @jg_cuda_read(ptr %to, i64 %source, i64 %bytes, ptr %stream)
-  %good = icmp eq i32 %status, 0
-  br i1 %good, label %done, label %fail
-done:
-  ret i1 true
-fail:
   call void @jg_note(ptr %block, i32 %status)
-  br label %bad
+  %good = icmp eq i32 %status, 0
+  ret i1 %good
 bad:
   ret i1 false
 }}
-define internal i1 @jg_reserve(ptr %block, i64 %word, i64 %bytes) {ONCE} {{
+define i1 @jg_reserve(ptr %block, i64 %word, i64 %bytes) nounwind {{
 entry:
   %next = add i64 %word, 1
   %place = getelementptr i64, ptr %block, i64 %next
@@ -219,7 +205,7 @@ good:
 bad:
   ret i1 false
 }}
-define internal ptr @jg_take(ptr %block, i64 %bytes) {ONCE} {{
+define ptr @jg_take(ptr %block, i64 %bytes) nounwind {{
 entry:
   %none = icmp eq i64 %bytes, 0
   %least = select i1 %none, i64 1, i64 %bytes
@@ -242,7 +228,7 @@ grow:
   %new = call ptr @jg_cuda_memory(ptr %block, i64 {CHUNK}, i64 %need)
   ret ptr %new
 }}
-define internal void @jg_chunks_reset(ptr %block) {ONCE} {{
+define void @jg_chunks_reset(ptr %block) nounwind {{
 entry:
   %countat = getelementptr i64, ptr %block, i64 {CHUNKS}
   %count = load i64, ptr %countat
@@ -256,7 +242,7 @@ reset:
   store i64 0, ptr %usedat
   ret void
 }}
-define internal void @jg_chunks_release(ptr %block, i64 %chunks, i64 %used) {ONCE} {{
+define void @jg_chunks_release(ptr %block, i64 %chunks, i64 %used) nounwind {{
 entry:
   %countat = getelementptr i64, ptr %block, i64 {CHUNKS}
   %count = load i64, ptr %countat
@@ -271,4 +257,36 @@ done:
 }}
 """
 
-__all__ = ["EXTERNALS", "PRODUCT_WORDS", "TEXT", "handles", "table"]
+_HEADS = re.findall(r"^define (\w+) @(\w+)\(([^)]*)\)", TEXT, re.MULTILINE)
+#: the library's functions
+NAMES = tuple(name for _, name, _ in _HEADS)
+#: what a program says of them
+DECLARATIONS = "\n".join(f"declare {result} @{name}({', '.join(p.split()[0] for p in given.split(', '))})"
+                         for result, name, given in _HEADS)
+
+
+@functools.cache
+def _object() -> bytes:
+    """The library's object, from the disk cache if it is there."""
+    disk = store.current()
+    key = store.key_of("device runtime", engine.version(), engine.host().identity, TEXT)
+    found = None if disk is None else disk.get(key)
+    if found is None:
+        found = engine.compile_module(TEXT)
+        if disk is not None:
+            disk.put(key, found)
+    return found
+
+
+@functools.cache
+def _linked(driver: tuple[tuple[str, int], ...]) -> tuple[engine.Loaded, dict[str, int]]:
+    loaded = engine.load(_object(), dict(driver), NAMES)
+    return loaded, {name: loaded.address(name) for name in NAMES}
+
+
+def symbols(driver: Mapping[str, int]) -> dict[str, int]:
+    """Addresses of the functions, around those of a driver: `jg_cuda_launch`, `_read`, `_copy`, `_matmul`, `_memory`."""
+    return _linked(tuple(driver.items()))[1]
+
+
+__all__ = ["DECLARATIONS", "NAMES", "PRODUCT_WORDS", "TEXT", "handles", "symbols", "table"]
