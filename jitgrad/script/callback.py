@@ -228,8 +228,8 @@ class Callback:
             raise self._wrong(where, value, f"a {expected.dtype} tensor of shape ({sizes})")
         if value.device != expected.device:
             place = f" as {where}" if where else ""
-            raise RuntimeError(f"the ignored function `{self.__name__}` returned a tensor on {value.device}{place}, where the "
-                               f"script expects one on {expected.device}: say where it is, with "
+            raise RuntimeError(f"the ignored function `{self.__name__}` returned a tensor on {value.device}{place}, "
+                               f"where the script expects one on {expected.device}: say where it is, with "
                                "`@jitgrad.ignore(returns=lambda ...: a tensor like it)`, or move it there")
         return value
 

@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from jitgrad.codegen.cuda import drivers
-from jitgrad.codegen.cuda.driver import Driver
+import numpy as np
+
 from jitgrad.device import device
-from jitgrad.eager.arrays import library, on_device
+from jitgrad.eager.arrays import on_device, to_host
+from jitgrad.eager.tensor import Tensor
+from jitgrad.ops.types import TensorType
 from jitgrad.script import callback
-from jitgrad.script.interpret import interpret
 from jitgrad.script.ir import Graph, walk
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.compiled import Compiled
+    from jitgrad.codegen.cuda.driver import Driver
+
+
+def compiled(graphs: Mapping[str, Graph], where: device, inputs: Mapping[str, Collection[int]]) -> Compiled:
+    """Graphs after passes as programs of a device; `inputs`: for each, those of one element that stay on the CPU."""
+    from jitgrad.codegen.cuda import gpu
+
+    return gpu.compile(graphs, driver_of(where), inputs)
+
+
+def loaded(data: bytes, where: device) -> Compiled:
+    """Programs of a device from their bytes."""
+    from jitgrad.codegen.cuda import gpu
+
+    return gpu.DeviceCompiled.for_device(data, driver_of(where))
+
+
+def hosted(graph: Graph, objects: Sequence[Any]) -> frozenset[int]:
+    """The inputs of one element that are on the CPU while the program runs on a device: the host computes with them."""
+    return frozenset(i for i, o in enumerate(objects) if isinstance(o, Tensor) and type(o._data) is np.ndarray
+                     and isinstance(t := graph.inputs[i].type, TensorType) and all(d == 1 for d in t.dims))
+
+
+def is_there(objects: Sequence[Any], i: int) -> bool:
+    """Whether input `i` of a program on a device is there, and not brought there."""
+    array = getattr(objects[i], "_data", None) if objects else None
+    return type(array) is not np.ndarray
 
 
 def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     """A program that interprets `graph`: arrays of the device in and out, and what it writes is written there."""
+    from jitgrad.script.interpret import interpret
+
     committed = sorted({n.attrs["target"] for n in walk(graph.block) if n.op == "commit"})
 
     def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
-        hosted = [to_host(v) for v in inputs]
+        hosted = [_on_host(v) for v in inputs]
         try:
             with callback.on_host():
                 return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
@@ -34,17 +67,19 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
 
 def driver_of(where: device) -> Driver:
     """The driver of a device, which runs rows that have no native form as eager does."""
+    from jitgrad.codegen.cuda import drivers
+
     driver = drivers.of(where)
     if driver.rows is None:
         driver.rows, driver.several = on_device(where).F.bind, on_device(where).several
     return driver
 
 
-def to_host(value: Any) -> Any:
+def _on_host(value: Any) -> Any:
     """Arrays, and those in lists, on the host."""
     if type(value) is list:
-        return [to_host(v) for v in value]
-    return library(value).to_host(value) if hasattr(value, "dtype") else value
+        return [_on_host(v) for v in value]
+    return to_host(value) if hasattr(value, "dtype") else value
 
 
 def from_host(value: Any, where: device) -> Any:
@@ -54,4 +89,4 @@ def from_host(value: Any, where: device) -> Any:
     return on_device(where).from_host(value, where) if hasattr(value, "dtype") else value
 
 
-__all__ = ["driver_of", "from_host", "interpreted", "to_host"]
+__all__ = ["compiled", "driver_of", "from_host", "hosted", "interpreted", "is_there", "loaded"]

@@ -11,7 +11,7 @@ import functools
 import json
 import struct
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,12 +20,12 @@ from jitgrad import config
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU
 from jitgrad.device import device as Device
-from jitgrad.eager.arrays import library
-from jitgrad.eager.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.arrays import to_host
+from jitgrad.eager.tensor import wrap
 from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script import callback
+from jitgrad.script import elsewhere
+from jitgrad.script.callnode import CallNode, version_of
 from jitgrad.script.ir import Block, Graph, walk
 
 if TYPE_CHECKING:
@@ -42,86 +42,6 @@ class Backward(NamedTuple):
 
     program: Program
     flags: tuple[tuple[int, int], ...]
-
-
-class CallNode(Node):
-    """A call on the tape: owns the residuals, and the versions of the arguments that its backward reads again."""
-
-    __slots__ = ("function", "items_seen", "lists", "objects", "residuals", "seen", "tapes", "unreached")
-
-    def __init__(self, function: GraphFunction, objects: Sequence[Any], residuals: list[Any],
-                 unreached: Collection[int]):
-        inputs = [objects[i] for i in function.wrt]
-        if function.list_inputs:
-            inputs = [x for given in inputs for x in (given if type(given) is list else (given,))]
-        self.number = next_number()
-        self.edges = [None if x is None else edge_of(x) if x._base is not None or (x._node is None and not x._needs)
-                      else (x, 0) if x._node is None else (x._node, x._slot) for x in inputs]
-        self.needs = tuple([e is not None for e in self.edges])
-        self.metas = [None if x is None else x._data for x in inputs]
-        #: results that are lists: (number among the differentiable outputs, slot of the first item, outline)
-        self.lists: list[tuple[int, int, list[Any]]] = []
-        self.n_outputs = len(function.differentiable)
-        self.hooks = self.retained = None
-        self.title = function.title
-        self.function, self.objects, self.residuals, self.unreached = function, objects, residuals, unreached
-        self.tapes = callback.current().tapes if function.calls_back else None
-        self.seen = [_version(objects[i]) for i in function.arguments]
-        self.items_seen = [[_version(x) for x in objects[i]] for i in function.list_inputs]
-
-    def first_order(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        if self.metas is None:
-            raise RuntimeError(SECOND_BACKWARD)
-        self.check_versions()
-        if self.lists:
-            cotangents = self.gather(cotangents)
-        if self.tapes is not None:
-            with callback.running(self.tapes):
-                return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
-        return self.function.backward(self.residuals, self.unreached, cotangents, self.objects)
-
-    def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        if self.metas is None:
-            raise RuntimeError(SECOND_BACKWARD)
-        self.check_versions()
-        if self.lists:
-            cotangents = self.gather(cotangents)
-        return self.function.backward_on_tape(self.objects, self.seen, self.unreached, cotangents)
-
-    def attach_list(self, number: int, items: Sequence[Any]) -> None:
-        """Make the tensors of a list outputs of this node."""
-        start = self.n_outputs
-        flat = _flat(items)
-        for slot, item in enumerate(flat, start):
-            if item is not None:
-                self.attach(item, slot)
-        self.lists.append((number, start, _outline(items)))
-        self.n_outputs = start + len(flat)
-
-    def gather(self, cotangents: list[Any]) -> list[Any]:
-        """Cotangents per slot as one per differentiable output: for a list a list, or None."""
-        given = cotangents[:len(self.function.differentiable)]
-        for number, start, outline in self.lists:
-            given[number] = _shaped(outline, iter(cotangents[start:]))
-        return given
-
-    def release(self) -> None:
-        self.metas = None
-        self.objects, self.residuals, self.tapes = (), [], None
-
-    def check_versions(self) -> None:
-        function = self.function
-        for i, version in zip(function.arguments, self.seen, strict=True):
-            found = _version(self.objects[i])
-            if found != version and i in function.saved:
-                edge = self.edges[function.wrt.index(i)] if i in function.wrt else None
-                origin = edge[0] if edge is not None and isinstance(edge[0], Node) else None
-                raise changed(self.objects[i]._data, origin, edge[1] if edge is not None else 0, version, found)
-        for i, versions in zip(function.list_inputs, self.items_seen, strict=True):
-            if i in function.saved:
-                for x, version in zip(self.objects[i], versions, strict=True):
-                    if _version(x) != version:
-                        raise changed(x._data, None, 0, version, _version(x))
 
 
 class GraphFunction:
@@ -288,9 +208,7 @@ class GraphFunction:
                        tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)), device,
                        tuple(on_host))
         if device.type != "cpu":
-            function.hosted = frozenset(
-                i for i, o in enumerate(objects) if isinstance(o, Tensor) and type(o._data) is np.ndarray
-                and isinstance(t := graph.inputs[i].type, TensorType) and all(d == 1 for d in t.dims))
+            function.hosted = elsewhere.hosted(graph, objects)
         function._compile()
         return function
 
@@ -327,13 +245,8 @@ class GraphFunction:
         function._errors = {name: ErrorName(*found) for name, found in header["errors"].items()}
         function._residuals = tuple(header["residuals"])
         function.saved = frozenset(~i for i in function._residuals if i < 0)
-        if function.device.type == "cpu":
-            compiled = Compiled.from_bytes(program)
-        else:
-            from jitgrad.codegen.cuda import gpu
-            from jitgrad.script.elsewhere import driver_of
-
-            compiled = gpu.DeviceCompiled.for_device(program, driver_of(function.device))
+        compiled = (Compiled.from_bytes(program) if function.device.type == "cpu"
+                    else elsewhere.loaded(program, function.device))
         function._compiled.append(compiled)
         function.forward = compiled["forward"]
         if function.differentiable:
@@ -358,13 +271,11 @@ class GraphFunction:
 
     def _interpreted(self, graph: Graph) -> Program:
         """The interpreter for a graph; on the host, for a device between copies."""
+        if self.device.type != "cpu":
+            return elsewhere.interpreted(graph, self.device)
         from jitgrad.script.interpret import interpret
 
-        if self.device.type == "cpu":
-            return functools.partial(interpret, graph)
-        from jitgrad.script.elsewhere import interpreted
-
-        return interpreted(graph, self.device)
+        return functools.partial(interpret, graph)
 
     def kernels(self, device: str = "cpu") -> list[str]:
         """The text of every generated kernel, in the order of compilation; for "cuda" as CUDA C++, on any machine."""
@@ -449,16 +360,11 @@ class GraphFunction:
                 values[value] = None
         del values[len(self.wrt):]
         if self.device.type != "cpu":
-            values = [v if v is None or self._is_there(i, objects) else to_host(v)
+            values = [v if v is None or elsewhere.is_there(objects, i) else to_host(v)
                       for i, v in zip(self.wrt, values, strict=True)]
         if unreached:
             values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
         return self._per_item(objects, values) if self.list_inputs else values
-
-    def _is_there(self, i: int, objects: Sequence[Any]) -> bool:
-        """Whether input `i` is on the device, and not brought there."""
-        array = getattr(objects[i], "_data", None) if objects else None
-        return type(array) is not np.ndarray
 
     def _per_item(self, objects: Sequence[Any], values: list[Any]) -> list[Any]:
         """Gradients of the inputs `wrt` with those of a list's items in place of the list's."""
@@ -496,9 +402,9 @@ class GraphFunction:
                 gradient = self._gradients[key] = GraphFunction.prepare(
                     graph, given, self.name + "Backward", device=self.device, on_host=[
                         2 * k for k, i in enumerate(self.wrt)
-                        if self.device.type != "cpu" and not self._is_there(i, objects)])
+                        if self.device.type != "cpu" and not elsewhere.is_there(objects, i)])
         for i, version in zip(self.arguments, versions, strict=True):
-            if i in gradient.reads and _version(objects[i]) != version:
+            if i in gradient.reads and version_of(objects[i]) != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"argument {i} of `{self.name}` is at version {objects[i]._version}; expected version {version} "
@@ -520,11 +426,6 @@ def _requires_grad(value: Any) -> bool:
     return bool(getattr(value, "requires_grad", False))
 
 
-def to_host(array: Any) -> Any:
-    """An array as NumPy's."""
-    return library(array).to_host(array)
-
-
 def _data(value: Any) -> Any:
     """An input as the program takes it."""
     return [_data(v) for v in value] if type(value) is list else getattr(value, "_data", value)
@@ -534,22 +435,6 @@ def _items(value: Any) -> list[Any]:
     """A list that a program returned, its arrays as tensors."""
     found = value if type(value) is list else value.to_list()
     return [wrap(v) if hasattr(v, "dtype") else _items(v) if type(v) is list else v for v in found]
-
-
-def _flat(items: Sequence[Any]) -> list[Any]:
-    """The items of a list, and of the lists in it."""
-    return [x for item in items for x in (_flat(item) if type(item) is list else (item,))]
-
-
-def _outline(items: Sequence[Any]) -> list[Any]:
-    """A list without what it holds, but for the lists in it."""
-    return [_outline(x) if type(x) is list else None for x in items]
-
-
-def _shaped(like: Sequence[Any], items: Iterator[Any]) -> list[Any] | None:
-    """Items as the lists in `like` have them; None for one that holds nothing but None."""
-    found = [_shaped(x, items) if type(x) is list else next(items) for x in like]
-    return None if all(x is None for x in found) else found
 
 
 def _split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
@@ -583,13 +468,6 @@ def unpack(data: bytes) -> list[bytes]:
             raise ValueError("truncated data")
         parts.append(data[at - length:at])
     return parts
-
-
-def _version(tensor: Any) -> int:
-    """How often the tensor's memory was written in place (a constant's array, or one without a storage, never was)."""
-    storage = getattr(tensor, "_storage", None)
-    version: int = 0 if storage is None else storage.version
-    return version
 
 
 def _committed(graph: Graph) -> list[int]:
