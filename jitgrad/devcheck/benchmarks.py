@@ -39,9 +39,8 @@ def measured(run: Run, wait: Callable[[], Any]) -> float:
 
 
 def numbers(torch: Any, tensor: Any) -> np.ndarray[Any, Any]:
-    """A tensor's numbers in float32."""
-    found: np.ndarray[Any, Any] = tensor.detach().to(torch.float32).cpu().numpy()
-    return found
+    """A copy of a tensor's numbers in float32."""
+    return np.array(tensor.detach().to(torch.float32).cpu().numpy())
 
 
 def torch_peers(workload: Workload, device: str, modes: dict[str, str | None]) -> Iterator[tuple[str, Way]]:
@@ -49,8 +48,10 @@ def torch_peers(workload: Workload, device: str, modes: dict[str, str | None]) -
     def go(mode: str | None) -> tuple[float, Any]:
         import torch
 
-        torch._dynamo.reset()
-        script = (lambda f: f) if mode == "" else functools.partial(torch.compile, mode=mode)
+        script: Callable[[Any], Any] = lambda f: f  # noqa: E731
+        if mode != "":
+            torch._dynamo.reset()  # the function was compiled in another mode
+            script = functools.partial(torch.compile, mode=mode)
         run = workload.make(torch, device, script, **workload.sizes)
         first = numbers(torch, run())
         return measured(run, torch.cuda.synchronize if device == "cuda" else lambda: None), first

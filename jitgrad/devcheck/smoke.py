@@ -107,7 +107,7 @@ def views_of_memory() -> Facts:
     return {"alignment": int(block.ptr & -block.ptr)}
 
 
-@check()
+@check(alone=True)
 def reading() -> Facts:
     """`read` brings an element to the host, and waits for what was launched before."""
     b = bench()
@@ -384,7 +384,7 @@ def epilogues_bfloat16() -> Facts:
     return _epilogues(3)
 
 
-@check()
+@check(alone=True)
 def native_product() -> Facts:
     """The C function for generated code, and what its way through Python costs."""
     b = bench()

@@ -22,7 +22,7 @@ def builder(b: Bench) -> Builder:
     return Builder(b.api, b.driver.graphs.context)
 
 
-@check()
+@check(alone=True)
 def kernel_nodes_and_updates() -> Facts:
     """Arguments and grids of kernels in an instantiated graph can be set; sizes of memory copies too."""
     b = bench()
@@ -110,7 +110,7 @@ def if_node() -> Facts:
     return {}
 
 
-@check()
+@check(alone=True)
 def while_node() -> Facts:
     """A WHILE node runs its body, a product among it, as often as a kernel says: no host in the loop."""
     b = bench()
@@ -198,7 +198,7 @@ def captured_to_a_graph() -> Facts:
     return {}
 
 
-@check()
+@check(alone=True)
 def product_as_child_graph() -> Facts:
     """A captured product is replayed, and its addresses are changed by replacing the child."""
     b = bench()
