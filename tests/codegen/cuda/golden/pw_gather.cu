@@ -2,7 +2,7 @@
 //     return table[i] * 2
 
 extern "C" __global__ void __launch_bounds__(256)
-jg_pw_index_mul_6(i64 n0, i64 n1, const float* p0, const i64* p1, float* p2, i64 s0, i64 s1) {
+jg_pw_index_mul_0(i64 n0, i64 n1, const float* p0, const i64* p1, float* p2, i64 s0, i64 s1) {
     // n0 x n1 results
     // p0: float32, in, at i1
     // p1: int64, in, at i0

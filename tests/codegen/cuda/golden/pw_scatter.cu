@@ -2,7 +2,7 @@
 //     return x.index_add(0, i, y)
 
 extern "C" __global__ void __launch_bounds__(256)
-jg_pw_index_put_6(i64 n0, const float* p0, const i64* p1, float* p2) {
+jg_pw_index_put_0(i64 n0, const float* p0, const i64* p1, float* p2) {
     // n0 results
     // p0: float32, in, at i0
     // p1: int64, in, at i0
