@@ -85,7 +85,8 @@ class Batch:
     forms: str
     shared: int     # words of numbers
     width: int      # words of an entry
-    words: int      # of all
+    words: int      # of all, the last one the address of scratch memory
+    scratch: bool
 
     def word(self, p: DevicePrinter, k: int) -> str:
         """The address of a word."""
@@ -97,6 +98,8 @@ class Batch:
         """Launch what waits, and forget it."""
         count, chunks = self.word(p, 0), self.word(p, 1)
         some = p.code.emit(f"load i64, ptr {chunks}", "i64", 1)
+        if self.scratch:
+            p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {self.word(p, self.words - 1)}")
         p.line(f"call void @jg_launch(ptr %block, ptr @{self.forms}, i64 {some.name}, i64 1, "
                f"ptr %batch.{self.number}.arguments)")
         p.line(f"store i64 0, ptr {count}")
@@ -106,8 +109,8 @@ class Batch:
         batch = f"%batch.{self.number}"
         lines = [f"  {batch} = alloca [{self.words} x i64]",
                  f"  call void @llvm.memset.p0.i64(ptr {batch}, i8 0, i64 {8 * self.words}, i1 false)",
-                 f"  {batch}.arguments = alloca [{3 + self.shared} x ptr]"]
-        for k, word in enumerate((2 + self.shared, 0, 1, *range(2, 2 + self.shared))):
+                 f"  {batch}.arguments = alloca [{4 + self.shared} x ptr]"]
+        for k, word in enumerate((2 + self.shared, 0, 1, *range(2, 2 + self.shared), self.words - 1)):
             lines += [f"  {batch}.from.{k} = getelementptr i64, ptr {batch}, i64 {word}",
                       f"  {batch}.to.{k} = getelementptr ptr, ptr {batch}.arguments, i64 {k}",
                       f"  store ptr {batch}.from.{k}, ptr {batch}.to.{k}"]
@@ -130,7 +133,8 @@ def put(p: DevicePrinter, step: EachPut) -> None:
     for k, word in [*enumerate(numbers, 2), *enumerate(words, start)]:
         text = f"{word.type} {word.name}" if isinstance(word, V) else f"ptr {word}"
         p.line(f"store {text}, ptr {batch.word(p, k)}")
-    after = first + ((p.here(size) + (each.CHUNK - 1)).ashr(each.CHUNK_BITS))
+    own = (p.here(size) + (each.CHUNK - 1)).ashr(each.CHUNK_BITS)
+    after = first + (own.intrinsic("smax", 1) if of.kernel.inner else own)
     p.line(f"store i64 {after.name}, ptr {chunks}")
     p.line(f"store i64 {step.number + 1}, ptr {batch.word(p, 0)}")
 
@@ -230,9 +234,11 @@ class DevicePrinter(ProgramPrinter):
         """Where the entries of a group wait."""
         found = self.batches.get(step)
         if found is None:
-            forms, room = self.module.each_forms(step)
+            forms, room, scratch = self.module.each_forms(step)
             shared, width = sum(step.shared), each.width(step.kernel, step.shared)
-            found = self.batches[step] = Batch(len(self.batches), forms, shared, width, 2 + shared + room * width)
+            self.scratch = max(self.scratch, scratch)
+            found = self.batches[step] = Batch(len(self.batches), forms, shared, width, 3 + shared + room * width,
+                                               scratch > 0)
         return found
 
     def give_up(self, status: str) -> None:

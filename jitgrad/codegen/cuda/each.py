@@ -8,6 +8,8 @@ The kernel has one axis, along which each operand has stride 1 or 0 (`fits`). It
 value, the number of its entries, that of all chunks, then those of the kernel's scalars that are the same for all
 (`shared`). An entry is words of 64 bits: the number of its first chunk, the size, the addresses, then its own scalars
 (`width` words in all). A chunk is `CHUNK` elements of one entry, what a block does at a time.
+Or it has one axis that it reduces (`each_reducing.py`): then an entry has at least one chunk, and scratch memory comes
+last.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from jitgrad.codegen.cuda import each_reducing
+from jitgrad.codegen.cuda.each_reducing import EachReducing
 from jitgrad.codegen.cuda.geometry import ANY, Form, Launch
 from jitgrad.codegen.cuda.pointwise import MOST, THREADS
+from jitgrad.codegen.cuda.reducing import SHARING
 from jitgrad.codegen.cuda.scalars import COMPUTED, STORED
 from jitgrad.codegen.cuda.writer import Writer
 from jitgrad.codegen.kernel import ORDERED, Kernel, Operand
@@ -32,8 +37,8 @@ MOST_SHARED = 24
 def fits(kernel: Kernel) -> bool:
     """Whether a kernel may be launched over many tuples of operands."""
     strides = [s for o in kernel.operands for s in o.strides]
-    return (not kernel.inner and len(kernel.outer) == 1 and all(isinstance(s, int) and s in (0, 1) for s in strides)
-            and len(kernel.scalars) <= MOST_SHARED
+    return (((not kernel.inner and len(kernel.outer) == 1) or each_reducing.fits(kernel))
+            and all(isinstance(s, int) and s in (0, 1) for s in strides) and len(kernel.scalars) <= MOST_SHARED
             and not any(s.op in ("gather", "scatter", "scatter_add", "random.word") or s.op in ORDERED
                         for s in kernel.body))
 
@@ -51,13 +56,16 @@ def width(kernel: Kernel, shared: Sequence[bool]) -> int:
     return 2 + len(kernel.operands) + list(shared).count(False)
 
 
-def table(sizes: Sequence[int], addresses: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-    """The words of the table for entries of these sizes and addresses (and scalars), and the number of chunks."""
+def table(sizes: Sequence[int], addresses: Sequence[Sequence[int]], least: int = 0) -> tuple[list[int], int]:
+    """The words of the table for entries of these sizes and addresses (and scalars), and the number of chunks.
+
+    `least`: chunks of an entry at least, 1 for a reduction.
+    """
     words: list[int] = []
     chunks = 0
     for size, own in zip(sizes, addresses, strict=True):
         words += [chunks, size, *own]
-        chunks += -(-size // CHUNK)
+        chunks += max(least, -(-size // CHUNK))
     return words, chunks
 
 
@@ -65,37 +73,60 @@ def each_symbol(name: str) -> str:
     return re.sub(r"\W", "_", f"jg_each_{name}")
 
 
-def each_form(name: str) -> Form:
+def each_form(kernel: Kernel, name: str) -> Form:
     """How to launch `each_source(kernel, name, ...)`: `outer` is the number of chunks."""
+    if kernel.inner:
+        scratch = EachReducing(kernel, MOST_WORDS).scratch_bytes()
+        return Form(ANY, (Launch(each_symbol(name), each_reducing.THREADS, 1, SHARING, scratch=scratch),))
     return Form(ANY, (Launch(each_symbol(name), THREADS, 1, MOST),))
 
 
 def each_source(kernel: Kernel, name: str, shared: Sequence[bool], entries: int) -> str:
     """The kernel over a table with room for so many entries."""
     assert fits(kernel)
-    writer = Writer(kernel, 0)
+    writer = EachReducing(kernel, MOST_WORDS) if kernel.inner else Writer(kernel, 0)
     words, count, own = width(kernel, shared), len(kernel.operands), [k for k, s in enumerate(shared) if not s]
     assert entries * words <= MOST_WORDS
     named = [*[f"p{k}" for k in range(count)], *[f"c{k}" for k in own]]
     writer.line(f"// an entry: first chunk, size, {', '.join(named)}")
+    fixed = [f"const __grid_constant__ jg_table<{entries * words}> table", "i64 tensors", "i64 chunks"]
+    if isinstance(writer, EachReducing):
+        with writer.block("for (i64 chunk = jg_first(chunks, blockIdx.x), until = jg_first(chunks, blockIdx.x + 1), "
+                          "stop; chunk < until; chunk = stop)"):
+            writer.line(f"const i64* const entry = jg_entry(table.w, tensors, {words}, chunk);")
+            writer.line(f"const i64 number = (entry - table.w) / {words}, n0 = entry[1];")
+            writer.line(f"const i64 behind = entry[0] + jg_most(1, jg_parts(n0, {CHUNK}));")
+            writer.line("const i64 first = jg_block_of(chunks, entry[0]), last = jg_block_of(chunks, behind - 1);")
+            writer.line("stop = until < behind ? until : behind;")
+            writer.line(f"const i64 begin = (chunk - entry[0]) * {CHUNK};")
+            writer.line(f"const i64 end = stop == behind ? n0 : (stop - entry[0]) * {CHUNK};")
+            open_entry(writer, own)
+            writer.entry()
+        return writer.function(each_symbol(name), each_reducing.THREADS, True, fixed=[*fixed, *writer.numbers(
+            [k for k, s in enumerate(shared) if s])])
     with writer.block("for (i64 chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x)"):
         writer.line(f"const i64* const entry = jg_entry(table.w, tensors, {words}, chunk);")
         writer.line(f"const i64 n0 = entry[1], begin = (chunk - entry[0]) * {CHUNK};")
         writer.line(f"const i64 end = n0 - begin < {CHUNK} ? n0 : begin + {CHUNK};")
-        for k, operand in enumerate(kernel.operands):
-            kind = f"{'const ' if operand.role == 'in' else ''}{STORED[operand.dtype.name]}"
-            writer.line(f"{kind}* const p{k} = jg_global<{kind}>(entry[{k + 2}]);")
-        for place, k in enumerate(own):
-            kind = COMPUTED[kernel.scalars[k].name]
-            writer.line(f"const {kind} c{k} = jg_number<{kind}>::of(entry[{place + count + 2}]);")
-        if writer.width > 1:
-            writer.line(f"const bool aligned = {writer.alignment()};")
+        open_entry(writer, own)
         times = f" * {writer.width}" if writer.width > 1 else ""
         with writer.block(f"for (i64 e = begin + (i64)threadIdx.x{times}; e < end; e += {THREADS * writer.width})"):
             writer.elements(range(len(kernel.body)), 0, "end")
-    fixed = [f"const __grid_constant__ jg_table<{entries * words}> table", "i64 tensors", "i64 chunks"]
     return writer.function(each_symbol(name), THREADS, fixed=[*fixed, *writer.numbers(
         [k for k, s in enumerate(shared) if s])])
+
+
+def open_entry(writer: Writer, own: Sequence[int]) -> None:
+    """The operands and numbers of an entry."""
+    operands = writer.kernel.operands
+    for k, operand in enumerate(operands):
+        kind = f"{'const ' if operand.role == 'in' else ''}{STORED[operand.dtype.name]}"
+        writer.line(f"{kind}* const p{k} = jg_global<{kind}>(entry[{k + 2}]);")
+    for place, k in enumerate(own, len(operands) + 2):
+        kind = COMPUTED[writer.kernel.scalars[k].name]
+        writer.line(f"const {kind} c{k} = jg_number<{kind}>::of(entry[{place}]);")
+    if writer.width > 1:
+        writer.line(f"const bool aligned = {writer.alignment()};")
 
 
 __all__ = ["CHUNK", "MOST_WORDS", "each_form", "each_source", "each_symbol", "fits", "flat", "table", "width"]

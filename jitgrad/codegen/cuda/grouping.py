@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad.codegen import llvm_kernel
 from jitgrad.codegen.cuda import each
 from jitgrad.codegen.cuda.effects import Effects, Memory, operands
-from jitgrad.codegen.program import EachPut, EachStep, IfStep, KernelStep, LoopStep, Program
+from jitgrad.codegen.program import Buffer, EachPut, EachStep, IfStep, KernelStep, LoopStep, Program
 from jitgrad.script.ir import Node
 
 
@@ -29,11 +29,34 @@ def grouped(program: Program) -> Program:
 
 @dataclass(slots=True)
 class Group:
-    """Kernels that may run where the last one of them stands: their positions in the list of steps."""
+    """Kernels that may run where the last one of them stands: their positions in the list of steps.
+
+    `written`: the elements that they write; None where not each writes single ones.
+    """
 
     kernel: Any
     members: list[int]
     effects: Effects
+    written: set[tuple[Buffer, int]] | None = field(default_factory=set)
+
+    def is_beside(self, step: KernelStep, own: Effects) -> bool:
+        """Whether an equal kernel only writes other elements of what the group writes: the parts of a stack."""
+        elements = _elements(step)
+        return (elements is not None and self.written is not None and self.written.isdisjoint(elements)
+                and self.effects.reads.isdisjoint(own.writes) and own.reads.isdisjoint(self.effects.writes))
+
+
+def _elements(step: KernelStep) -> set[tuple[Buffer, int]] | None:
+    """The elements that a kernel without axes writes; None where it may write others."""
+    found: set[tuple[Buffer, int]] = set()
+    if step.sizes:
+        return None
+    for operand, (buffer, offset) in zip(step.kernel.operands, step.starts, strict=True):
+        if operand.role != "in":
+            if not isinstance(offset, int) or buffer.kind == "pointer":
+                return None
+            found.add((buffer, offset))
+    return found
 
 
 class _Grouping:
@@ -54,13 +77,16 @@ class _Grouping:
             if groups:
                 own = self.memory.effects(step)
                 for other in [k for k, g in groups.items() if own.unknown or g.effects.meets(own)]:
-                    done.append(groups.pop(other))
+                    if other != key or not groups[other].is_beside(step, own):
+                        done.append(groups.pop(other))
             if key is None or times[key] < 2:
                 continue
             group = groups.get(key)
             if group is None:
                 group = groups[key] = Group(each.flat(step.kernel), [], Effects())
             group.members.append(position)
+            elements = _elements(step)
+            group.written = None if group.written is None or elements is None else group.written | elements
             group.effects.add(self.memory.effects(step))
             if (len(group.members) + 1) * each.width(group.kernel, [False] * len(group.kernel.scalars)) > (
                     each.MOST_WORDS):
@@ -86,7 +112,8 @@ class _Grouping:
     def key(self, step: Any) -> Hashable:
         """What members of a group have in common; None for what is never one.
 
-        A member keeps what it reads alive until the group runs. So it writes what lives on anyway, or reads nothing.
+        A member keeps what it reads alive until the group runs. So it writes what lives on anyway, or reads nothing,
+        or is a number of a tensor or of numbers.
         """
         if not isinstance(step, KernelStep):
             return None
@@ -94,7 +121,8 @@ class _Grouping:
         if not each.fits(kernel) or 2 * each.width(kernel, [False] * len(kernel.scalars)) > each.MOST_WORDS:
             return None
         reads, writes = operands(step)
-        if self.memory.effects(step).unknown or (any(b.kind in ("slot", "growable") for b in writes) and reads):
+        if self.memory.effects(step).unknown or (
+                any(b.kind in ("slot", "growable") for b in writes) and reads and step.kernel.outer):
             return None
         return llvm_kernel.body_key(kernel)
 

@@ -43,15 +43,17 @@ class DeviceModule(ModuleText):
             found = self.tables[key] = self._add(kernel, forms, text.source(kernel, name)), scratch(forms)
         return found
 
-    def each_forms(self, step: EachStep) -> tuple[str, int]:
-        """The table with the form of a kernel over a table of operands, and the entries that it has room for."""
+    def each_forms(self, step: EachStep) -> tuple[str, int, int]:
+        """The table with the form of a kernel over a table of operands, the entries that it has room for, and the
+        scratch memory it needs.
+        """
         key, room = _each_key(step)
         found = self.tables.get(key)
         if found is None:
             name = _name(step.kernel, len(self.tables))
-            source = each.each_source(step.kernel, name, step.shared, room)
-            found = self.tables[key] = self._add(step.kernel, (each.each_form(name),), source), 0
-        return found[0], room
+            source, forms = each.each_source(step.kernel, name, step.shared, room), (each.each_form(step.kernel, name),)
+            found = self.tables[key] = self._add(step.kernel, forms, source), scratch(forms)
+        return found[0], room, found[1]
 
     def _add(self, kernel: Kernel, forms: Sequence[Form], source: str) -> str:
         self.sources.append(source)

@@ -143,6 +143,10 @@ JG_DEVICE const i64* jg_entry(const i64* table, i64 entries, int words, i64 chun
     }
     return table + low * words;
 }
+// where blocks share chunks: the first one of a block, and which block has one
+JG_DEVICE i64 jg_first(i64 chunks, i64 block) { return chunks * block / gridDim.x; }
+JG_DEVICE i64 jg_block_of(i64 chunks, i64 chunk) { return ((chunk + 1) * gridDim.x - 1) / chunks; }
+JG_DEVICE i64 jg_most(i64 a, i64 b) { return a > b ? a : b; }
 
 // --- arithmetic with the meaning of the op table --------------------------------------------------------------------
 

@@ -295,3 +295,50 @@ def test_a_training_step() -> None:
             device.forget()
             np.testing.assert_allclose(training(x.cuda(), y.cuda(), there, theirs).item(), expected, 1e-4)
         assert len(device.launches()) <= 13
+
+
+# --- reductions ---
+
+def clipped(where: str, shapes: Any, bad: int = -1) -> list[np.ndarray[Any, Any]]:
+    """The norm of gradients, the gradients after clipping, and parameters after a step."""
+    rng = np.random.default_rng(2)
+    params = []
+    for k, shape in enumerate(shapes):
+        p = nn.Parameter(jitgrad.tensor(rng.standard_normal(shape).astype("f")).to(where))
+        p.grad = jitgrad.tensor(rng.standard_normal(shape).astype("f")).to(where)
+        if k == bad:
+            p.grad.mul_(float("nan"))
+        params.append(p)
+    optimizer = optim.SGD(params, lr=0.1, momentum=0.9, weight_decay=0.01)
+
+    def step(params: Any, optimizer: Any) -> Any:
+        total = nn.utils.clip_grad_norm_(params, 1.0)
+        optimizer.step()
+        return total
+
+    run = jitgrad.script(step) if where == "cuda" else step
+    totals = [run(params, optimizer) for _ in range(2)]
+    return [t.detach().cpu().numpy() for t in (*totals, *params, *[p.grad for p in params])]
+
+
+@pytest.mark.parametrize("bad", [-1, 3])
+def test_clipping_the_norm_of_many_gradients(bad: int) -> None:
+    """Each gradient's square is a part of one launch."""
+    shapes = [(7, 5), (3,), (1,), (2, 3, 4), (1000,), (65, 64), (257,), (0, 4), (255, 1)] * 3
+    with hosted.gpu():
+        found = clipped("cuda", shapes, bad)
+    for a, b in zip(found, clipped("cpu", shapes, bad), strict=True):
+        np.testing.assert_allclose(a, b, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(("count", "most"), [(3, 5), (149, 11)])
+def test_launches_of_clipping(count: int, most: int) -> None:
+    @jitgrad.script
+    def clip(grads: Any) -> Any:
+        total = jitgrad.stack([g.pow(2).sum() for g in grads]).sum().sqrt()
+        for g in grads:
+            g.mul_(1 / (total + 1e-6))
+        return total
+
+    grads = [jitgrad.ones(5 + k, 3) for k in range(count)]
+    assert clip.traffic(grads).launches <= most

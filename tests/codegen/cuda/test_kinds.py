@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -303,11 +304,49 @@ def test_each_updates_parameters_of_all_sizes_at_once():
         loaded.jg_set_reversed(reverse)
         arguments = [(ctypes.c_int64 * len(table))(*table), ctypes.c_int64(len(sizes)), ctypes.c_int64(chunks),
                      ctypes.c_float(0.5)]
-        host.launch(loaded, each.each_form("update"), chunks, 1, arguments)
+        host.launch(loaded, each.each_form(kernel, "update"), chunks, 1, arguments)
         for p, g, c in zip(params, grads, counts, strict=True):
             np.testing.assert_array_equal(p, np.float32(1) - g * np.float32(0.5) * c)
         results.append([p.tobytes() for p in params])
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("fn", ["sum", "max"])
+def test_each_reduces_tensors_of_all_sizes_at_once(fn):
+    """scale * reduce(x * x) of each; few blocks, so that most have the ends of several tensors, and many."""
+    rng = np.random.default_rng(0)
+    sizes = [1, 0, 7, 255, 257, 1000, each.CHUNK, 5 * each.CHUNK + 5, 3, 0, 40 * each.CHUNK - 1]
+    n = dim(Symbol("n"))
+    kernel = Kernel((), (n,), (Operand(f32, (1,)), Operand(f32, (0,), "out"), Operand(f32, (0,))), (f32,),
+                    (S("load", operand=0), S("mul", 0, 0, dtype=f32), S("reduce", 1, dtype=f32, fn=fn),
+                     S("scalar", number=0, dtype=f32), S("load", operand=2), S("mul", 2, 3, dtype=f32),
+                     S("mul", 5, 4, dtype=f32), S("store", 6, operand=1)), "squares")
+    assert each.fits(kernel)
+    arrays = [place(normal(rng, 1, size), size % 3)[0] for size in sizes]
+    factors = [np.full(1, 1 + k, np.float32) for k in range(len(sizes))]
+    loaded = host.library(each.each_source(kernel, "squares", (True,), len(sizes)))
+    form = each.each_form(kernel, "squares")
+    scratch = np.full(form.launches[0].scratch, 0xA5, np.uint8)
+    scratch[:geometry.TICKETS] = 0
+    found = {}
+    for most in (1, 3, 17, 1056):
+        for reverse in (1, 0):
+            outs = [np.full(1, np.nan, np.float32) for _ in sizes]
+            operands = zip(arrays, outs, factors, strict=True)
+            table, chunks = each.table(sizes, [[a.ctypes.data for a in own] for own in operands], 1)
+            assert chunks == 9 + 6 + 40
+            loaded.jg_set_reversed(reverse)
+            arguments = [(ctypes.c_int64 * len(table))(*table), ctypes.c_int64(len(sizes)), ctypes.c_int64(chunks),
+                         ctypes.c_float(0.5), ctypes.c_void_p(scratch.ctypes.data)]
+            launch = replace(form.launches[0], most=most)
+            host.launch(loaded, replace(form, launches=(launch,)), chunks, 1, arguments)
+            assert not scratch[:geometry.TICKETS].any()
+            found[most, reverse] = np.concatenate(outs)
+        np.testing.assert_array_equal(found[most, 0], found[most, 1])
+        empty = 0 if fn == "sum" else -np.inf
+        wanted = [0.5 * (1 + k) * (getattr(np.square(a, dtype=np.float64), fn)() if a.size else empty)
+                  for k, a in enumerate(arrays)]
+        np.testing.assert_allclose(found[most, 0], wanted, 1e-5)
 
 
 def test_each_takes_contiguous_pointwise_kernels_only():
