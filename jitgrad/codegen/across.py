@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jitgrad.codegen.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
+from jitgrad.codegen.lower_commits import leaves
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
@@ -37,14 +38,32 @@ class Across:
     def run(self) -> list[Group]:
         """All groups."""
         fusion = self.fusion
-        if self.sums:
-            fusion.run(self.sums.__contains__, self.join)
+        eras = self.eras()
+        if self.sums or eras:
+            fusion.run(lambda a, b: a in self.sums or b in self.sums or eras.get(a) != eras.get(b), self.join)
         else:
             fusion.run()
         for item in list(fusion.items):
             if is_copy(item.node):
                 self.join_copy(item)
         return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
+
+    def eras(self) -> dict[object, int]:
+        """By unit, the first place where the program may leave that it has to come before, as it is written to memory.
+
+        What has to come before the same place is fused first: gradients that are clipped in place are written before
+        the optimizer computes numbers that may overflow, its moments are not.
+        """
+        found: dict[object, int] = {}
+        depends = self.block.depends
+        for number, unit in enumerate(u for u in depends if isinstance(u, Node) and leaves(u)):
+            pending: list[object] = [unit]
+            while pending:
+                for d in depends[pending.pop()]:
+                    if d not in found:
+                        found[d] = number
+                        pending.append(d)
+        return found
 
     def join_copy(self, item: Item) -> None:
         """Let a kernel that reads an input copy it, too."""

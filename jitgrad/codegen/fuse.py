@@ -93,15 +93,16 @@ class Fusion:
             for d in needed:
                 self.users.setdefault(d, []).append(unit)
 
-    def run(self, late: Callable[[Item], bool] | None = None, join: Callable[[], None] | None = None) -> list[Group]:
-        """All groups, after merging. Edges of `late` items come last, after `join` was called."""
+    def run(self, late: Callable[[Item, Item], bool] | None = None,
+            join: Callable[[], None] | None = None) -> list[Group]:
+        """All groups, after merging. Edges (producer, consumer) that are `late` come last, after `join` was called."""
         last: list[tuple[Item, Item, Operand]] = []
         for item in self.items:
             for operand in item.operands:
                 producer = self.producers.get(operand.base)
                 if producer is None:
                     continue
-                if late is not None and (late(item) or late(producer)):
+                if late is not None and late(producer, item):
                     last.append((producer, item, operand))
                 else:
                     self.try_merge(producer, item, operand)

@@ -48,7 +48,7 @@ def aim_commits(block: BlockLowering, units: Sequence[Any]) -> None:
         if not isinstance(unit, Node):
             continue
         if unit.op != "commit":
-            if _leaves(unit):
+            if leaves(unit):
                 left = k
             continue
         target, value = unit.attrs["target"], unit.inputs[0]
@@ -72,7 +72,7 @@ def _readers(block: BlockLowering) -> dict[Value, list[Any]]:
     return found
 
 
-def _leaves(node: Node) -> bool:
+def leaves(node: Node) -> bool:
     """Whether a node, or one inside it, may raise or call out, so that memory can be seen."""
     nodes = [node]
     for n in nodes:

@@ -38,7 +38,7 @@ LIMITS = {
     "cross_entropy": Limit(8, 1.01, lambda m, v: 3 * m * v * 2),
     "bias_gelu_dropout": Limit(2, 1.17, lambda m, n: 6 * m * n * 2),
     "adam": Limit(6, 1.01, lambda count, n: 28 * count * n),
-    "mlp_step": Limit(10, 1.05, lambda n, d, h, o: 4 * (2 * n * d + n * h * 7 + d * h * 5 + n * o * 7 + 8 * o)),
+    "mlp_step": Limit(7, 1.05, lambda n, d, h, o: 4 * (2 * n * d + n * h * 7 + d * h * 5 + n * o * 7 + 8 * o)),
     "newton": Limit(3, 1.05, lambda n: 12 * n + 5 * n + 8 * n),
     "lstm": Limit(6, 1.05, lambda t, b, h: 6.3e6),  # of one time step
     "block": Limit(55, 1.01, lambda b, t, c, heads: 8.61e9),

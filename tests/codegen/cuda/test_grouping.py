@@ -342,3 +342,20 @@ def test_launches_of_clipping(count: int, most: int) -> None:
 
     grads = [jitgrad.ones(5 + k, 3) for k in range(count)]
     assert clip.traffic(grads).launches <= most
+
+
+def test_launches_of_clipping_and_a_step() -> None:
+    """Clipped gradients are written before numbers are computed that may overflow; moments and parameters after."""
+    def step(params: Any, optimizer: Any) -> Any:
+        total = nn.utils.clip_grad_norm_(params, 1.0)
+        optimizer.step()
+        return total
+
+    with hosted.gpu():
+        params = [nn.Parameter(jitgrad.ones(5 + k, 3, device="cuda")) for k in range(9)]
+        for p in params:
+            p.grad = jitgrad.ones_like(p)
+        optimizer = optim.AdamW(params, lr=0.1)
+        run = jitgrad.script(step)
+        run(params, optimizer)
+        assert run.traffic(params, optimizer).launches <= 6
