@@ -9,6 +9,7 @@ A `log_softmax` is `x - m - l` with two numbers for each row.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,7 @@ class Lean:
         written = {block.params[n.attrs["target"]] for n in walk(block) if n.op == "commit"}
         self.given = set(block.params) - written
         self.given.update(block.results)
+        self.fused = set(_arguments(block))
 
     def is_cheaper(self, node: Node) -> bool:
         """Whether computing a node's result again moves fewer bytes."""
@@ -84,7 +86,7 @@ class Lean:
         """Bytes per element of saving `v`."""
         assert isinstance(v.type, TensorType)
         node = self.frame.context.flow.producer.get(v)
-        once = v in self.given or (node is not None and node.op in STORED)
+        once = v in self.given or v in self.fused or (node is not None and node.op in STORED)
         return v.type.dtype.itemsize * (1 if once else 2)
 
     def again(self, node: Node, root: Value, depth: int) -> dict[Value, float]:
@@ -110,6 +112,18 @@ class Lean:
             if sum(repeated.values()) < self.saving(x):
                 return repeated
         return {x: self.saving(x)}
+
+
+def _arguments(block: Block) -> list[Value]:
+    """Products with a bias that only GELU reads: they are stored, and the products are not (`lower_epilogues.py`)."""
+    readers = Counter(block.results)
+    for node in block.nodes:
+        readers.update(node.inputs)
+        for inner in node.blocks:
+            readers.update(v for n in walk(inner) for v in n.inputs)
+    products = {n.outputs[0] for n in block.nodes if n.op == "matmul" and readers[n.outputs[0]] == 1}
+    sums = {n.outputs[0] for n in block.nodes if n.op == "add" and not products.isdisjoint(n.inputs)}
+    return [n.inputs[0] for n in block.nodes if n.op == "gelu_tanh" and n.inputs[0] in sums]
 
 
 def _axes(shape: tuple[Size, ...]) -> list[Size]:

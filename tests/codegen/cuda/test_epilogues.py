@@ -401,3 +401,20 @@ def test_training_otherwise(function, act):
         same(trained(jitgrad.script(function), activation, 8, (5,)), expected, 5e-5)
         assert {p[17] for p in device.products} & epilogues
         assert function is looped or any(p[3] for p in device.products)
+
+
+@pytest.mark.parametrize("d", [dtypes.float32, dtypes.bfloat16], ids=str)
+def test_gradients_in_a_program_of_their_own(d):
+    """What GELU's gradient needs is stored by the first product, and read by the second one."""
+    results = []
+    for where in ("cpu", "cuda"):
+        with hosted.gpu() as device, jitgrad.device(where), config.override(debug_arena=True, cache=""):
+            jitgrad.manual_seed(0)
+            net = Net(16, ACTIVATIONS["gelu"][0]).to(d)
+            x = jitgrad.randn(5, 6).to(d)
+            device.products.clear()
+            (jitgrad.script(net) if where == "cuda" else net)(x).sum().backward()
+            results.append([p.grad.float().cpu().numpy() for p in net.parameters()])
+            if where == "cuda":
+                assert {p[17] for p in device.products} >= {blaslt.GELU_AUX_BIAS, blaslt.DGELU_BGRAD, blaslt.BGRADB}
+    same(results[1], results[0], 1e-5 if d is dtypes.float32 else 5e-2)
