@@ -4,6 +4,15 @@
 vol (2, 4, 8, 8, 8) are floats, i (3,) int64, `half` casts to float16.
 """
 
+from __future__ import annotations
+
+import linecache
+from typing import Any
+
+import numpy as np
+
+import jitgrad
+
 #: products: operands are cast to the region's dtype
 LOWER = """
 t.matmul(M, M); M @ M; t.matmul(M, V); t.matmul(V, M); t.matmul(V, V); t.mm(M, M); t.bmm(B, B); t.addmm(M, M, M)
@@ -64,3 +73,27 @@ def parse(text: str) -> list[str]:
 
 
 ALL = [e for text in (LOWER, WIDEN, NEITHER, MIXED) for e in parse(text)]
+
+
+#: the operands of expressions
+SHAPES = {"M": (3, 3), "V": (3,), "B": (2, 3, 3), "seq": (2, 4, 8), "img": (2, 4, 8, 8), "vol": (2, 4, 8, 8, 8)}
+
+
+def variables(t: Any, functional: Any, d: str) -> dict[str, Any]:
+    """What an expression of tensors of a dtype is evaluated with; `t` is jitgrad or torch."""
+    rng = np.random.default_rng(0)
+    found: dict[str, Any] = {k: t.tensor((rng.random(s) * 0.5 + 0.25).tolist(), dtype=getattr(t, d))
+                             for k, s in SHAPES.items()}
+    return {**found, "t": t, "F": functional, "i": t.tensor([0, 1, 2]), "eye": t.eye(3, dtype=getattr(t, d)),
+            "half": lambda x: x.to(t.float16)}
+
+
+def scripted(expression: str, region: str) -> tuple[list[str], Any]:
+    """The variables of an expression, and it as a function of them, inside `with autocast(region):`."""
+    names = [n for n in (*SHAPES, "i", "eye") if n in compile(expression, "", "eval").co_names]
+    text = f"def f({', '.join(names)}):\n    with t.autocast({region}):\n        return {expression}\n"
+    file = f"<autocast {region} {expression}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    scope = {"t": jitgrad, "F": jitgrad.nn.functional, "half": lambda x: x.to(jitgrad.float16)}
+    exec(compile(text, file, "exec"), scope)
+    return names, scope["f"]

@@ -14,18 +14,9 @@ import jitgrad
 import jitgrad.nn.functional as F
 from jitgrad import config, nn
 from jitgrad.errors import NotStatic, UnsupportedCall
-from tests.amp.expressions import ALL
+from tests.amp.expressions import ALL, scripted, variables
 
 half = jitgrad.float16
-SHAPES = {"M": (3, 3), "V": (3,), "B": (2, 3, 3), "seq": (2, 4, 8), "img": (2, 4, 8, 8), "vol": (2, 4, 8, 8, 8)}
-
-
-def variables(t: Any, functional: Any, d: str) -> dict[str, Any]:
-    rng = np.random.default_rng(0)
-    found: dict[str, Any] = {k: t.tensor((rng.random(s) * 0.5 + 0.25).tolist(), dtype=getattr(t, d))
-                             for k, s in SHAPES.items()}
-    return {**found, "t": t, "F": functional, "i": t.tensor([0, 1, 2]), "eye": t.eye(3, dtype=getattr(t, d)),
-            "half": lambda x: x.to(t.float16)}
 
 
 def outcome(t: Any, expression: str, names: dict[str, Any]) -> Any:
@@ -80,26 +71,12 @@ def test_both_half_types_do_not_mix(low, call):
             assert result(jitgrad, kinds) == expected, kinds
 
 
-def scripted(expression: str) -> Any:
-    """The expression as a scripted function of its variables, with autocast inside."""
-    names = [n for n in (*SHAPES, "i", "eye") if n in compile(expression, "", "eval").co_names]
-    import linecache
-
-    text = (f"def f({', '.join(names)}):\n    with t.autocast('cpu', dtype=t.float16):\n"
-            f"        return {expression}\n")
-    file = f"<autocast {expression}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    scope = {"t": jitgrad, "F": F, "half": lambda x: x.to(jitgrad.float16)}
-    exec(compile(text, file, "exec"), scope)
-    return names, scope["f"]
-
-
 @pytest.mark.parametrize("interpret", [True, False])
 def test_scripts_cast_the_same_operands(interpret):
     given = variables(jitgrad, F, "float32")
     # in scripts the native ones are a sample: each is a compilation
     for expression in ALL if interpret else ALL[::7]:
-        names, f = scripted(expression)
+        names, f = scripted(expression, "'cpu', dtype=t.float16")
         expected = outcome(jitgrad, expression, dict(given))
         with config.override(interpret=interpret):
             found = jitgrad.script(f)(*[given[n] for n in names])

@@ -12,6 +12,7 @@ from jitgrad.codegen.cpu import Compiled, compile
 from jitgrad.codegen.sequences import SeqHandle
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.ops.types import TensorType, Type
+from jitgrad.script.autodiff import differentiate
 from jitgrad.script.graph_namespace import GraphNamespace
 from jitgrad.script.interpret import Some, interpret
 from jitgrad.script.ir import Builder, Graph, Value
@@ -86,3 +87,23 @@ def agree(g: Graph, inputs: Sequence[Any], tolerance: float = 1e-5, passes: bool
             if isinstance(e, np.ndarray):
                 assert_same(a, e, tolerance, f"memory of input {k}")
     return compiled
+
+
+def agree_in_gradients(case: Any, compile: Callable[[dict[str, Graph]], Any], calls: int) -> None:
+    """Compare forward and backward of a random graph with the interpreter; residuals go from one to the other."""
+    d = differentiate(case.graph, case.floats, case.outputs)
+    graphs = {"forward": pipeline.run(d.forward), "backward": pipeline.run(d.backward((True,) * len(case.outputs)))}
+    n = len(case.graph.outputs)
+    expected = interpret(graphs["forward"], duplicate(case.inputs))
+    cotangents = [np.ones_like(expected[i]) for i in case.outputs]
+    expected_back = interpret(graphs["backward"], [*expected[n:], *cotangents])
+    compiled = compile(graphs)
+    for _ in range(calls):
+        outputs = compiled["forward"](duplicate(case.inputs))
+        for i, (a, e) in enumerate(zip(outputs, expected, strict=True)):
+            assert_same(a, e, 1e-9, f"output {i}")
+        back = compiled["backward"]([*outputs[n:], *cotangents])
+        for k in range(0, len(back), 2):
+            assert back[k + 1] == expected_back[k + 1]
+            if back[k + 1]:
+                assert_same(back[k], expected_back[k], 1e-9, f"gradient {k // 2}")

@@ -20,7 +20,7 @@ from jitgrad.script.parse import parse
 from jitgrad.script.passes import pipeline
 from tests.script.graphs import random_graph
 
-from .programs import agree, assert_same, duplicate, graph, sizes, tensor
+from .programs import agree, agree_in_gradients, assert_same, duplicate, graph, sizes, tensor
 
 f32, f64 = dtypes.float32, dtypes.float64
 
@@ -60,23 +60,7 @@ def test_random_graphs_float32(seed):
 @pytest.mark.parametrize("seed", range(100, 115))
 def test_random_gradients(seed):
     """Residuals, sequences among them, go from one native function to the other."""
-    case = random_graph(seed)
-    d = differentiate(case.graph, case.floats, case.outputs)
-    graphs = {"forward": pipeline.run(d.forward), "backward": pipeline.run(d.backward((True,) * len(case.outputs)))}
-    n = len(case.graph.outputs)
-    expected = interpret(graphs["forward"], duplicate(case.inputs))
-    cotangents = [np.ones_like(expected[i]) for i in case.outputs]
-    expected_back = interpret(graphs["backward"], [*expected[n:], *cotangents])
-    compiled = compile(graphs)
-    for _ in range(2):
-        outputs = compiled["forward"](duplicate(case.inputs))
-        for a, e in zip(outputs, expected, strict=True):
-            assert_same(a, e, 1e-9)
-        back = compiled["backward"]([*outputs[n:], *cotangents])
-        for k in range(0, len(back), 2):
-            assert back[k + 1] == expected_back[k + 1]
-            if back[k + 1]:
-                assert_same(back[k], expected_back[k], 1e-9, f"gradient {k // 2}")
+    agree_in_gradients(random_graph(seed), compile, 2)
 
 
 # --- sizes ---------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import linecache
 import pickle
 import warnings
 from collections.abc import Iterator
@@ -15,8 +14,7 @@ import pytest
 import jitgrad
 import jitgrad.nn.functional as F
 from jitgrad import config, nn
-from tests.amp.expressions import parse
-from tests.amp.test_autocast import SHAPES, variables
+from tests.amp.expressions import SHAPES, parse, scripted, variables
 from tests.codegen.cuda import host
 from tests.cuda import standin
 from tests.cuda.hosted import StandinDriver, gpu
@@ -140,17 +138,6 @@ def test_torch_says_the_same(cuda: Any, d: str) -> None:
         assert checked > 100
 
 
-def scripted(expression: str) -> Any:
-    """The names of an expression, and it as a function of them with a region inside."""
-    names = [n for n in (*SHAPES, "i") if n in compile(expression, "", "eval").co_names]
-    text = f"def f({', '.join(names)}):\n    with t.autocast('cuda'):\n        return {expression}\n"
-    file = f"<cuda autocast {expression}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-    scope = {"t": jitgrad, "F": F, "half": lambda x: x.to(jitgrad.float16)}
-    exec(compile(text, file, "exec"), scope)
-    return names, scope["f"]
-
-
 @contextlib.contextmanager
 def driver(interpret: bool) -> Iterator[Any]:
     with gpu() if not interpret else standin.installed() as found, config.override(interpret=interpret):
@@ -164,7 +151,7 @@ def test_scripts_cast_the_same_operands(d: str) -> None:
         for kind, e in CASES:
             if mixes(kind, e) and d != "float32":
                 continue
-            names, f = scripted(e)
+            names, f = scripted(e, "'cuda'")
             found = jitgrad.script(f)(*[given[n] for n in names])
             assert found.dtype.name == documented(kind, d), e
             assert found.device.type == "cuda", e

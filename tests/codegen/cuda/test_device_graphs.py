@@ -5,11 +5,10 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.gpu import compile
-from jitgrad.script.autodiff import differentiate
 from jitgrad.script.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
-from tests.codegen.programs import assert_same, duplicate, graph, sizes, tensor
+from tests.codegen.programs import agree_in_gradients, assert_same, duplicate, graph, sizes, tensor
 from tests.script.graphs import random_graph
 
 pytestmark = host.needs_compiler
@@ -31,20 +30,7 @@ def test_random_graphs(seed):
 
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_random_gradients(seed):
-    case = random_graph(seed)
-    d = differentiate(case.graph, case.floats, case.outputs)
-    graphs = {"forward": pipeline.run(d.forward), "backward": pipeline.run(d.backward((True,) * len(case.outputs)))}
-    n = len(case.graph.outputs)
-    expected = interpret(graphs["forward"], duplicate(case.inputs))
-    cotangents = [np.ones_like(expected[i]) for i in case.outputs]
-    expected_back = interpret(graphs["backward"], [*expected[n:], *cotangents])
-    compiled = compile(graphs, hostgraphs.driver())
-    for _ in range(3):
-        outputs = compiled["forward"](duplicate(case.inputs))
-        back = compiled["backward"]([*outputs[n:], *cotangents])
-        for k in range(0, len(back), 2):
-            if back[k + 1]:
-                assert_same(back[k], expected_back[k], 1e-9, f"gradient {k // 2}")
+    agree_in_gradients(random_graph(seed), lambda graphs: compile(graphs, hostgraphs.driver()), 3)
 
 
 def test_a_program_is_one_graph_launch():
