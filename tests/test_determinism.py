@@ -28,3 +28,10 @@ def test_modes() -> None:
             jitgrad.set_deterministic_debug_mode(1.0)  # type: ignore[arg-type]
     finally:
         jitgrad.use_deterministic_algorithms(False)
+
+
+def test_switches_of_cudnn() -> None:
+    assert not jitgrad.backends.cudnn.is_available()
+    assert jitgrad.backends.cudnn.version() is None
+    before = jitgrad.backends.cudnn.deterministic, jitgrad.backends.cudnn.benchmark
+    assert before == (False, False)

@@ -1,5 +1,6 @@
 """torch.backends: what may be asked of the libraries behind the devices."""
 
 from jitgrad.backends import cuda as cuda
+from jitgrad.backends import cudnn as cudnn
 
-__all__ = ["cuda"]
+__all__ = ["cuda", "cudnn"]

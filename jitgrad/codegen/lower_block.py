@@ -25,6 +25,7 @@ from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_epilogues import Epilogues
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
+from jitgrad.codegen.lower_narrowed import narrowed
 from jitgrad.codegen.lower_padded import unpadded
 from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.codegen.lower_updates import PARTS
@@ -50,7 +51,7 @@ class BlockLowering:
         self.state, self.block = state, block
         self.nodes = lower_products.rewritten(state, block)
         if state.device:
-            self.nodes = unpadded(state, block, self.nodes)
+            self.nodes = narrowed(state, block, unpadded(state, block, self.nodes))
             self.nodes = Epilogues(state, block, self.nodes).run()
         self.items: list[Item] = []
         self.producers: dict[Value, Any] = {}   # base value -> item or node that makes it, in this block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,7 @@ import jitgrad
 from jitgrad import config, dtypes, nn
 from jitgrad.codegen import lower_conv_device, lower_taps
 from jitgrad.codegen.cuda import text
+from jitgrad.codegen.cuda.device_program import PRODUCTS
 from jitgrad.codegen.cuda.gpu import compile
 from jitgrad.nn import functional as F
 from jitgrad.script.ir import Graph
@@ -183,6 +185,40 @@ class Separable(nn.Module):
         return F.max_pool2d(self.up(self.mix(self.deep(self.grouped(x)))), 3, stride=2, padding=1)
 
 
+#: modules and images
+MODULES: list[tuple[Any, tuple[int, ...]]] = [
+    (lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (2, 3, 7, 5)),
+    (lambda: nn.Conv2d(3, 4, 3, padding=2, padding_mode="circular", bias=False), (3, 3, 7, 5)),
+    (lambda: nn.Conv1d(4, 6, 4, padding="same", groups=2), (2, 4, 33)),
+    (lambda: nn.Conv1d(1, 1, 1), (1, 1, 1)),
+    (lambda: nn.Conv3d(2, 3, 2, stride=2, padding=1), (2, 2, 5, 4, 3)),
+    (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), (2, 4, 5, 3)),
+    (lambda: nn.ConvTranspose1d(6, 6, 5, dilation=2, groups=6), (2, 6, 7)),
+    (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True)), (2, 3, 8, 7)),
+    (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.AdaptiveAvgPool2d((2, 3))), (2, 3, 8, 7)),
+    (lambda: nn.Sequential(nn.Conv2d(3, 4, 2), nn.MaxPool2d(2, ceil_mode=True), nn.Flatten()), (2, 3, 8, 8)),
+]
+
+
+@pytest.mark.parametrize(("make", "shape"), MODULES, ids=range(len(MODULES)))
+def test_modules(make: Any, shape: tuple[int, ...]) -> None:
+    """Values and all gradients are eager's on the CPU; an empty batch gives zeros."""
+    jitgrad.manual_seed(0)
+    net, script = make(), jitgrad.script(step)
+    with gpu(), config.override(cache=""):
+        for n in (shape[0], 0):
+            x = jitgrad.randn(n, *shape[1:], requires_grad=True)
+            net.zero_grad()
+            expected = step(net, x)
+            there, other = copy.deepcopy(net).cuda(), x.detach().cuda().requires_grad_()
+            there.zero_grad()
+            found = script(there, other)
+            pairs = zip([found, other.grad, *[p.grad for p in there.parameters()]],
+                        [expected, x.grad, *[p.grad for p in net.parameters()]], strict=True)
+            for a, b in pairs:
+                np.testing.assert_allclose(a.detach().cpu().numpy(), b.detach().numpy(), rtol=1e-4, atol=1e-4)
+
+
 def step(net: Any, x: Any) -> Any:
     y = net(x)
     (y * y).sum().backward()
@@ -217,7 +253,9 @@ def test_kernels_compile_without_spills() -> None:
     found: dict[str, None] = {}
     with config.override(interpret=True, cache=""):
         for make, shape in ((LeNet, (1, 28, 28)), (Residual, (4, 8, 8)), (Separable, (8, 6, 6))):
-            found.update(dict.fromkeys(jitgrad.script(step).kernels(make(), jitgrad.randn(2, *shape), device="cuda")))
+            for d in (jitgrad.float32, jitgrad.bfloat16)[:1 + (make is Separable)]:
+                x = jitgrad.randn(2, *shape, dtype=d)
+                found.update(dict.fromkeys(jitgrad.script(step).kernels(make().to(d), x, device="cuda")))
     renamed = [re.sub(r"\bjg_(pw|row|col|all)_", rf"k{i}_\1_", k) for i, k in enumerate(found)]
     for arch in ("sm_80", "sm_90"):
         used = machinecode.compiled("\n".join([text.prelude(), *renamed]), arch)
@@ -238,3 +276,26 @@ def test_second_order() -> None:
         found = jitgrad.script(second)(x.detach().cuda().requires_grad_(), w.detach().cuda().requires_grad_())
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a.cpu().numpy(), b.numpy(), rtol=1e-3, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [jitgrad.bfloat16, jitgrad.float16], ids=str)
+@pytest.mark.parametrize("make", [lambda: nn.Conv2d(4, 6, 3, padding=1, stride=2), lambda: nn.Conv2d(4, 6, 1),
+                                  lambda: nn.Conv2d(4, 4, 3, groups=4)], ids=["3x3", "1x1", "deep"])
+def test_half_types_are_multiplied_as_they_are(make: Any, dtype: Any) -> None:
+    jitgrad.manual_seed(0)
+    net, script = make().to(dtype), jitgrad.script(step)
+    x = jitgrad.randn(3, 4, 6, 5).to(dtype).requires_grad_()
+    expected = step(net, x)
+    with gpu() as device, config.override(cache="", debug_arena=True):
+        there, other = copy.deepcopy(net).cuda(), x.detach().cuda().requires_grad_()
+        there.zero_grad()
+        device.products.clear()
+        found = script(there, other)
+        kinds = [PRODUCTS[words[0]].is_half for words in device.products]
+        assert kinds.count(False) == (net.kernel_size == (3, 3) and net.groups == 1)
+        pairs = zip([found, other.grad, *[p.grad for p in there.parameters()]],
+                    [expected, x.grad, *[p.grad for p in net.parameters()]], strict=True)
+        for a, b in pairs:
+            assert a.dtype is dtype
+            np.testing.assert_allclose(a.detach().cpu().float().numpy(), b.detach().float().numpy(), rtol=2e-2,
+                                       atol=2e-2)
