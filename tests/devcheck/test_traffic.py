@@ -35,13 +35,13 @@ class Limit:
 
 LIMITS = {
     "layer_norm": Limit(3, 1.05, lambda m, n: 5 * m * n * 2),
-    "cross_entropy": Limit(8, 1.01, lambda m, v: 3 * m * v * 2),
+    "cross_entropy": Limit(5, 1.01, lambda m, v: 3 * m * v * 2),
     "bias_gelu_dropout": Limit(2, 1.17, lambda m, n: 6 * m * n * 2),
     "adam": Limit(6, 1.01, lambda count, n: 28 * count * n),
     "mlp_step": Limit(7, 1.05, lambda n, d, h, o: 4 * (2 * n * d + n * h * 7 + d * h * 5 + n * o * 7 + 8 * o)),
     "newton": Limit(3, 1.05, lambda n: 12 * n + 5 * n + 8 * n),
     "lstm": Limit(6, 1.05, lambda t, b, h: 6.3e6),  # of one time step
-    "block": Limit(55, 1.01, lambda b, t, c, heads: 8.61e9),
+    "block": Limit(53, 1.01, lambda b, t, c, heads: 8.31e9),
 }
 
 
@@ -92,3 +92,18 @@ def test_near_the_floor(name: str, made: list[Any]) -> None:
     total = sum((m.read or 0) + (m.written or 0) for m in found)
     assert total <= limit.most * limit.ideal(**WORKLOADS[name].sizes), "\n".join(map(str, found))
     assert all(m.read is not None and m.written is not None for m in found)
+
+
+def test_a_layer_norm_and_its_gradient_in_one_script_read_once() -> None:
+    """What the backward needs of a row is still there."""
+    @jitgrad.script
+    def step(x: Any, w: Any, b: Any, g: Any) -> Any:
+        y = jitgrad.nn.functional.layer_norm(x, (x.shape[-1],), w, b)
+        y.backward(g)
+        return y.detach()
+
+    x, g = (jitgrad.empty(16384, 4096, dtype=jitgrad.bfloat16) for _ in range(2))
+    w, b = (jitgrad.ones(4096, dtype=jitgrad.bfloat16, requires_grad=True) for _ in range(2))
+    found = step.traffic(x.requires_grad_(), w, b, g)
+    assert found.launches == 2
+    assert found.bytes <= 1.05 * 4 * 2 * 16384 * 4096
