@@ -8,10 +8,11 @@ named inside a loop and after it lives from the loop's start.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.codegen.program import Buffer, CallStep, IfStep, Leaving, LoopStep, NumberStep, Program
+from jitgrad.codegen.program import Buffer, CallStep, IfStep, Leaving, LoopStep, NumberStep, Program, ResidentStep
 from jitgrad.dims import Size
 
 
@@ -111,6 +112,9 @@ class _Walker:
                 self.steps(step.otherwise, loops)
             elif isinstance(step, CallStep):
                 self.steps(step.before, loops)
+            elif isinstance(step, ResidentStep):  # barriers tell buffers apart, not memory that several use in turn
+                for buffer in all_buffers(step.steps):
+                    self.touch(buffer, self.position, loops)
             if isinstance(step, (CallStep, NumberStep)) and step.leaving is not None:
                 left[step.leaving] = left.get(step.leaving, (self.position, 0))[0], self.position
             elif isinstance(step, LoopStep):
@@ -170,9 +174,19 @@ def buffers_of(step: Any) -> list[Buffer]:
     found: list[Buffer] = []
     for name in step.__slots__:
         value = getattr(step, name)
-        if name not in ("then", "otherwise", "body", "before"):
+        if name not in ("then", "otherwise", "body", "before", "steps"):
             _collect(value, found)
     return found
+
+
+def all_buffers(steps: Iterable[Any]) -> list[Buffer]:
+    """The buffers that steps name, and those inside of them."""
+    found: dict[Buffer, None] = {}
+    for step in steps:
+        found.update(dict.fromkeys(buffers_of(step)))
+        for name in ("then", "otherwise", "body", "before", "steps"):
+            found.update(dict.fromkeys(all_buffers(getattr(step, name, ()))))
+    return list(found)
 
 
 def _collect(value: Any, found: list[Buffer]) -> None:

@@ -24,7 +24,7 @@ from jitgrad.codegen.lower import lower
 from jitgrad.codegen.lower_effects import TensorOutput
 from jitgrad.codegen.lower_ops import without_sizes
 from jitgrad.codegen.module import ModuleText
-from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref
+from jitgrad.codegen.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref, ResidentStep
 from jitgrad.codegen.sites import SIZE, Site, kind_of
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.ops.types import OptionalType, TensorType, Type
@@ -90,6 +90,8 @@ def _calls(steps: list[Any]) -> dict[int, CallStep]:
                 stack += [step.then, step.otherwise]
             elif isinstance(step, LoopStep):
                 stack.append(step.body)
+            elif isinstance(step, ResidentStep):
+                stack.append(step.steps)
             if isinstance(step, CallStep):
                 stack.append(step.before)
     return found

@@ -38,6 +38,7 @@ from jitgrad.codegen.program import (
     NumberStep,
     Program,
     Ref,
+    ResidentStep,
 )
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype
@@ -69,6 +70,8 @@ def _repeats(steps: Sequence[Any]) -> bool:
             elif isinstance(step, LoopStep):
                 loops = True
                 pending.append(step.body)
+            elif isinstance(step, ResidentStep):
+                pending.append(step.steps)
     return loops and count <= LARGE
 
 
@@ -498,6 +501,8 @@ def _leaving_words(steps: Sequence[Any]) -> int:
             most = max(most, _leaving_words(step.then), _leaving_words(step.otherwise))
         elif isinstance(step, LoopStep):
             most = max(most, _leaving_words(step.body))
+        elif isinstance(step, ResidentStep):
+            most = max(most, _leaving_words(step.steps))
     return most
 
 
@@ -513,4 +518,6 @@ def _payload_words(steps: Sequence[Any]) -> int:
             most = max(most, _payload_words(step.then), _payload_words(step.otherwise))
         elif isinstance(step, LoopStep):
             most = max(most, _payload_words(step.body))
+        elif isinstance(step, ResidentStep):
+            most = max(most, _payload_words(step.steps))
     return most

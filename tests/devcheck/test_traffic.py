@@ -10,9 +10,8 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from jitgrad.codegen.cuda.grouping import grouped
+from jitgrad.codegen.cuda.passes import prepared
 from jitgrad.codegen.cuda.traffic import Moved, traffic
-from jitgrad.codegen.lower import lower
 from jitgrad.devcheck.workloads import WORKLOADS
 from jitgrad.script.gradfunction import GraphFunction
 from tests.codegen.cuda import host
@@ -76,7 +75,7 @@ def measured(name: str, made: list[Any]) -> list[Moved]:
         run()  # with moments
     function, shapes = made[-1]
     graphs, _, _ = function._graphs()
-    programs = {k: grouped(lower(k, g, True, function.hosted if k == "forward" else ())) for k, g in graphs.items()}
+    programs = {k: prepared(k, g, function.hosted if k == "forward" else ()) for k, g in graphs.items()}
     sizes = {}
     for symbol, (i, axis) in programs["forward"].input_symbols.items():
         sizes[symbol] = real.get(shapes[i][axis], shapes[i][axis])

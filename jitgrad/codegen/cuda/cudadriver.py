@@ -24,7 +24,13 @@ from jitgrad.codegen import engine
 from jitgrad.codegen.cuda import driverapi, libraries, nvrtc
 from jitgrad.codegen.cuda.blaslt import FAILED, BlasLt
 from jitgrad.codegen.cuda.driver import Driver
-from jitgrad.codegen.cuda.driverapi import FUNCTION_DYNAMIC_SHARED, FUNCTION_STATIC_SHARED, SHARED_OPTIN, DriverApi
+from jitgrad.codegen.cuda.driverapi import (
+    FUNCTION_DYNAMIC_SHARED,
+    FUNCTION_STATIC_SHARED,
+    PROCESSORS,
+    SHARED_OPTIN,
+    DriverApi,
+)
 from jitgrad.codegen.cuda.libraries import LibraryError, Symbols
 from jitgrad.codegen.cuda.replay import Graphs
 
@@ -68,6 +74,7 @@ class CudaDriver:
         self._threads = threading.local()
         self._bind()
         self.arch = self.api.arch(self.api.made("cuDeviceGet", device))
+        self.processors = self.api.attribute(PROCESSORS, self.api.made("cuDeviceGet", device))
         self.failure: BaseException | None = None
         self.rows: Any = None
         self.several = False
@@ -77,6 +84,7 @@ class CudaDriver:
         self._code = engine.load(engine.compile_module(READ), {n: self.api.address(n) for n in called})
         self._product = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(self._multiplied)
         self.launch = self.api.address("cuLaunchKernel")
+        self.together = self.api.address("cuLaunchCooperativeKernel")
         self.copy = self.api.address("cuMemcpyDtoDAsync_v2")
         self.read = self._code.address("jg_cuda_read_and_wait")
         self.matmul: int = ctypes.cast(self._product, c_void_p).value or 0
@@ -156,7 +164,8 @@ class CudaDriver:
     def graphs(self) -> Graphs:
         """What replays host functions as CUDA graphs."""
         self._here()  # whose graphs they are
-        return Graphs(self.api, _Lazily(self), launch=self.launch, matmul=self.matmul, copy=self.copy, read=self.read)
+        return Graphs(self.api, _Lazily(self), launch=self.launch, together=self.together, matmul=self.matmul,
+                      copy=self.copy, read=self.read)
 
     def _multiplied(self, stream: int | None, words: int) -> int:
         try:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda import blaslt, each
+from jitgrad.codegen.cuda import blaslt, each, resident
+from jitgrad.codegen.cuda.regions import every, set_by
 from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
 from jitgrad.codegen.cuda.spoiling import SPOIL
 from jitgrad.codegen.layout import (
@@ -27,12 +28,16 @@ from jitgrad.codegen.layout import (
     WORKSPACE,
 )
 from jitgrad.codegen.llvm_emit import STORED, widen
+from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_products import batched
 from jitgrad.codegen.llvm_program import ProgramPrinter
 from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.llvm_sizes import alone
 from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments, load_scalar
 from jitgrad.codegen.program import (
+    Allocate,
+    Barrier,
+    Buffer,
     Column,
     EachPut,
     EachStep,
@@ -41,12 +46,22 @@ from jitgrad.codegen.program import (
     KernelStep,
     LoadScalar,
     LoopStep,
+    ResidentStep,
     SpoilStep,
 )
+from jitgrad.dims import Size, Symbol, symbols
 from jitgrad.kernels.values import Code, V
+from jitgrad.script.ir import Value
 
 if TYPE_CHECKING:
     from jitgrad.codegen.cuda.module import DeviceModule
+
+#: counters below this do not leave 64 bits in a loop on the device
+LARGE_COUNT = 1 << 62
+#: the multiplications of a product that a kernel does rather than cuBLASLt, which only the host can call
+MOST_WORK = 1 << 26
+#: elements for which a block of a region is worth it
+ELEMENTS = 4096
 
 #: dtypes by the number with which a product names them
 PRODUCTS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
@@ -211,12 +226,128 @@ def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
     p.define(step.value, widen(p.code.emit(f"load {stored}, ptr {p.read}", stored, 1), step.buffer.dtype))
 
 
+def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
+    """Launch the kernel of a region, and read what it has set; where the kernel cannot do it, print its steps."""
+    number, scratch = p.module.resident(step)
+    p.scratch = max(p.scratch, scratch)
+    here, host, after = p.label("resident"), p.label("host"), p.label("go")
+    allocated(p, step.steps)
+    kept = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.exits
+            if isinstance(v, Value) and v not in p.variables}
+    p.line(f"br i1 {device_can(p, step).name}, label %{here}, label %{host}")
+    p.start(here)
+    words: list[V | str] = [as_word(p.one(v)) for v in step.values]
+    words += [p.sizes.value(alone(s)) for s in step.sizes]
+    words += [p.address(b, 0) for b in step.buffers]
+    if step.told is not None:
+        words.append(p.address(step.told, 0))
+    table = p.variable(f"[{max(1, len(words))} x i64]")
+    arguments = p.variable("[2 x ptr]")
+    for k, word in enumerate(words):
+        place = p.code.emit(f"getelementptr i64, ptr {table}, i64 {k}", "ptr", 1).name
+        p.line(f"store {f'{word.type} {word.name}' if isinstance(word, V) else f'ptr {word}'}, ptr {place}")
+    p.line(f"store ptr {table}, ptr {arguments}")
+    second = p.code.emit(f"getelementptr ptr, ptr {arguments}, i64 1", "ptr", 1).name
+    reserved = p.variable("ptr")
+    p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {reserved}")
+    p.line(f"store ptr {reserved}, ptr {second}")
+    p.line(f"call void @jg_together(ptr %block, i64 {number}, i64 {blocks(p, step).name}, i64 {resident.THREADS}, "
+           f"ptr {arguments})")
+    if step.told is not None:
+        read_exits(p, step, kept)
+    p.line(f"br label %{after}")
+    p.start(host)
+    values, p.values = p.values, dict(p.values)
+    p.steps(step.steps)
+    for value, names in kept.items():
+        for name, part in zip(names, p.parts(value), strict=True):
+            p.line(f"store {part.type} {part.name}, ptr {name}")
+    p.values = values
+    p.line(f"br label %{after}")
+    p.start(after)
+    for value, names in kept.items():
+        p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
+                          for t, n in zip(part_types(value.type), names, strict=True)])
+
+
+def allocated(p: DevicePrinter, steps: Iterable[Any]) -> None:
+    """Make room for all that the kernel of a region needs."""
+    for step in every(steps):
+        if isinstance(step, Allocate):
+            p.PRINT[Allocate](p, step)
+
+
+def device_can(p: DevicePrinter, step: ResidentStep) -> V:
+    """Whether the kernel of a region may run: checks hold, counters are not large, products are small."""
+    good = p.code.const(True, "i1", 1)
+    for condition in step.conditions:
+        good = good & p.one(condition)
+    for counter in step.counters:
+        good = good & (p.one(counter) + LARGE_COUNT).compare("ult", 2 * LARGE_COUNT)
+    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
+    for inner in every(step.steps):
+        if isinstance(inner, GemmStep):
+            sizes = [inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]]
+            if not any(s in bound for size in sizes for s in symbols(size)):
+                work = p.const(1)
+                for size in sizes:
+                    work = work * p.size(size)
+                good = good & (work <= MOST_WORK)
+    return good
+
+
+def blocks(p: DevicePrinter, step: ResidentStep) -> V:
+    """How many blocks have something to do in the largest kernel of a region, of which the sizes are known before."""
+    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
+    most = p.const(1)
+    seen: set[tuple[Size, ...]] = set()
+    for inner in every(step.steps):
+        sizes = tuple(inner.sizes) if isinstance(inner, KernelStep) else (
+            (inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]) if isinstance(inner, GemmStep) else ())
+        if sizes and sizes not in seen and not any(s in bound for size in sizes for s in symbols(size)):
+            seen.add(sizes)
+            elements = p.const(1)
+            for size in sizes:
+                elements = elements * p.size(size)
+            most = most.intrinsic("smax", elements)
+    return (most + (ELEMENTS - 1)).op("sdiv", p.const(ELEMENTS))
+
+
+def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> None:
+    """Wait for the kernel of a region, and take what it has set."""
+    assert step.told is not None
+    found = p.variable(f"[{len(step.exits)} x i64]")
+    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(step.told, 0)}, "
+                       f"i64 {8 * len(step.exits)})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    for k, what in enumerate(step.exits):
+        place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {k}", "ptr", 1).name
+        if isinstance(what, Buffer):
+            address = p.code.emit(f"load ptr, ptr {place}", "ptr", 1)
+            p.line(f"store ptr {address.name}, ptr {p.pointer_variable(what)}")
+            continue
+        value = from_word(p.code.emit(f"load i64, ptr {place}", "i64", 1), part_types(what.type)[0])
+        (name,) = kept.get(what) or p.value_variables(what)
+        p.line(f"store {value.type} {value.name}, ptr {name}")
+
+
+def from_word(word: V, kind: str) -> V:
+    """The number whose bits are in a word: the inverse of `as_word`."""
+    if kind == "i1":
+        return word.ne(0)
+    if kind == "double":
+        return word.cast("bitcast", "double")
+    if kind == "float":
+        return word.cast("trunc", "i32").cast("bitcast", "float")
+    return word if kind == "i64" else word.cast("trunc", kind)
+
+
 class DevicePrinter(ProgramPrinter):
     """Prints one program's host function."""
 
     PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar,
                                          EachPut: put, EachStep: lambda p, s: p.batch(s).launch(p),
-                                         SpoilStep: spoil}
+                                         SpoilStep: spoil, ResidentStep: resident_step, Barrier: lambda p, s: None}
     module: DeviceModule
 
     def __init__(self, module: Any, program: Any):

@@ -5,6 +5,7 @@ the kernels' text on the host. The addresses are of C functions:
 
     launch   int (void* kernel, unsigned gx, gy, gz, bx, by, bz, unsigned shared_bytes, void* stream,
                   void** arguments, void** extra): cuLaunchKernel
+    together as launch (`extra` is ignored), of blocks that are all resident at once: cuLaunchCooperativeKernel
     read     int (void* host, uint64 device, size_t bytes, void* stream): copy to the host, and wait
     copy     int (uint64 to, uint64 from, size_t bytes, void* stream): on the device, in the stream's order
     matmul   int (void* stream, const int64* call): c[m, n] (+)= op(a)[m, k] @ op(b)[k, n], row-major. The words of
@@ -42,7 +43,9 @@ class Driver(Protocol):
 
     name: str
     arch: str
+    processors: int     # multiprocessors: so many blocks of 512 threads are resident at once
     launch: int
+    together: int
     read: int
     copy: int
     matmul: int

@@ -26,6 +26,7 @@ NON_BLOCKING = 1
 CAPTURE_RELAXED = 2
 NODE_CONDITIONAL, COND_IF, COND_WHILE = 13, 0, 1
 DEVICE_MEMORY = 2
+COOPERATIVE = 2
 SUCCESS, INVALID_VALUE = 0, 1
 
 
@@ -63,6 +64,12 @@ class NodeParameters(ctypes.Structure):
     _fields_ = (("kind", c_int), ("reserved0", c_int * 3), ("of", _AnyNode), ("reserved2", c_uint64))
 
 
+class LaunchAttribute(ctypes.Union):
+    """CUlaunchAttributeValue, as far as it is used."""
+
+    _fields_ = (("pad", ctypes.c_char * 64), ("cooperative", c_int))
+
+
 class UpdateResult(ctypes.Structure):
     """CUgraphExecUpdateResultInfo."""
 
@@ -90,6 +97,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": (_Handle, c_int, c_int),
     "cuFuncGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
     "cuLaunchKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out, _Out),
+    "cuLaunchCooperativeKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out),
     "cuStreamCreate": (_Out, c_uint),
     "cuStreamDestroy_v2": (_Handle,),
     "cuStreamSynchronize": (_Handle,),
@@ -104,6 +112,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuGraphCreate": (_Out, c_uint),
     "cuGraphDestroy": (_Handle,),
     "cuGraphAddKernelNode_v2": (*_GraphNode, POINTER(KernelNode)),
+    "cuGraphKernelNodeSetAttribute": (_Handle, c_int, POINTER(LaunchAttribute)),
     "cuGraphAddMemcpyNode": (*_GraphNode, POINTER(Copy), _Handle),
     "cuGraphAddChildGraphNode": (*_GraphNode, _Handle),
     "cuGraphAddNode_v2": (_Out, _Handle, _Out, c_void_p, c_size_t, POINTER(NodeParameters)),

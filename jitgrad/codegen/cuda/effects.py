@@ -14,6 +14,7 @@ from jitgrad.codegen.program import (
     Allocate,
     ArenaAllocate,
     Assign,
+    Barrier,
     Buffer,
     CallStep,
     CommitSlot,
@@ -28,6 +29,7 @@ from jitgrad.codegen.program import (
     NumberStep,
     Point,
     Program,
+    ResidentStep,
     ScalarStep,
     SeqGet,
     SeqPlace,
@@ -118,7 +120,7 @@ class Memory:
             return self.touching([step.buffer], [])
         if isinstance(step, (Allocate, StoreScalar)):
             return self.touching([], [step.buffer])
-        if isinstance(step, (Assign, CommitSlot, EachStep, Point, ScalarStep)):
+        if isinstance(step, (Assign, Barrier, CommitSlot, EachStep, Point, ScalarStep)):
             return Effects()
         if isinstance(step, NumberStep) or (isinstance(step, CallStep) and step.kind == "check"):
             found = self.all(step.before) if isinstance(step, CallStep) else Effects()
@@ -127,7 +129,7 @@ class Memory:
                     self.told[part] = self.all(part.before)
                 found.add(self.told[part])
             return found
-        if isinstance(step, (IfStep, LoopStep)):
+        if isinstance(step, (IfStep, LoopStep, ResidentStep)):
             return self.all(s for inner in inside(step) for s in inner)
         return Effects(unknown=True)
 
@@ -136,6 +138,8 @@ def inside(step: Any) -> tuple[list[Any], ...]:
     """The lists of steps in a step."""
     if isinstance(step, IfStep):
         return step.then, step.otherwise
+    if isinstance(step, ResidentStep):
+        return (step.steps,)
     return (step.body,) if isinstance(step, LoopStep) else ()
 
 

@@ -19,11 +19,9 @@ from jitgrad.codegen import cpu, engine, launch, serial
 from jitgrad.codegen.compiled import Compiled, Native
 from jitgrad.codegen.cuda import launcher
 from jitgrad.codegen.cuda.driver import Driver
-from jitgrad.codegen.cuda.grouping import grouped
 from jitgrad.codegen.cuda.module import DeviceModule
-from jitgrad.codegen.cuda.spoiling import spoiled
+from jitgrad.codegen.cuda.passes import prepared
 from jitgrad.codegen.layout import native_name
-from jitgrad.codegen.lower import lower
 from jitgrad.script.ir import Graph
 
 NOTHING: Mapping[str, Collection[int]] = MappingProxyType({})
@@ -43,9 +41,11 @@ class DeviceCompiled(Compiled):
 
     def _linked(self) -> dict[str, Native]:
         known = {**engine.runtime_symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
-        self.loaded = engine.load(self.code, known, [*[native_name(f.name) for f in self.faces], "jg_handles"])
+        names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_machine"]
+        self.loaded = engine.load(self.code, known, names)
         handles = self.driver.load(self.source, self.names) if self.names else []
         table = (ctypes.c_void_p * max(1, len(handles))).from_address(self.loaded.address("jg_handles"))
+        ctypes.c_int64.from_address(self.loaded.address("jg_machine")).value = self.driver.processors
         for number, handle in enumerate(handles):
             table[number] = handle
         return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
@@ -76,10 +76,8 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     """
     clock = time.perf_counter
     start = clock()
-    programs = [grouped(lower(name, graph, True, hosted.get(name, ()), ordered)) for name, graph in graphs.items()]
+    programs = [prepared(name, graph, hosted.get(name, ()), ordered) for name, graph in graphs.items()]
     knobs = config.current()
-    if knobs.debug_arena:
-        programs = [spoiled(p) for p in programs]
     lowered = clock()
     module = DeviceModule()
     layouts = [module.add(p) for p in programs]

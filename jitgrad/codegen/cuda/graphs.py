@@ -25,11 +25,13 @@ from jitgrad.codegen.cuda.driverapi import (
     CAPTURE_RELAXED,
     COND_IF,
     COND_WHILE,
+    COOPERATIVE,
     DEVICE_MEMORY,
     NODE_CONDITIONAL,
     Copy,
     DriverApi,
     KernelNode,
+    LaunchAttribute,
     NodeParameters,
 )
 
@@ -95,10 +97,13 @@ class Builder:
     def _after(self) -> tuple[ctypes.Array[c_void_p] | None, int]:
         return ((c_void_p * 1)(self._last), 1) if self._last else (None, 0)
 
-    def kernel(self, parameters: KernelNode) -> int:
-        """Launch a kernel; its arguments are copied. The node."""
+    def kernel(self, parameters: KernelNode, together: bool = False) -> int:
+        """Launch a kernel; its arguments are copied. `together`: all blocks are resident at once. The node."""
         before, count = self._after()
         self._last = self.api.made("cuGraphAddKernelNode_v2", self.graph, before, count, byref(parameters))
+        if together:
+            value = LaunchAttribute(cooperative=1)
+            self.api.call("cuGraphKernelNodeSetAttribute", self._last, COOPERATIVE, byref(value))
         return self._last
 
     def copy(self, to: int, source: int, size: int) -> int:

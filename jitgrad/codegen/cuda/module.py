@@ -6,14 +6,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jitgrad.codegen import llvm_kernel
-from jitgrad.codegen.cuda import each, runtime, text
+from jitgrad.codegen.cuda import each, resident, runtime, text
 from jitgrad.codegen.cuda.device_program import DevicePrinter
 from jitgrad.codegen.cuda.geometry import Form, scratch
-from jitgrad.codegen.cuda.grouping import grouped
+from jitgrad.codegen.cuda.passes import prepared
+from jitgrad.codegen.cuda.regions import every
 from jitgrad.codegen.kernel import Kernel
-from jitgrad.codegen.lower import lower
 from jitgrad.codegen.module import ModuleText
-from jitgrad.codegen.program import EachStep, IfStep, KernelStep, LoopStep
+from jitgrad.codegen.program import EachStep, IfStep, KernelStep, LoopStep, ResidentStep
 from jitgrad.script.ir import Graph
 
 
@@ -30,6 +30,7 @@ class DeviceModule(ModuleText):
     def __init__(self) -> None:
         super().__init__()
         self.tables: dict[Hashable, tuple[str, int]] = {}
+        self.regions: dict[str, tuple[int, int]] = {}
         self.sources: list[str] = []
         self.handles: dict[str, int] = {}
 
@@ -54,6 +55,18 @@ class DeviceModule(ModuleText):
             source, forms = each.each_source(step.kernel, name, step.shared, room), (each.each_form(step.kernel, name),)
             found = self.tables[key] = self._add(step.kernel, forms, source), scratch(forms)
         return found[0], room, found[1]
+
+    def resident(self, step: ResidentStep) -> tuple[int, int]:
+        """The handle of the kernel of a region, printed unless an equal one is there; the scratch memory it needs."""
+        source = resident.resident_source(step, "")
+        found = self.regions.get(source)
+        if found is None:
+            name = f"{region_name(step)}_{len(self.regions)}"
+            symbol = resident.symbol_of(name)
+            self.sources.append(resident.resident_source(step, name))
+            self.handles[symbol] = len(self.handles)
+            found = self.regions[source] = self.handles[symbol], resident.scratch_bytes(step)
+        return found
 
     def _add(self, kernel: Kernel, forms: Sequence[Form], source: str) -> str:
         self.sources.append(source)
@@ -83,14 +96,32 @@ def kernels(graphs: Mapping[str, Graph], ordered: bool = False) -> list[str]:
 
     Without them: matrix products, which are calls of a library, and what stays on the host.
     """
-    found: dict[Hashable, KernelStep | EachStep] = {}
+    found: dict[Hashable, KernelStep | EachStep | ResidentStep] = {}
     for name, graph in graphs.items():
-        for step in _kernels(grouped(lower(name, graph, device=True, ordered=ordered)).steps):
-            found.setdefault(_each_key(step)[0] if isinstance(step, EachStep) else llvm_kernel.body_key(step.kernel),
-                             step)
-    return [each.each_source(step.kernel, _name(step.kernel, k), step.shared, _each_key(step)[1])
-            if isinstance(step, EachStep) else text.source(step.kernel, _name(step.kernel, k))
-            for k, step in enumerate(found.values())]
+        for step in _kernels(prepared(name, graph, (), ordered).steps):
+            found.setdefault(_key(step), step)
+    return [_source(step, k) for k, step in enumerate(found.values())]
+
+
+def _key(step: KernelStep | EachStep | ResidentStep) -> Hashable:
+    """What equal kernels have in common."""
+    if isinstance(step, ResidentStep):
+        return resident.resident_source(step, "")
+    return _each_key(step)[0] if isinstance(step, EachStep) else llvm_kernel.body_key(step.kernel)
+
+
+def _source(step: KernelStep | EachStep | ResidentStep, number: int) -> str:
+    if isinstance(step, ResidentStep):
+        return resident.resident_source(step, f"{region_name(step)}_{number}")
+    name = _name(step.kernel, number)
+    return (each.each_source(step.kernel, name, step.shared, _each_key(step)[1]) if isinstance(step, EachStep)
+            else text.source(step.kernel, name))
+
+
+def region_name(step: ResidentStep) -> str:
+    """A name for the kernel of a region: what it computes."""
+    names = [s.kernel.name for s in every(step.steps) if isinstance(s, KernelStep)]
+    return max(names, key=len)[:24] if names else "numbers"
 
 
 def _each_key(step: EachStep) -> tuple[Hashable, int]:
@@ -104,7 +135,7 @@ def _name(kernel: Kernel, number: int) -> str:
     return f"{kernel.name}_{number}".replace(".", "_")
 
 
-def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep]:
+def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentStep]:
     for step in steps:
         if isinstance(step, (KernelStep, EachStep)):
             yield step
@@ -113,6 +144,9 @@ def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep]:
             yield from _kernels(step.otherwise)
         elif isinstance(step, LoopStep):
             yield from _kernels(step.body)
+        elif isinstance(step, ResidentStep):
+            yield step
+            yield from _kernels(step.steps)
 
 
 __all__ = ["DeviceModule", "kernels"]

@@ -42,9 +42,10 @@ from jitgrad.codegen.cuda.blaslt import FAILED, WORDS, Call
 from jitgrad.codegen.cuda.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi, KernelNode
 from jitgrad.codegen.cuda.graphs import Builder, Executable, captured, linear_copy
 from jitgrad.codegen.cuda.libraries import CudaError
-from jitgrad.codegen.cuda.replaying import COPY, DIRECT, LAUNCH, PRODUCT, READ, RECORD, SAME, Node, State
+from jitgrad.codegen.cuda.replaying import COPY, DIRECT, LAUNCH, PRODUCT, READ, RECORD, SAME, TOGETHER, Node, State
 
 UPDATE_FAILED = 910
+LAUNCHES = (LAUNCH, TOGETHER)
 #: calls of a host function that are launched directly, before the first graph
 WARM = 1
 #: a first recorded call of fewer launches than this is quicker without a graph
@@ -64,7 +65,9 @@ class Products(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One call: a launch (`kernel`, `grid`: blocks, threads, shared bytes, `arguments`), or the words of another."""
+    """One call: a launch of either kind (`kernel`, `grid`: blocks, threads, shared bytes, `arguments`), or the words of
+    another.
+    """
 
     kind: int
     kernel: int = 0
@@ -75,8 +78,8 @@ class Record:
     @property
     def identity(self) -> tuple[int, ...]:
         """What cannot be changed in a graph."""
-        if self.kind == LAUNCH:
-            return LAUNCH, self.kernel
+        if self.kind in LAUNCHES:
+            return self.kind, self.kernel
         return (PRODUCT, *self.words[:10], *self.words[13:18]) if self.kind == PRODUCT else (COPY,)
 
 
@@ -88,9 +91,10 @@ class Graphs:
         failure: the exception of the last call that returned `FAILED`.
     """
 
-    def __init__(self, api: DriverApi, products: Products, *, launch: int, matmul: int, copy: int, read: int):
+    def __init__(self, api: DriverApi, products: Products, *, launch: int, together: int, matmul: int, copy: int,
+                 read: int):
         self.api, self.products = api, products
-        self.launch, self.matmul, self.copy, self.read = launch, matmul, copy, read
+        self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
         self.functions = replaying.functions()
         self.update = api.address("cuGraphExecKernelNodeSetParams_v2")
         self.context = api.made("cuCtxGetCurrent")
@@ -145,9 +149,9 @@ class Variant:
         try:
             for node, record in zip(self.nodes, records, strict=True):
                 node.kind = record.kind
-                if record.kind == LAUNCH:
+                if record.kind in LAUNCHES:
                     self._launch(node, record)
-                    node.node = builder.kernel(node.launch)
+                    node.node = builder.kernel(node.launch, together=record.kind == TOGETHER)
                     continue
                 self._kept.append((c_int64 * len(record.words))(*record.words))
                 node.words = ctypes.addressof(self._kept[-1])
@@ -171,8 +175,8 @@ class Variant:
     def record(self, i: int) -> Record:
         """Call `i` as the graph has it."""
         node = self.nodes[i]
-        if node.kind == LAUNCH:
-            return launch_record(node.launch, self.graphs.sizes(node.launch.function))
+        if node.kind in LAUNCHES:
+            return launch_record(node.launch, self.graphs.sizes(node.launch.function), node.kind)
         return Record(node.kind, words=words_at(node.kind, node.words))
 
     def change(self, i: int, record: Record) -> None:
@@ -180,7 +184,7 @@ class Variant:
         if self.record(i) == record:
             return
         node, api, handle = self.nodes[i], self.graphs.api, self.executable.handle
-        if record.kind == LAUNCH:
+        if record.kind in LAUNCHES:
             places = ctypes.cast(node.launch.parameters, ctypes.POINTER(c_void_p))
             for k, value in enumerate(record.arguments):
                 ctypes.memmove(places[k], value, len(value))
@@ -209,11 +213,11 @@ def words_at(kind: int, address: int) -> tuple[int, ...]:
     return tuple((c_int64 * (WORDS if kind == PRODUCT else 3)).from_address(address))
 
 
-def launch_record(launch: KernelNode, sizes: Sequence[int]) -> Record:
+def launch_record(launch: KernelNode, sizes: Sequence[int], kind: int = LAUNCH) -> Record:
     """A launch and its arguments, of these sizes."""
     places = ctypes.cast(launch.parameters, ctypes.POINTER(c_void_p))
     arguments = tuple([ctypes.string_at(places[k] or 0, size) for k, size in enumerate(sizes)])
-    return Record(LAUNCH, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments)
+    return Record(kind, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments)
 
 
 class Replay:
@@ -243,8 +247,8 @@ class Replay:
 
         self._callback = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_void_p)(other)
         self._read = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.c_uint64, c_size_t, c_void_p)(graphs.read)
-        self.state = State(mode=DIRECT, stream=stream, launch=graphs.launch, matmul=graphs.matmul, copy=graphs.copy,
-                           read=graphs.read, update=graphs.update,
+        self.state = State(mode=DIRECT, stream=stream, launch=graphs.launch, together=graphs.together,
+                           matmul=graphs.matmul, copy=graphs.copy, read=graphs.read, update=graphs.update,
                            other=ctypes.cast(self._callback, c_void_p).value)
         self.address: int = ctypes.addressof(self.state)
 
@@ -396,9 +400,9 @@ class Replay:
         try:
             if kind == READ:
                 return self._waited(what)
-            if kind == LAUNCH:
+            if kind in LAUNCHES:
                 launch = KernelNode.from_address(what)
-                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0)))
+                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0), kind))
                 return 0
             words = words_at(kind, what)
             if kind == PRODUCT or words[2]:

@@ -28,7 +28,7 @@ from jitgrad.codegen.cuda.blaslt import WORDS
 from jitgrad.codegen.cuda.driverapi import KernelNode
 
 DIRECT, SAME, RECORD = 0, 1, 2
-LAUNCH, PRODUCT, COPY, READ = 0, 1, 2, 3
+LAUNCH, PRODUCT, COPY, READ, TOGETHER = 0, 1, 2, 3, 4
 
 
 class State(ctypes.Structure):
@@ -41,7 +41,7 @@ class State(ctypes.Structure):
     _fields_ = (("mode", c_int64), ("stream", c_void_p), ("next", c_int64), ("count", c_int64), ("nodes", c_void_p),
                 ("graph", c_void_p), ("updates", c_int64), ("launch", c_void_p), ("matmul", c_void_p),
                 ("copy", c_void_p), ("read", c_void_p), ("update", c_void_p), ("other", c_void_p),
-                ("failed", c_int64))
+                ("failed", c_int64), ("together", c_void_p))
 
 
 class Node(ctypes.Structure):
@@ -100,7 +100,8 @@ ask:
 """
 
 
-def _launch() -> str:
+def _launch(name: str, number: int) -> str:
+    """The function for a kind of launch, which the field `name` does directly."""
     grid = ", ".join(f"i32 %{g}" for g in _GRID)
     first = _at(KernelNode, "grid")
     compared, last = [], "false"
@@ -114,19 +115,19 @@ def _launch() -> str:
     stored = "\n".join(f"  %to.{g} = getelementptr i8, ptr %what, i64 {first + 4 * i}\n  store i32 %{g}, ptr %to.{g}"
                        for i, g in enumerate(_GRID))
     return f"""
-define i32 @jg_replay_launch(ptr %kernel, {grid}, ptr %state, ptr %arguments, ptr %extra) {{
+define i32 @jg_replay_{name}(ptr %kernel, {grid}, ptr %state, ptr %arguments, ptr %extra) {{
 entry:
   %what = alloca [{ctypes.sizeof(KernelNode)} x i8], align 8
   %mode = load i64, ptr %state
   switch i64 %mode, label %ask [ i64 {DIRECT}, label %direct i64 {SAME}, label %same ]
 direct:
-{_field("launch")}
+{_field(name, result="function.of")}
 {_field("stream")}
-  %status = call i32 %launch(ptr %kernel, {grid}, ptr %stream, ptr %arguments, ptr %extra)
+  %status = call i32 %function.of(ptr %kernel, {grid}, ptr %stream, ptr %arguments, ptr %extra)
   ret i32 %status
 same:
 {_NODE}
-  %launched = icmp eq i64 %kind, {LAUNCH}
+  %launched = icmp eq i64 %kind, {number}
   %function = load ptr, ptr %node
   %alike = icmp eq ptr %function, %kernel
   %go = and i1 %launched, %alike
@@ -192,21 +193,21 @@ ask:
   %to.arguments = getelementptr i8, ptr %what, i64 {_at(KernelNode, "parameters")}
   store ptr %arguments, ptr %to.arguments
 {_field("other")}
-  %answer = call i32 %other(ptr %state, i64 {LAUNCH}, ptr %what)
+  %answer = call i32 %other(ptr %state, i64 {number}, ptr %what)
   ret i32 %answer
 }}
 """
 
 
 def text() -> str:
-    """The four functions as LLVM."""
+    """The five functions as LLVM."""
     three = "\n".join(f"  %to.{k} = getelementptr i64, ptr %words, i64 {k}\n  store i64 %w{k}, ptr %to.{k}"
                       for k in range(3))
     return f"""
 declare i32 @memcmp(ptr, ptr, i64)
 declare ptr @memcpy(ptr, ptr, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-{_launch()}
+{_launch("launch", LAUNCH)}{_launch("together", TOGETHER)}
 define i32 @jg_replay_matmul(ptr %state, ptr %words) {{
 entry:
   %mode = load i64, ptr %state
@@ -254,9 +255,10 @@ ask:
 
 @dataclass(frozen=True)
 class Functions:
-    """Addresses of the four functions; `code` holds them."""
+    """Addresses of the five functions; `code` holds them."""
 
     launch: int
+    together: int
     matmul: int
     copy: int
     read: int
@@ -267,8 +269,9 @@ class Functions:
 def functions() -> Functions:
     """The functions, compiled at the first call."""
     code = engine.load(engine.compile_module(text()), {})
-    launch, matmul, copy, read = [code.address(f"jg_replay_{name}") for name in ("launch", "matmul", "copy", "read")]
-    return Functions(launch, matmul, copy, read, code)
+    found = [code.address(f"jg_replay_{name}") for name in ("launch", "together", "matmul", "copy", "read")]
+    return Functions(*found, code)
 
 
-__all__ = ["COPY", "DIRECT", "LAUNCH", "PRODUCT", "READ", "RECORD", "SAME", "Functions", "Node", "State", "functions"]
+__all__ = ["COPY", "DIRECT", "LAUNCH", "PRODUCT", "READ", "RECORD", "SAME", "TOGETHER", "Functions", "Node", "State",
+           "functions"]

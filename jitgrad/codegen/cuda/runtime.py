@@ -24,8 +24,8 @@ ALIGNMENT = 256
 
 
 def handles(count: int) -> str:
-    """The table of kernels, which the loader fills."""
-    return f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer"
+    """The table of kernels and the number of multiprocessors, which the loader fills."""
+    return f"@jg_handles = global [{max(1, count)} x ptr] zeroinitializer\n@jg_machine = global i64 1"
 
 
 #: words of a launch in a table of forms: what `geometry.grid` computes with, and where the function's handle is
@@ -46,6 +46,7 @@ def table(name: str, forms: Sequence[Form], numbers: Mapping[str, int]) -> str:
 
 TEXT = f"""
 declare i32 @jg_cuda_launch(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
+declare i32 @jg_cuda_together(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
 declare i32 @jg_cuda_read(ptr, i64, i64, ptr)
 declare i32 @jg_cuda_copy(i64, i64, i64, ptr)
 declare i32 @jg_cuda_matmul(ptr, ptr)
@@ -148,6 +149,20 @@ ready:
   call void @jg_note(ptr %block, i32 %status)
   br label %done
 done:
+  ret void
+}}
+define void @jg_together(ptr %block, ptr %function, i64 %wanted, i64 %most, i64 %threads, ptr %arguments) nounwind {{
+entry:
+  %few = icmp slt i64 %wanted, %most
+  %fewer = select i1 %few, i64 %wanted, i64 %most
+  %none = icmp slt i64 %fewer, 1
+  %blocks = select i1 %none, i64 1, i64 %fewer
+  %stream = call ptr @jg_stream(ptr %block)
+  %b32 = trunc i64 %blocks to i32
+  %t32 = trunc i64 %threads to i32
+  %status = call i32 @jg_cuda_together(ptr %function, i32 %b32, i32 1, i32 1, i32 %t32, i32 1, i32 1, i32 0,
+                                        ptr %stream, ptr %arguments, ptr null)
+  call void @jg_note(ptr %block, i32 %status)
   ret void
 }}
 define void @jg_product(ptr %block, ptr %words) nounwind {{

@@ -1,6 +1,6 @@
 """What a device program moves: per step how many launches, and which bytes they read from memory and write to it.
 
-    program = grouped(lower("forward", graph, device=True))
+    program = prepared("forward", graph)
     for moved in traffic(program, sizes):           # sizes: the values of the symbols of the program's inputs
         moved.name, moved.launches, moved.read, moved.written
 

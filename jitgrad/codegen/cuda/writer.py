@@ -76,6 +76,7 @@ class Writer:
         self.preloaded: dict[int, str] = {}         # kept loads that are vectors already
         self.dependencies = dependencies(kernel)
         self.rows: frozenset[int] = frozenset()     # gathers and scatters of the sweep whose E elements are neighbours
+        self.restrict = " __restrict__"             # how pointers are qualified where operands do not overlap
         self.lines: list[str] = []
         self.indent = 1
         self.strides: dict[tuple[str, int, int], str] = {}
@@ -115,7 +116,7 @@ class Writer:
     def parameters(self) -> list[str]:
         kernel = self.kernel
         written = {k for k, o in enumerate(kernel.operands) if o.role != "in"}
-        alone = " __restrict__" if kernel.inner and all(o.role != "inout" for o in kernel.operands) else ""
+        alone = self.restrict if kernel.inner and all(o.role != "inout" for o in kernel.operands) else ""
         return [*[f"i64 n{axis}" for axis in range(self.n)],
                 *[f"{'' if k in written else 'const '}{STORED[o.dtype.name]}*{alone} p{k}"
                   for k, o in enumerate(kernel.operands)],
@@ -161,7 +162,7 @@ class Writer:
         """Pointers `q` to where the operands' parts for the current indices along `axes` begin."""
         kernel = self.kernel
         written = {k for k, o in enumerate(kernel.operands) if o.role != "in"}
-        alone = " __restrict__" if all(o.role != "inout" for o in kernel.operands) else ""
+        alone = self.restrict if all(o.role != "inout" for o in kernel.operands) else ""
         self.based = frozenset(axes)
         for k in range(len(kernel.operands)) if operands is None else operands:
             distance = self.offset(k, axes)

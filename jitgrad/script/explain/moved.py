@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jitgrad.codegen.cuda.grouping import grouped
+from jitgrad.codegen.cuda.passes import prepared
 from jitgrad.codegen.cuda.traffic import Moved, traffic
-from jitgrad.codegen.lower import lower
 from jitgrad.codegen.program import Program
 from jitgrad.dims import Symbol
 from jitgrad.script.executor import ScriptFunction
@@ -95,7 +94,7 @@ def count(function: ScriptFunction, params: tuple[Any, ...], backward: bool = Tr
     objects = [resolve(s, values) for s in script.inputs]
     made = _Graphs.prepare(script.graph, objects, function.__name__, script.differentiable, chosen.function.device)
     assert isinstance(made, _Graphs)
-    programs = {name: grouped(lower(name, graph, True, made.hosted if name == "forward" else ()))
+    programs = {name: prepared(name, graph, made.hosted if name == "forward" else ())
                 for name, graph in made.graphs.items() if name == "forward" or backward}
     sizes = _sizes(programs["forward"], objects)
     reasons: dict[str, None] = {}

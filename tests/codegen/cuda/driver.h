@@ -9,6 +9,7 @@
 
 struct Entry {
     int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned);
+    int (*together)(void (*)(void**), void**, unsigned, unsigned);
     void (*body)(void**);
     int device;  // on which it was loaded
 };
@@ -45,19 +46,28 @@ Launch* fake_log() { return log_; }
 void fake_clear() { launches = 0; }
 void fake_fail(int after) { failing = after; }
 
-int fake_launch(void* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                unsigned shared, void* stream, void** arguments, void** extra) {
+static int launched(bool together, void* kernel, unsigned gx, unsigned gy, unsigned threads, unsigned shared,
+                    void** arguments) {
     std::lock_guard<std::mutex> guard(busy);
     if (failing == 0) return 719;
     if (failing > 0) failing--;
-    if (launches < (1 << 16)) log_[launches] = {kernel, gx, bx};
+    if (launches < (1 << 16)) log_[launches] = {kernel, gx, threads};
     launches++;
     Entry* entry = (Entry*)kernel;
     if (entry->device != current) return 400;  // cudaErrorInvalidResourceHandle
     open_();
-    int status = entry->run(entry->body, arguments, gx, gy, bx, shared);
+    int status = together ? entry->together(entry->body, arguments, gx, threads)
+                          : entry->run(entry->body, arguments, gx, gy, threads, shared);
     close_();
     return status ? 999 : 0;
+}
+int fake_launch(void* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared, void* stream, void** arguments, void** extra) {
+    return launched(false, kernel, gx, gy, bx, shared, arguments);
+}
+int fake_together(void* kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                  unsigned shared, void* stream, void** arguments, void** extra) {
+    return launched(true, kernel, gx, gy, bx, shared, arguments);
 }
 unsigned fake_reads() { return reads; }
 int fake_read(void* host, uint64_t device, size_t bytes, void* stream) {

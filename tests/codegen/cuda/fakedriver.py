@@ -38,12 +38,12 @@ def parameter_bytes(parameters: str) -> tuple[int, ...]:
 def entries(source: str) -> str:
     """For each kernel of a text, what `fake_launch` takes for its handle."""
     lines = ["struct Entry { int (*run)(void (*)(void**), void**, unsigned, unsigned, unsigned, unsigned); "
-             "void (*body)(void**); int device; };"]
+             "int (*together)(void (*)(void**), void**, unsigned, unsigned); void (*body)(void**); int device; };"]
     for name, given in ENTRY.findall(source):
         types = [p.rsplit(" ", 1)[0] for p in given.split(", ") if p]
         values = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
         lines.append(f"static void body_{name}(void** a) {{ {name}({values}); }}")
-        lines.append(f'extern "C" Entry entry_{name} = {{run, body_{name}, 0}};')
+        lines.append(f'extern "C" Entry entry_{name} = {{run, run_together, body_{name}, 0}};')
     return "\n".join(lines)
 
 
@@ -95,6 +95,7 @@ class HostDriver:
     name, arch = "host", "host"
     graphs = None
     several = False
+    processors = 3
     rows = staticmethod(lambda op: functools.partial(op.impl, np))
 
     def __init__(self, device: int = 0) -> None:
@@ -105,7 +106,8 @@ class HostDriver:
         self.region = self.top = self.c.fake_region(REGION, device)
         self.c.fake_log.restype = ctypes.c_void_p
         self.spare: dict[int, list[int]] = {}
-        self.launch, self.read, self.copy = (self._function(f"fake_{n}") for n in ("launch", "read", "copy"))
+        self.launch, self.together, self.read, self.copy = (
+            self._function(f"fake_{n}") for n in ("launch", "together", "read", "copy"))
         self._matmul = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64))(self.product)
         self.matmul = ctypes.cast(self._matmul, ctypes.c_void_p).value or 0
         self.products: list[list[int]] = []

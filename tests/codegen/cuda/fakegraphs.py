@@ -40,7 +40,7 @@ class FakeGraphs:
         self.fails: Exception | None = None  # what a product raises
         self.library: FakeLibrary = fake_driver({
             "cuCtxGetCurrent": self.context, "cuGraphCreate": self.create, "cuGraphDestroy": self.destroy,
-            "cuGraphAddKernelNode_v2": self.add_kernel, "cuGraphAddMemcpyNode": self.add_copy,
+            "cuGraphAddKernelNode_v2": self.add_kernel, "cuGraphKernelNodeSetAttribute": self.set_together, "cuGraphAddMemcpyNode": self.add_copy,
             "cuGraphAddChildGraphNode": self.add_child, "cuGraphInstantiateWithFlags": self.instantiate,
             "cuGraphExecDestroy": lambda executable: self.executables.pop(executable) and None,
             "cuGraphExecKernelNodeSetParams_v2": self.set_kernel, "cuGraphExecMemcpyNodeSetParams": self.set_copy,
@@ -49,14 +49,15 @@ class FakeGraphs:
             "cuStreamEndCapture": self.end_capture, "cuStreamSynchronize": lambda stream: self.waits.append(stream)})
         self.api = DriverApi(self.library)
         types = (c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p)
-        self._kept = [ctypes.CFUNCTYPE(c_int, *types)(self.launch),
+        self._kept = [ctypes.CFUNCTYPE(c_int, *types)(self.launch), ctypes.CFUNCTYPE(c_int, *types)(self.together),
                       ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(self.raw_matmul),
                       ctypes.CFUNCTYPE(c_int, c_uint64, c_uint64, c_size_t, c_void_p)(self.raw_copy),
                       ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_size_t, c_void_p)(self.raw_read)]
-        launch, matmul, copy, read = [ctypes.cast(f, c_void_p).value or 0 for f in self._kept]
-        self.shared = Graphs(self.api, self, launch=launch, matmul=matmul, copy=copy, read=read)
+        launch, together, matmul, copy, read = [ctypes.cast(f, c_void_p).value or 0 for f in self._kept]
+        self.shared = Graphs(self.api, self, launch=launch, together=together, matmul=matmul, copy=copy, read=read)
         f = self.shared.functions
         self.call_launch = ctypes.CFUNCTYPE(c_int, *types)(f.launch)
+        self.call_together = ctypes.CFUNCTYPE(c_int, *types)(f.together)
         self.call_matmul = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(f.matmul)
         self.call_copy = ctypes.CFUNCTYPE(c_int, c_uint64, c_uint64, c_size_t, c_void_p)(f.copy)
         self.call_read = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_size_t, c_void_p)(f.read)
@@ -91,6 +92,13 @@ class FakeGraphs:
     def add_kernel(self, place, graph, before, count, launch):
         self.add(place, graph, before, count, self.operation(launch[0]))
 
+    def set_together(self, node, attribute, value):
+        assert (attribute, value[0].cooperative) == (2, 1)
+        for nodes in self.graphs.values():
+            for entry in nodes:
+                if entry[0] == node:
+                    entry[1] = ("together", *entry[1][1:])
+
     def operation(self, launch: KernelNode) -> Operation:
         return ("launch", launch.function, (*launch.grid, *launch.block, launch.shared),
                 arguments_of(launch.parameters, launch.function))
@@ -115,7 +123,8 @@ class FakeGraphs:
         return code
 
     def set_kernel(self, executable, node, launch):
-        return self.update("kernel", executable, node, self.operation(launch[0]))
+        kind = self.executables[executable][node][0]
+        return self.update("kernel", executable, node, (kind, *self.operation(launch[0])[1:]))
 
     def set_copy(self, executable, node, copy, context):
         return self.update("copy", executable, node, ("copy", copy[0].target, copy[0].source, copy[0].bytes))
@@ -149,6 +158,10 @@ class FakeGraphs:
         self.run(stream, ("launch", kernel, (gx, gy, gz, bx, by, bz, shared), arguments_of(arguments, kernel)))
         return 0
 
+    def together(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
+        self.run(stream, ("together", kernel, (gx, gy, gz, bx, by, bz, shared), arguments_of(arguments, kernel)))
+        return 0
+
     def raw_matmul(self, stream, words):
         self.run(stream, ("matmul", *(c_int64 * 20).from_address(words)))
         return 0
@@ -179,11 +192,12 @@ class FakeGraphs:
     def perform(self, state: int, operation: Operation) -> int:
         """Call what stands for an operation, as generated code does."""
         kind = operation[0]
-        if kind == "launch":
+        if kind in ("launch", "together"):
+            call = self.call_launch if kind == "launch" else self.call_together
             _, kernel, grid, arguments = operation
             values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in arguments]
             places = (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
-            return self.call_launch(kernel, *grid, state, ctypes.addressof(places), None)
+            return call(kernel, *grid, state, ctypes.addressof(places), None)
         if kind == "matmul":
             words = (c_int64 * 20)(*operation[1:])
             return self.call_matmul(state, ctypes.addressof(words))

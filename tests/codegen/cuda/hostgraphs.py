@@ -24,11 +24,12 @@ class HostGraphs(FakeGraphs):
             return
         kind, *words = operation
         c = self.driver.c
-        if kind == "launch":
+        if kind in ("launch", "together"):
             kernel, grid, given = words
             values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in given]
             places = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
-            status = c.fake_launch(ctypes.c_void_p(kernel), *grid, None, places, None)
+            function = c.fake_launch if kind == "launch" else c.fake_together
+            status = function(ctypes.c_void_p(kernel), *grid, None, places, None)
         elif kind == "matmul":
             status = self.driver.product(None, words)
         elif kind == "copy":

@@ -80,7 +80,7 @@ def test_constants_of_the_driver(tmp_path):
         "CU_STREAM_CAPTURE_MODE_RELAXED": driverapi.CAPTURE_RELAXED,
         "CU_GRAPH_NODE_TYPE_CONDITIONAL": driverapi.NODE_CONDITIONAL,
         "CU_GRAPH_COND_TYPE_IF": driverapi.COND_IF, "CU_GRAPH_COND_TYPE_WHILE": driverapi.COND_WHILE,
-        "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY, "CU_GRAPH_COND_ASSIGN_DEFAULT": graphs.ASSIGN_DEFAULT,
+        "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driverapi.COOPERATIVE, "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY, "CU_GRAPH_COND_ASSIGN_DEFAULT": graphs.ASSIGN_DEFAULT,
         "CUDA_SUCCESS": driverapi.SUCCESS, "CUDA_ERROR_INVALID_VALUE": driverapi.INVALID_VALUE,
     }
     found = printed(tmp_path, ("cuda.h",), "\n".join(f"VALUE({name});" for name in expected))
@@ -133,6 +133,7 @@ STRUCTURES = {
     "CUDA_CONDITIONAL_NODE_PARAMS": (driverapi.Conditional, {
         "handle": "handle", "kind": "type", "size": "size", "graphs": "phGraph_out", "context": "ctx"}),
     "CUgraphNodeParams": (driverapi.NodeParameters, {"kind": "type", "of": "kernel", "reserved2": "reserved2"}),
+    "CUlaunchAttributeValue": (driverapi.LaunchAttribute, {"cooperative": "cooperative"}),
     "CUgraphExecUpdateResultInfo": (driverapi.UpdateResult, {
         "result": "result", "node": "errorNode", "from_node": "errorFromNode"}),
 }

@@ -1,0 +1,343 @@
+"""Branches and loops that wait for the device become one kernel each, whose blocks are all resident (`resident.py`).
+
+    program = resident(lower(name, graph, device=True))
+
+A region is steps of one list: a loop that reads its condition from the device, or a branch on what was read from it,
+with the light steps before (from the first read on) and after. It fits if all in it can be done by a kernel: kernels,
+products, numbers, moves of pointers; no calls of Python, no sequences. Then nobody waits: the host launches, and goes
+on. What the region sets and later steps read (`exits`) is read back when it ends; steps after the region are taken into
+it where that leaves nothing to be read. A branch with exits is left to the host, which waits once either way.
+
+The host keeps the steps for what the kernel does not do: a check that fails (its condition is known before), integers
+that may leave 64 bits, products too large to be worth it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.codegen.cuda.effects import Effects, Memory, inside
+from jitgrad.codegen.cuda.scalars import EXPRESSIONS
+from jitgrad.codegen.kernel import Kernel
+from jitgrad.codegen.program import (
+    Allocate,
+    Assign,
+    Barrier,
+    Buffer,
+    CallStep,
+    GemmStep,
+    IfStep,
+    KernelStep,
+    LoadScalar,
+    LoopStep,
+    NumberStep,
+    Point,
+    Program,
+    ResidentStep,
+    ScalarStep,
+)
+from jitgrad.dims import Dim, Symbol, symbols
+from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.script.ir import Node, Value
+from jitgrad.script.irops import COMPARISONS
+
+#: the most reductions of one kernel: each has static shared memory
+REDUCTIONS = 8
+#: the most that a region takes in behind its last branch or loop
+AFTER = 16
+#: a constant that is added to a counter may be so large: a loop of days does not leave 64 bits then
+STEP = 1 << 31
+#: words of a kernel's parameter
+WORDS = 500
+
+Mention = Value | Symbol | Buffer
+
+
+def resident(program: Program) -> Program:
+    """The program with regions where it has branches and loops that need not wait for the host."""
+    return _Regions(program).program
+
+
+# --- what steps read and set ------------------------------------------------------------------------------------------
+
+
+def read_by(step: Any) -> Iterator[Mention]:
+    """What a step reads, without the lists of steps in it: values, symbols, buffers whose address it takes."""
+    if isinstance(step, Assign):
+        parts: Iterable[Any] = [*[source for _, source in step.values], *[size for _, size in step.sizes]]
+    elif isinstance(step, Point):
+        parts = [part for _, *source in step.targets for part in source]
+    elif isinstance(step, KernelStep):
+        parts = [step.sizes, step.starts, step.strides, step.scalars]
+    elif isinstance(step, (NumberStep, ScalarStep)):
+        dims = [d for d in step.node.attrs.values() if isinstance(d, Dim)]
+        parts = [*step.node.inputs, *dims, getattr(step, "leaving", None)]
+    elif isinstance(step, LoadScalar):
+        parts = [step.buffer, step.offset]
+    else:
+        parts = [getattr(step, name) for name in step.__slots__ if name not in ("then", "otherwise", "body", "steps")]
+    yield from _mentions(parts)
+
+
+def _mentions(part: Any) -> Iterator[Mention]:
+    if isinstance(part, (Value, Buffer)):
+        yield part
+    elif isinstance(part, Dim):
+        yield from symbols(part)
+    elif isinstance(part, Node):
+        yield from part.inputs
+    elif isinstance(part, (tuple, list)):
+        for p in part:
+            yield from _mentions(p)
+    elif hasattr(part, "__slots__") and not isinstance(part, (Kernel, Type, dtypes.dtype, Symbol)):
+        for name in part.__slots__:
+            yield from _mentions(getattr(part, name))
+
+
+def set_by(step: Any) -> list[Mention]:
+    """What a step sets, without the lists of steps in it."""
+    if isinstance(step, Assign):
+        return [*[target for target, _ in step.values], *[symbol for symbol, _ in step.sizes]]
+    if isinstance(step, Point):
+        return [target for target, _, _ in step.targets]
+    if isinstance(step, LoadScalar):
+        return [step.value]
+    if isinstance(step, (NumberStep, ScalarStep)):
+        bound = [step.node.attrs["symbol"]] if step.node.op == "dim.bind" else []
+        return [*step.node.outputs, *bound]
+    return []
+
+
+def every(steps: Iterable[Any]) -> Iterator[Any]:
+    """All steps, those inside of others too."""
+    for step in steps:
+        yield step
+        for inner in inside(step):
+            yield from every(inner)
+
+
+# --- finding regions ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Found:
+    """What is known of steps that may be a region. `entry`: what they read that was set before them."""
+
+    steps: Sequence[Any]
+    reads: Counter[Mention] = field(default_factory=Counter)
+    sets: dict[Mention, None] = field(default_factory=dict)
+    entry: dict[Mention, None] = field(default_factory=dict)
+
+
+class _Regions:
+    def __init__(self, program: Program):
+        self.memory = Memory(program)
+        self.scratch = Buffer(dtypes.uint8, 0, "slot")  # stands for the scratch memory of reductions
+        self.reads = Counter(m for step in every(program.steps) for m in read_by(step))
+        self.reads.update(m for output in program.outputs for m in _mentions(output))
+        self.constants = {s.node.outputs[0]: s.node.attrs["value"] for s in every(program.steps)
+                          if isinstance(s, NumberStep) and s.node.op == "num.const"}
+        self.origins = dict(program.origins)
+        self.program = replace(program, steps=self.steps(program.steps), origins=self.origins)
+
+    def steps(self, steps: Sequence[Any]) -> list[Any]:
+        done: list[Any] = []
+        position = 0
+        while position < len(steps):
+            step = steps[position]
+            region = None
+            if isinstance(step, (IfStep, LoopStep)):
+                start = self.beginning(done)
+                region = self.region([*done[start:], step], steps[position + 1:])
+            if region is None:
+                done.append(self.searched(step))
+                position += 1
+                continue
+            made, taken = region
+            del done[start:]
+            done.append(made)
+            position += 1 + taken
+        return done
+
+    def searched(self, step: Any) -> Any:
+        """A step with the regions in it."""
+        new: Any
+        if isinstance(step, IfStep):
+            new = IfStep(step.condition, self.steps(step.then), self.steps(step.otherwise))
+        elif isinstance(step, LoopStep):
+            new = LoopStep(step.condition, self.steps(step.body), step.frees)
+        else:
+            return step
+        self.origins[new] = self.origins.get(step, ())
+        return new
+
+    def beginning(self, done: Sequence[Any]) -> int:
+        """Where the light steps before a branch or loop read from the device first."""
+        start = len(done)
+        for at in range(len(done) - 1, -1, -1):
+            if not isinstance(done[at], (NumberStep, ScalarStep, LoadScalar, Point, Assign)) or not self.fits(done[at]):
+                break
+            if isinstance(done[at], LoadScalar):
+                start = at
+        return start
+
+    def region(self, steps: list[Any], following: Sequence[Any]) -> tuple[ResidentStep, int] | None:
+        """The region of `steps`, and how many of the following steps it has taken in; None: they are not one."""
+        if not any(isinstance(s, LoadScalar) for s in every(steps)) or not all(self.fits(s) for s in every(steps)):
+            return None
+        loops = any(isinstance(s, LoopStep) for s in steps)
+        first = made = self.made(steps, loops)
+        taken = 0
+        for count, step in enumerate(following[:AFTER], 1):
+            if made is not None and not made.exits:
+                break
+            if not all(self.fits(s) for s in every([step])) or (isinstance(step, KernelStep) and step.kernel.inner):
+                break
+            made, taken = self.made([*steps, *following[:count]], loops), count
+        if made is not None and not made.exits:
+            return made, taken
+        return (first, 0) if first is not None and loops else None
+
+    def made(self, steps: Sequence[Any], loops: bool) -> ResidentStep | None:
+        """The region of these steps; None where what they set is needed outside and cannot be read back."""
+        found = Found(steps)
+        self.look(found, steps, set())
+        conditions = tuple(dict.fromkeys([s.condition for s in every(steps) if isinstance(s, CallStep)]))
+        if any(c in found.sets for c in conditions):
+            return None
+        for step in every(steps):
+            if isinstance(step, Allocate) and any(s in found.sets for s in symbols(step.buffer.size)):
+                return None
+        exits: list[Value | Buffer] = []
+        for mention in found.sets:
+            if self.reads[mention] > found.reads[mention]:
+                if isinstance(mention, Symbol) or not loops:
+                    return None
+                exits.append(mention)
+        values = tuple([m for m in found.entry if isinstance(m, Value)])
+        sizes = tuple([m for m in found.entry if isinstance(m, Symbol)])
+        buffers = tuple([m for m in found.entry if isinstance(m, Buffer)])
+        if len(values) + len(sizes) + len(buffers) >= WORDS:
+            return None
+        checked = any(isinstance(s, NumberStep) and s.site >= 0 for s in every(steps))
+        counters = tuple([v for v in values if v.type == INT and v not in self.constants]) if checked else ()
+        told = Buffer(dtypes.int64, len(exits), "slot") if exits else None
+        step = ResidentStep(self.kept_apart(steps, Effects())[0], conditions, counters, values, sizes, buffers,
+                            tuple(exits), told)
+        self.origins[step] = tuple(dict.fromkeys(n for s in every(steps) for n in self.origins.get(s, ())))
+        return step
+
+    def look(self, found: Found, steps: Iterable[Any], have: set[Mention]) -> None:
+        """Note what steps read and set; `have`: what is certainly set before, in the region."""
+        for step in steps:
+            for mention in read_by(step):
+                found.reads[mention] += 1
+                if mention not in have:
+                    found.entry[mention] = None
+            if isinstance(step, IfStep):
+                one, other = set(have), set(have)
+                self.look(found, step.then, one)
+                self.look(found, step.otherwise, other)
+                have |= one & other
+            elif isinstance(step, LoopStep):
+                self.look(found, step.body, set(have))
+            for mention in set_by(step):
+                found.sets[mention] = None
+                have.add(mention)
+
+    # --- what a kernel can do ---
+
+    def fits(self, step: Any) -> bool:
+        """Whether a kernel can do a step; of branches and loops, without what is in them."""
+        if isinstance(step, KernelStep):
+            return sum(s.op == "reduce" for s in step.kernel.body) <= REDUCTIONS
+        if isinstance(step, (GemmStep, IfStep, Point)):
+            return True
+        if isinstance(step, Allocate):
+            return not step.buffer.keeps
+        if isinstance(step, LoadScalar):
+            return not step.buffer.host
+        if isinstance(step, LoopStep):
+            return not step.frees
+        if isinstance(step, Assign):
+            return all(word_type(t.type) and word_type(s.type) for t, s in step.values)
+        if isinstance(step, CallStep):
+            return step.kind == "check"
+        if isinstance(step, ScalarStep):
+            return step.node.op in EXPRESSIONS and not any(
+                isinstance(v.type, TensorType) and v.type.dtype.is_half for v in (*step.args, *step.node.outputs))
+        return isinstance(step, NumberStep) and self.number_fits(step)
+
+    def number_fits(self, step: NumberStep) -> bool:
+        node = step.node
+        op, types = node.op, [v.type for v in (*node.inputs, *node.outputs)]
+        if not all(word_type(t) for t in types):
+            return False
+        if op in ("num.const", "dim.value", "dim.bind", "item", "num.select", "num.not", *COMPARISONS):
+            return True
+        if op == "num.cast":
+            return node.attrs["to"] == "float" or (node.attrs["to"] == "bool") or types[0] in (INT, BOOL)
+        if op in ("num.and", "num.or", "num.xor"):
+            return types[-1] == BOOL
+        if op in ("num.min", "num.max"):
+            return True
+        if op in ("num.neg", "num.abs"):
+            return types[0] == FLOAT
+        if op == "num.truediv":
+            return FLOAT in types[:2] and step.site < 0
+        if op in ("num.add", "num.sub", "num.mul"):
+            if FLOAT in types or step.site < 0:
+                return True
+            return op != "num.mul" and any(abs(self.constants.get(v, STEP)) < STEP for v in node.inputs)
+        return False
+
+    # --- barriers ---
+
+    def kept_apart(self, steps: Iterable[Any], pending: Effects) -> tuple[list[Any], Effects]:
+        """Steps with barriers, so that no two between which there is none touch what the other writes.
+
+        `pending`: what was read and written since the last barrier; that after the steps is returned.
+        """
+        made: list[Any] = []
+        for step in steps:
+            new = step
+            if isinstance(step, IfStep):
+                then, one = self.kept_apart(step.then, pending)
+                otherwise, other = self.kept_apart(step.otherwise, pending)
+                new, pending = IfStep(step.condition, then, otherwise), joined(one, other)
+            elif isinstance(step, LoopStep):
+                while True:
+                    body, after = self.kept_apart(step.body, pending)
+                    both = joined(pending, after)
+                    if both == pending:
+                        break
+                    pending = both
+                new = LoopStep(step.condition, body)
+            else:
+                own = self.memory.effects(step) if isinstance(step, (KernelStep, GemmStep, LoadScalar)) else Effects()
+                if isinstance(step, KernelStep) and step.kernel.inner:
+                    own.writes.add(self.scratch)
+                if own.unknown or pending.unknown or pending.meets(own):
+                    made.append(Barrier())
+                    pending = Effects()
+                pending = joined(pending, own)
+            if new is not step:
+                self.origins[new] = self.origins.get(step, ())
+            made.append(new)
+        return made, pending
+
+
+def joined(a: Effects, b: Effects) -> Effects:
+    return Effects(a.reads | b.reads, a.writes | b.writes, a.unknown or b.unknown)
+
+
+def word_type(type_: Type) -> bool:
+    """Whether values of a type are one word."""
+    return type_ in (INT, FLOAT, BOOL) or isinstance(type_, TensorType)
+
+
+__all__ = ["every", "read_by", "resident", "set_by", "word_type"]

@@ -1,0 +1,151 @@
+// What kernels with loops and branches use, whose blocks are all resident: a barrier of the grid, blocks divided among
+// the rows of a reduction, products of matrices, what sizes are computed with.
+
+#ifndef JG_HOST
+#define JG_PAUSE()
+#endif
+
+// All threads of all blocks meet; what they wrote before is seen after. `arrived`: a word that nobody else writes. The
+// first block completes the lower bits to a carry into the top one, which the others wait to see changed: nothing has
+// to be reset. The scheme is that of CUDA's cooperative groups.
+JG_DEVICE void jg_meet(u32* arrived) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        const u32 mine = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
+        __threadfence();
+        const u32 before = atomicAdd(arrived, mine);
+        while (((before ^ *(volatile u32*)arrived) & 0x80000000u) == 0) JG_PAUSE();
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+// An address as a pointer. The compiler must not look through it: pointers that change places in a loop keep nvcc 13.0
+// busy for ever.
+#ifndef JG_HOST
+template <class T> JG_DEVICE T* jg_at(i64 address) {
+    u64 hidden;
+    asm("mov.u64 %0, %1;" : "=l"(hidden) : "l"(address));
+    return (T*)__cvta_global_to_generic(hidden);
+}
+#else
+template <class T> JG_DEVICE T* jg_at(i64 address) { return (T*)address; }
+#endif
+
+// an element that another block may have written
+template <class T> JG_DEVICE T jg_seen(const T* p) { return *(const volatile T*)p; }
+JG_DEVICE jg_half jg_seen(const jg_half* p) { return {*(const volatile unsigned short*)p}; }
+JG_DEVICE jg_bfloat jg_seen(const jg_bfloat* p) { return {*(const volatile unsigned short*)p}; }
+
+// values as words
+template <class T> JG_DEVICE i64 jg_bits(T v) { return (i64)v; }
+JG_DEVICE i64 jg_bits(float v) { return (i64)__float_as_int(v); }
+JG_DEVICE i64 jg_bits(double v) { return __double_as_longlong(v); }
+
+// --- sizes ----------------------------------------------------------------------------------------------------------
+
+JG_DEVICE i64 jg_size_min(i64 a, i64 b) { return b < a ? b : a; }
+JG_DEVICE i64 jg_size_max(i64 a, i64 b) { return b > a ? b : a; }
+JG_DEVICE i64 jg_size_bcast(i64 a, i64 b) { return a != 1 ? a : b; }
+JG_DEVICE i64 jg_size_not_one(i64 a) { return a != 1; }
+JG_DEVICE i64 jg_size_floordiv(i64 a, i64 b) {
+    const i64 by = b == 0 ? 1 : b;
+    return a / by - (a % by != 0 && ((a % by) ^ by) < 0);
+}
+JG_DEVICE i64 jg_size_mod(i64 a, i64 b) {
+    const i64 by = b == 0 ? 1 : b, rest = a % by;
+    return rest != 0 && (rest ^ by) < 0 ? rest + by : rest;
+}
+
+// --- blocks ---------------------------------------------------------------------------------------------------------
+
+struct jg_place { u32 x, y; };
+struct jg_share { jg_place at, of; bool mine; };
+
+// The blocks as a grid for `outer` rows, `each` to a block; where `split` is not 0, several blocks along y share rows of
+// `inner` elements, of which each takes `split` at least. `mine`: whether this block is in that grid.
+JG_DEVICE jg_share jg_shared_by(i64 outer, i64 inner, int each, int split) {
+    const i64 all = gridDim.x, wanted = jg_parts(outer, each);
+    const u32 x = (u32)(wanted < all ? wanted : all);
+    u32 y = 1;
+    if (split && x) {
+        const i64 parts = jg_parts(inner, split), room = all / x;
+        y = (u32)(parts < room ? parts : room);
+        if (y == 0) y = 1;
+    }
+    const u32 own = x ? blockIdx.x / x : 0;
+    return {{x ? blockIdx.x % x : 0, own}, {x, y}, x != 0 && own < y};
+}
+
+// --- products -------------------------------------------------------------------------------------------------------
+
+template <class T> JG_DEVICE float jg_wide(T v) { return (float)jg_widen(v); }
+JG_DEVICE float jg_wide(float v) { return v; }
+JG_DEVICE double jg_wide(double v) { return v; }
+JG_DEVICE void jg_put(float* p, float v) { *p = v; }
+JG_DEVICE void jg_put(double* p, double v) { *p = v; }
+JG_DEVICE void jg_put(jg_half* p, float v) { *p = jg_narrow(v); }
+JG_DEVICE void jg_put(jg_bfloat* p, float v) { *p = jg_narrow_bfloat(v); }
+
+// c[m, n] = op(a)[m, k] @ op(b)[k, n] (+ c), row after row `ld*` elements apart, by all blocks. Products that are few
+// are done by a block or a warp each, along k; others by tiles of 32 by 32.
+template <class T, class A, bool TA, bool TB, bool ADD>
+JG_DEVICE void jg_product(const T* a, const T* b, T* c, i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 ldc) {
+    constexpr int warps = JG_RESIDENT / 32;
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const i64 results = m * n;
+    if (results <= gridDim.x) {
+        for (i64 r = blockIdx.x; r < results; r += gridDim.x) {
+            const i64 i = r / n, j = r - i * n;
+            A sum = 0;
+            for (i64 e = threadIdx.x; e < k; e += blockDim.x)
+                sum += (A)jg_wide(a[TA ? e * lda + i : i * lda + e]) * (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]);
+            sum = jg_block<jg_sum<A>>(sum);
+            if (threadIdx.x == 0) jg_put(c + i * ldc + j, ADD ? (A)jg_wide(c[i * ldc + j]) + sum : sum);
+        }
+        return;
+    }
+    if ((n == 1 && !TA) || (m == 1 && TB)) {  // k is contiguous where it is long
+        for (i64 r = (i64)blockIdx.x * warps + warp; r < results; r += (i64)gridDim.x * warps) {
+            const i64 i = r / n, j = r - i * n;
+            A sum = 0;
+            for (i64 e = lane; e < k; e += 32)
+                sum += (A)jg_wide(a[TA ? e * lda + i : i * lda + e]) * (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]);
+            sum = jg_warp<jg_sum<A>>(sum, 32);
+            if (lane == 0) jg_put(c + i * ldc + j, ADD ? (A)jg_wide(c[i * ldc + j]) + sum : sum);
+        }
+        return;
+    }
+    __shared__ A as[32][33], bs[32][33];
+    const i64 across = (n + 31) / 32, tiles = (m + 31) / 32 * across;
+    for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const i64 row = tile / across * 32, column = tile % across * 32;
+        A sums[32 / warps];
+        #pragma unroll
+        for (int s = 0; s < 32 / warps; s++) sums[s] = 0;
+        for (i64 first = 0; first < k; first += 32) {
+            __syncthreads();
+            for (int r = warp; r < 32; r += warps) {
+                // as[i][e], bs[e][j]: lanes along the axis that is contiguous in memory
+                const i64 ai = TA ? row + lane : row + r, ae = TA ? first + r : first + lane;
+                const A x = ai < m && ae < k ? (A)jg_wide(a[TA ? ae * lda + ai : ai * lda + ae]) : (A)0;
+                if (TA) as[lane][r] = x; else as[r][lane] = x;
+                const i64 be = TB ? first + lane : first + r, bj = TB ? column + r : column + lane;
+                const A y = be < k && bj < n ? (A)jg_wide(b[TB ? bj * ldb + be : be * ldb + bj]) : (A)0;
+                if (TB) bs[lane][r] = y; else bs[r][lane] = y;
+            }
+            __syncthreads();
+            #pragma unroll
+            for (int s = 0; s < 32 / warps; s++) {
+                const int r = warp + s * warps;
+                for (int e = 0; e < 32; e++) sums[s] += as[r][e] * bs[e][lane];
+            }
+        }
+        #pragma unroll
+        for (int s = 0; s < 32 / warps; s++) {
+            const int r = warp + s * warps;
+            const i64 i = row + r, j = column + lane;
+            if (i < m && j < n) jg_put(c + i * ldc + j, ADD ? (A)jg_wide(c[i * ldc + j]) + sums[s] : sums[s]);
+        }
+    }
+}
