@@ -225,34 +225,6 @@ class LoopStep:
     frees: bool = False
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Barrier:
-    """Inside a `ResidentStep`: what was written before is seen by what follows."""
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class ResidentStep:
-    """Steps with branches and loops that one kernel of a device runs, without the host: see `cuda/regions.py`.
-
-    The host runs them where one of `conditions` does not hold, or one of `counters` is so large that it might overflow.
-
-    Attributes:
-        values: what is read from registers.
-        sizes: the symbols that are read.
-        buffers: those whose addresses are taken.
-        exits: what is set here and read after: it is read from `told`, which waits for the device.
-    """
-
-    steps: list[Any]
-    conditions: tuple[Value, ...]
-    counters: tuple[Value, ...]
-    values: tuple[Value, ...]
-    sizes: tuple[Symbol, ...]
-    buffers: tuple[Buffer, ...]
-    exits: tuple[Value | Buffer, ...]
-    told: Buffer | None
-
-
 # --- sequences: a header (see `llvm_sequences`) whose address is the value; all their memory is from the arena ---
 
 
@@ -355,6 +327,39 @@ class ArenaAllocate:
 
     target: Buffer
     size: Size
+
+
+# --- what one kernel of a device does ---
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Barrier:
+    """Inside a `ResidentStep`: what was written before is seen by what follows."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ResidentStep:
+    """Steps with branches and loops that one kernel of a device runs, without the host: see `cuda/regions.py`.
+
+    The host runs them where one of `conditions` does not hold, or one of `counters` is so large that it might overflow.
+
+    Attributes:
+        values: what is read from registers.
+        sizes: the symbols that are read.
+        buffers: those whose addresses are taken.
+        seqs: sequences that the steps, one loop, write to: where one is full the kernel stops, and is launched again.
+        exits: what is set here and read after: it is read from `told`, which waits for the device.
+    """
+
+    steps: list[Any]
+    conditions: tuple[Value, ...]
+    counters: tuple[Value, ...]
+    values: tuple[Value, ...]
+    sizes: tuple[Symbol, ...]
+    buffers: tuple[Buffer, ...]
+    seqs: tuple[SeqGrow, ...]
+    exits: tuple[Value | Buffer, ...]
+    told: Buffer | None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -31,7 +31,7 @@ from jitgrad.codegen.llvm_emit import STORED, widen
 from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_products import batched
 from jitgrad.codegen.llvm_program import ProgramPrinter
-from jitgrad.codegen.llvm_sequences import Sequences
+from jitgrad.codegen.llvm_sequences import COLUMNS, ROOM, Sequences
 from jitgrad.codegen.llvm_sizes import alone
 from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments, load_scalar
 from jitgrad.codegen.program import (
@@ -47,10 +47,12 @@ from jitgrad.codegen.program import (
     LoadScalar,
     LoopStep,
     ResidentStep,
+    SeqGrow,
     SpoilStep,
 )
-from jitgrad.dims import Size, Symbol, symbols
+from jitgrad.dims import Size, Symbol, product, symbols
 from jitgrad.kernels.values import Code, V
+from jitgrad.ops.types import INT
 from jitgrad.script.ir import Value
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ if TYPE_CHECKING:
 LARGE_COUNT = 1 << 62
 #: the multiplications of a product that a kernel does rather than cuBLASLt, which only the host can call
 MOST_WORK = 1 << 26
+#: iterations for which a region's sequences have room at first, and the bytes that each may take for them
+MOST_KEPT, KEPT_BYTES = 128, 16 << 20
 #: elements for which a block of a region is worth it
 ELEMENTS = 4096
 
@@ -181,7 +185,7 @@ def spoil_memory(p: DevicePrinter, start: str, size: V) -> None:
     p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {size.name}, i64 1, ptr %arguments)")
 
 
-def product(p: DevicePrinter, step: GemmStep) -> None:
+def multiply(p: DevicePrinter, step: GemmStep) -> None:
     """One call for the innermost batch axis, inside loops over the others; nothing for empty results."""
     m, n, k, *leading = (p.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc))
     starts = [p.address(*place) for place in (step.a, step.b, step.c)]
@@ -234,11 +238,15 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     allocated(p, step.steps)
     kept = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.exits
             if isinstance(v, Value) and v not in p.variables}
+    if step.seqs:
+        make_room(p, step)
     p.line(f"br i1 {device_can(p, step).name}, label %{here}, label %{host}")
     p.start(here)
     words: list[V | str] = [as_word(p.one(v)) for v in step.values]
     words += [p.sizes.value(alone(s)) for s in step.sizes]
     words += [p.address(b, 0) for b in step.buffers]
+    for one in step.seqs:
+        words += p.sequences.words_of(one)
     if step.told is not None:
         words.append(p.address(step.told, 0))
     table = p.variable(f"[{max(1, len(words))} x i64]")
@@ -254,8 +262,18 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     p.line(f"call void @jg_together(ptr %block, i64 {number}, i64 {blocks(p, step).name}, i64 {resident.THREADS}, "
            f"ptr {arguments})")
     if step.told is not None:
-        read_exits(p, step, kept)
-    p.line(f"br label %{after}")
+        full = read_exits(p, step, kept)
+        if full is not None:
+            more = p.label("full")
+            p.line(f"br i1 {full.name}, label %{more}, label %{after}")
+            p.start(more)
+            for one in step.seqs:
+                p.sequences.grow(one)
+            p.line(f"br label %{here}")
+        else:
+            p.line(f"br label %{after}")
+    else:
+        p.line(f"br label %{after}")
     p.start(host)
     values, p.values = p.values, dict(p.values)
     p.steps(step.steps)
@@ -313,12 +331,26 @@ def blocks(p: DevicePrinter, step: ResidentStep) -> V:
     return (most + (ELEMENTS - 1)).op("sdiv", p.const(ELEMENTS))
 
 
-def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> None:
-    """Wait for the kernel of a region, and take what it has set."""
+def make_room(p: DevicePrinter, step: ResidentStep) -> None:
+    """Room in a region's sequences for more than a few iterations: each time that there is none the host waits."""
+    for one in step.seqs:
+        (column,) = one.columns
+        assert column.dims is not None
+        assert column.dtype is not None
+        element = (p.size(product(column.dims)) * column.dtype.itemsize).intrinsic("smax", 1)
+        room = p.const(KEPT_BYTES).op("sdiv", element).intrinsic("smin", MOST_KEPT).intrinsic("smax", 1)
+        wanted = Value(INT)
+        p.define(wanted, room - 1)
+        p.sequences.grow(SeqGrow(one.seq, one.columns, wanted))
+
+
+def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> V | None:
+    """Wait for the kernel of a region, and take what it has set; whether it stopped because a sequence is full."""
     assert step.told is not None
-    found = p.variable(f"[{len(step.exits)} x i64]")
-    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(step.told, 0)}, "
-                       f"i64 {8 * len(step.exits)})", "i1", 1)
+    count = len(step.exits) + bool(step.seqs)
+    found = p.variable(f"[{count} x i64]")
+    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(step.told, 0)}, i64 {8 * count})",
+                       "i1", 1)
     p.leave_unless(good, DEVICE_FAILED)
     for k, what in enumerate(step.exits):
         place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {k}", "ptr", 1).name
@@ -329,6 +361,10 @@ def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str
         value = from_word(p.code.emit(f"load i64, ptr {place}", "i64", 1), part_types(what.type)[0])
         (name,) = kept.get(what) or p.value_variables(what)
         p.line(f"store {value.type} {value.name}, ptr {name}")
+    if not step.seqs:
+        return None
+    place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {len(step.exits)}", "ptr", 1).name
+    return p.code.emit(f"load i64, ptr {place}", "i64", 1).ne(0)
 
 
 def from_word(word: V, kind: str) -> V:
@@ -345,7 +381,7 @@ def from_word(word: V, kind: str) -> V:
 class DevicePrinter(ProgramPrinter):
     """Prints one program's host function."""
 
-    PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar,
+    PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: multiply, LoadScalar: read_scalar,
                                          EachPut: put, EachStep: lambda p, s: p.batch(s).launch(p),
                                          SpoilStep: spoil, ResidentStep: resident_step, Barrier: lambda p, s: None}
     module: DeviceModule
@@ -461,6 +497,11 @@ class DeviceSequences(Sequences):
         if p.spoils:
             spoil_memory(p, found.name, p.here(bytes_))
         return found.name
+
+    def words_of(self, step: SeqGrow) -> list[V | str]:
+        """Room, address and bytes per element of a sequence of tensors."""
+        header = self.header(step.seq)
+        return [self.load(header, ROOM), self.load(header, COLUMNS, "ptr").name, self.load(header, COLUMNS + 1)]
 
     def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
         if column.kind == "tensor" and column.dims is not None:

@@ -39,9 +39,11 @@ from jitgrad.codegen.program import (
     Program,
     ResidentStep,
     ScalarStep,
+    SeqGrow,
+    SeqPlace,
 )
 from jitgrad.dims import Dim, Symbol, symbols
-from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
+from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
 from jitgrad.script.ir import Node, Value
 from jitgrad.script.irops import COMPARISONS
 
@@ -78,6 +80,8 @@ def read_by(step: Any) -> Iterator[Mention]:
         parts = [*step.node.inputs, *dims, getattr(step, "leaving", None)]
     elif isinstance(step, LoadScalar):
         parts = [step.buffer, step.offset]
+    elif isinstance(step, SeqPlace):
+        parts = [step.seq, step.k]
     else:
         parts = [getattr(step, name) for name in step.__slots__ if name not in ("then", "otherwise", "body", "steps")]
     yield from _mentions(parts)
@@ -104,6 +108,8 @@ def set_by(step: Any) -> list[Mention]:
         return [*[target for target, _ in step.values], *[symbol for symbol, _ in step.sizes]]
     if isinstance(step, Point):
         return [target for target, _, _ in step.targets]
+    if isinstance(step, SeqPlace):
+        return [step.target]
     if isinstance(step, LoadScalar):
         return [step.value]
     if isinstance(step, (NumberStep, ScalarStep)):
@@ -151,7 +157,8 @@ class _Regions:
             step = steps[position]
             region = None
             if isinstance(step, (IfStep, LoopStep)):
-                start = self.beginning(done)
+                keeps = any(isinstance(s, SeqGrow) for s in every([step]))
+                start = len(done) if keeps else self.beginning(done)
                 region = self.region([*done[start:], step], steps[position + 1:])
             if region is None:
                 done.append(self.searched(step))
@@ -189,6 +196,9 @@ class _Regions:
         """The region of `steps`, and how many of the following steps it has taken in; None: they are not one."""
         if not any(isinstance(s, LoadScalar) for s in every(steps)) or not all(self.fits(s) for s in every(steps)):
             return None
+        if any(isinstance(s, SeqGrow) for s in every(steps)):  # the kernel may be launched again: only the loop
+            again = self.made(steps, True)
+            return None if again is None else (again, 0)
         loops = any(isinstance(s, LoopStep) for s in steps)
         first = made = self.made(steps, loops)
         taken = 0
@@ -212,22 +222,25 @@ class _Regions:
         for step in every(steps):
             if isinstance(step, Allocate) and any(s in found.sets for s in symbols(step.buffer.size)):
                 return None
+        seqs = tuple([s for s in every(steps) if isinstance(s, SeqGrow)])
+        if seqs and not all(isinstance(steps[0], LoopStep) and s in steps[0].body for s in seqs):
+            return None
         exits: list[Value | Buffer] = []
         for mention in found.sets:
-            if self.reads[mention] > found.reads[mention]:
+            if self.reads[mention] > found.reads[mention] or (seqs and mention in found.entry):
                 if isinstance(mention, Symbol) or not loops:
                     return None
                 exits.append(mention)
-        values = tuple([m for m in found.entry if isinstance(m, Value)])
+        values = tuple([m for m in found.entry if isinstance(m, Value) and not isinstance(m.type, SeqType)])
         sizes = tuple([m for m in found.entry if isinstance(m, Symbol)])
         buffers = tuple([m for m in found.entry if isinstance(m, Buffer)])
-        if len(values) + len(sizes) + len(buffers) >= WORDS:
+        if len(values) + len(sizes) + len(buffers) + 3 * len(seqs) >= WORDS:
             return None
         checked = any(isinstance(s, NumberStep) and s.site >= 0 for s in every(steps))
         counters = tuple([v for v in values if v.type == INT and v not in self.constants]) if checked else ()
-        told = Buffer(dtypes.int64, len(exits), "slot") if exits else None
+        told = Buffer(dtypes.int64, len(exits) + bool(seqs), "slot") if exits else None
         step = ResidentStep(self.kept_apart(steps, Effects())[0], conditions, counters, values, sizes, buffers,
-                            tuple(exits), told)
+                            seqs, tuple(exits), told)
         self.origins[step] = tuple(dict.fromkeys(n for s in every(steps) for n in self.origins.get(s, ())))
         return step
 
@@ -267,6 +280,8 @@ class _Regions:
             return all(word_type(t.type) and word_type(s.type) for t, s in step.values)
         if isinstance(step, CallStep):
             return step.kind == "check"
+        if isinstance(step, (SeqGrow, SeqPlace)):
+            return len(step.columns) == 1 and step.columns[0].kind == "tensor" and step.columns[0].dims is not None
         if isinstance(step, ScalarStep):
             return step.node.op in EXPRESSIONS and not any(
                 isinstance(v.type, TensorType) and v.type.dtype.is_half for v in (*step.args, *step.node.outputs))

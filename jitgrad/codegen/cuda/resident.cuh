@@ -1,6 +1,7 @@
 // What kernels with loops and branches use, whose blocks are all resident: a barrier of the grid, blocks divided among
 // the rows of a reduction, products of matrices, what sizes are computed with.
 
+#define JG_RESIDENT 512  // threads of a block
 #ifndef JG_HOST
 #define JG_PAUSE()
 #endif

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib import resources
 from typing import Any
 
 from jitgrad import dtypes
@@ -44,6 +43,8 @@ from jitgrad.codegen.program import (
     Point,
     ResidentStep,
     ScalarStep,
+    SeqGrow,
+    SeqPlace,
 )
 from jitgrad.dims import Call, Size, Symbol
 from jitgrad.dtypes import dtype
@@ -51,17 +52,12 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.ir import Node, Value
 from jitgrad.script.irops import COMPARISONS
 
-#: threads of a block; one block for each multiprocessor has up to 128 registers a thread
+#: threads of a block, JG_RESIDENT in `resident.cuh`; one block for each multiprocessor has up to 128 registers a thread
 THREADS = 512
 
 _DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 _SIGNS = {"num.lt": "<", "num.le": "<=", "num.gt": ">", "num.ge": ">=", "num.eq": "==", "num.ne": "!=",
           "num.add": "+", "num.sub": "-", "num.mul": "*", "num.and": "&", "num.or": "|", "num.xor": "^"}
-
-
-def prelude() -> str:
-    """What follows the prelude of all kernels where a module has such a kernel."""
-    return f"#define JG_RESIDENT {THREADS}\n" + resources.files(__package__).joinpath("resident.cuh").read_text()
 
 
 def symbol_of(name: str) -> str:
@@ -126,6 +122,7 @@ class _Region:
     def __init__(self, step: ResidentStep):
         self.step = step
         self.names: dict[Any, str] = {}
+        self.kept: dict[Value, int] = {}        # sequences, by number
         self.declared: dict[str, str] = {}      # variables of the whole kernel: their types
         self.lines: list[str] = []
         self.indent = 1
@@ -166,15 +163,23 @@ class _Region:
     def source(self, symbol: str) -> str:
         step = self.step
         entry = [*step.values, *step.sizes, *step.buffers]
-        words = len(entry) + (step.told is not None)
+        words = len(entry) + 3 * len(step.seqs) + (step.told is not None)
         read: list[str] = []
         for k, what in enumerate(entry):
             kind = self.kind(what)
             read.append(f"{self.variable(what)} = jg_number<{kind}>::of(table.w[{k}]);")
+        for k, one in enumerate(step.seqs):
+            self.kept[one.seq] = k
+            room, first, each = (f"table.w[{len(entry) + 3 * k + j}]" for j in range(3))
+            read.append(f"const i64 room{k} = {room}, first{k} = {first}, each{k} = {each};")
+        if step.seqs:
+            read.append("bool full = false;")
         self.steps(step.steps)
         if step.exits:
             with self.block("if (jg_thread() == 0)"):
-                self.line(f"i64* const told = jg_at<i64>(table.w[{len(entry)}]);")
+                self.line(f"i64* const told = jg_at<i64>(table.w[{words - 1}]);")
+                if step.seqs:
+                    self.line(f"told[{len(step.exits)}] = full;")
                 for k, what in enumerate(step.exits):
                     self.line(f"told[{k}] = jg_bits({self.name(what)});")
         by_kind: dict[str, list[str]] = {}
@@ -220,6 +225,16 @@ class _Region:
                 self.line(f"const {kind} to{k} = {text};")
             for k, (name, _, _) in enumerate(pairs):
                 self.line(f"{name} = to{k};")
+
+    def grow(self, step: SeqGrow) -> None:
+        """Stop where there is no room: nothing of this iteration is done yet."""
+        with self.block(f"if ({self.name(step.k)} >= room{self.kept[step.seq]})"):
+            self.line("full = true;")
+            self.line("break;")
+
+    def place(self, step: SeqPlace) -> None:
+        k = self.kept[step.seq]
+        self.line(f"{self.variable(step.target)} = first{k} + {self.name(step.k)} * each{k};")
 
     def load(self, step: LoadScalar) -> None:
         d = step.buffer.dtype
@@ -388,8 +403,9 @@ _ROUNDED = {"num.add": "__dadd_rn", "num.sub": "__dsub_rn", "num.mul": "__dmul_r
 PRINT: dict[type, Callable[[_Region, Any], None]] = {
     KernelStep: _Region.kernel, GemmStep: _Region.product, NumberStep: _Region.number, ScalarStep: _Region.scalar,
     LoadScalar: _Region.load, Point: _Region.point, Assign: _Region.assign, IfStep: _Region.if_step,
-    LoopStep: _Region.loop_step, Barrier: lambda p, s: p.line("jg_meet(arrived);"),
+    LoopStep: _Region.loop_step, SeqGrow: _Region.grow, SeqPlace: _Region.place,
+    Barrier: lambda p, s: p.line("jg_meet(arrived);"),
     Allocate: lambda p, s: None, CallStep: lambda p, s: None,  # done, or tested, by the host before
 }
 
-__all__ = ["THREADS", "dtype_of", "prelude", "resident_source", "scratch_bytes", "symbol_of"]
+__all__ = ["THREADS", "dtype_of", "resident_source", "scratch_bytes", "symbol_of"]

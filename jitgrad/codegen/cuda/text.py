@@ -31,7 +31,8 @@ from jitgrad.codegen.kernel import Kernel
 
 def prelude() -> str:
     """The text in front of all kernels of a module."""
-    return resources.files(__package__).joinpath("prelude.cuh").read_text()
+    folder = resources.files(__package__)
+    return folder.joinpath("prelude.cuh").read_text() + folder.joinpath("resident.cuh").read_text()
 
 
 def kind(kernel: Kernel) -> str:

@@ -75,7 +75,8 @@ class Gpu(fakegraphs.FakeGraphs):
     def __init__(self) -> None:
         host_library = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
         types = (c_void_p, *(ctypes.c_uint,) * 7, c_void_p, c_void_p, c_void_p)
-        self.execute = ctypes.CFUNCTYPE(ctypes.c_int, *types)(("fake_launch", host_library))
+        self.execute = {kind: ctypes.CFUNCTYPE(ctypes.c_int, *types)((f"fake_{kind}", host_library))
+                        for kind in ("launch", "together")}
         self.texts: dict[int, Any] = {}
         self.names: dict[str, int] = {}
         self.conditions: dict[int, int] = {}
@@ -83,13 +84,15 @@ class Gpu(fakegraphs.FakeGraphs):
         self.captured: dict[int, int] = {}  # streams whose work goes into a graph that was there
         self.told = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint)(self.conditions.__setitem__)
         super().__init__()
-        attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448}
+        attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448,
+                      driverapi.PROCESSORS: 3}
         self.library.handlers.update({
             "cuDeviceGet": lambda place, device: place.__setitem__(0, device),
             "cuDriverGetVersion": lambda place: place.__setitem__(0, 13000),
             "cuDeviceGetAttribute": lambda place, which, device: place.__setitem__(0, attributes[which]),
             "cuModuleLoadData": self.module, "cuModuleGetFunction": self.function,
-            "cuLaunchKernel": self.launch, "cuMemcpyDtoDAsync_v2": self.raw_copy,
+            "cuLaunchKernel": self.launch, "cuLaunchCooperativeKernel": self.together,
+            "cuMemcpyDtoDAsync_v2": self.raw_copy,
             "cuMemcpyHtoDAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
             "cuMemcpyDtoHAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
             "cuMemsetD2D8Async": self.clear,
@@ -125,6 +128,10 @@ class Gpu(fakegraphs.FakeGraphs):
         places = ctypes.cast(arguments, c_void_p).value
         return super().launch(kernel, gx, gy, gz, bx, by, bz, shared, stream, places, extra)
 
+    def together(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra=None):
+        places = ctypes.cast(arguments, c_void_p).value
+        return super().together(kernel, gx, gy, gz, bx, by, bz, shared, stream, places, extra)
+
     def run(self, stream: int | None, operation: Any) -> None:
         if (stream or 0) in self.capturing:
             super().run(stream, operation)
@@ -135,11 +142,11 @@ class Gpu(fakegraphs.FakeGraphs):
         if isinstance(operation, list):
             for part in operation:
                 self.do(part)
-        elif operation[0] == "launch":
+        elif operation[0] in ("launch", "together"):
             _, kernel, grid, arguments = operation
             values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in arguments]
             places = (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
-            assert self.execute(kernel, *grid, None, ctypes.addressof(places), None) == 0
+            assert self.execute[operation[0]](kernel, *grid, None, ctypes.addressof(places), None) == 0
         elif operation[0] == "copy":
             ctypes.memmove(*operation[1:])
         elif operation[0] == "product":

@@ -40,7 +40,8 @@ class FakeGraphs:
         self.fails: Exception | None = None  # what a product raises
         self.library: FakeLibrary = fake_driver({
             "cuCtxGetCurrent": self.context, "cuGraphCreate": self.create, "cuGraphDestroy": self.destroy,
-            "cuGraphAddKernelNode_v2": self.add_kernel, "cuGraphKernelNodeSetAttribute": self.set_together, "cuGraphAddMemcpyNode": self.add_copy,
+            "cuGraphAddKernelNode_v2": self.add_kernel,
+            "cuGraphKernelNodeSetAttribute": self.set_together, "cuGraphAddMemcpyNode": self.add_copy,
             "cuGraphAddChildGraphNode": self.add_child, "cuGraphInstantiateWithFlags": self.instantiate,
             "cuGraphExecDestroy": lambda executable: self.executables.pop(executable) and None,
             "cuGraphExecKernelNodeSetParams_v2": self.set_kernel, "cuGraphExecMemcpyNodeSetParams": self.set_copy,

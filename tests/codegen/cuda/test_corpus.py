@@ -28,7 +28,7 @@ from tests.programs import test_programs
 ALL = os.environ.get("JITGRAD_TEST_ALL") == "1"
 #: which sixths of the kernels are compiled
 SIXTHS = {"sm_80": range(6) if ALL else (0,), "sm_90": range(6) if ALL else (1, 2, 3)}
-NAME = re.compile(r"\bjg_(?:pw|row|col|all|each|mix|gather)_\w+")
+NAME = re.compile(r"\bjg_(?:pw|row|col|all|each|mix|gather|loop)_\w+")
 #: bytes of a thread's stack that are an array of the mathematical library's (large angles), not spilled registers
 ANGLES, ARRAY = re.compile(r"\b(?:sin|cos|tan|sincos)f?\("), 40
 

@@ -60,7 +60,7 @@ def stores(value):
 
 class Machine:
     def __init__(self, **handlers):
-        attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448}
+        attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448, driverapi.PROCESSORS: 132}
         self.functions: dict[tuple[int, bytes], int] = {}
         self.library = fake_driver({
             "cuDeviceGet": stores(0), "cuDeviceGetAttribute": lambda place, which, d: stores(attributes[which])(place),

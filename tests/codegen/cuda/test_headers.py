@@ -80,7 +80,8 @@ def test_constants_of_the_driver(tmp_path):
         "CU_STREAM_CAPTURE_MODE_RELAXED": driverapi.CAPTURE_RELAXED,
         "CU_GRAPH_NODE_TYPE_CONDITIONAL": driverapi.NODE_CONDITIONAL,
         "CU_GRAPH_COND_TYPE_IF": driverapi.COND_IF, "CU_GRAPH_COND_TYPE_WHILE": driverapi.COND_WHILE,
-        "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driverapi.COOPERATIVE, "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY, "CU_GRAPH_COND_ASSIGN_DEFAULT": graphs.ASSIGN_DEFAULT,
+        "CU_LAUNCH_ATTRIBUTE_COOPERATIVE": driverapi.COOPERATIVE,
+        "CU_MEMORYTYPE_DEVICE": driverapi.DEVICE_MEMORY, "CU_GRAPH_COND_ASSIGN_DEFAULT": graphs.ASSIGN_DEFAULT,
         "CUDA_SUCCESS": driverapi.SUCCESS, "CUDA_ERROR_INVALID_VALUE": driverapi.INVALID_VALUE,
     }
     found = printed(tmp_path, ("cuda.h",), "\n".join(f"VALUE({name});" for name in expected))
