@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda import blaslt, each, resident
-from jitgrad.codegen.cuda.regions import every, set_by
+from jitgrad.codegen.cuda import blaslt, each
+from jitgrad.codegen.cuda.device_regions import as_word, resident_step
 from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
 from jitgrad.codegen.cuda.spoiling import SPOIL
 from jitgrad.codegen.layout import (
@@ -28,16 +28,13 @@ from jitgrad.codegen.layout import (
     WORKSPACE,
 )
 from jitgrad.codegen.llvm_emit import STORED, widen
-from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_products import batched
 from jitgrad.codegen.llvm_program import ProgramPrinter
 from jitgrad.codegen.llvm_sequences import COLUMNS, ROOM, Sequences
 from jitgrad.codegen.llvm_sizes import alone
 from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments, load_scalar
 from jitgrad.codegen.program import (
-    Allocate,
     Barrier,
-    Buffer,
     Column,
     EachPut,
     EachStep,
@@ -50,22 +47,10 @@ from jitgrad.codegen.program import (
     SeqGrow,
     SpoilStep,
 )
-from jitgrad.dims import Size, Symbol, product, symbols
 from jitgrad.kernels.values import Code, V
-from jitgrad.ops.types import INT
-from jitgrad.script.ir import Value
 
 if TYPE_CHECKING:
     from jitgrad.codegen.cuda.module import DeviceModule
-
-#: counters below this do not leave 64 bits in a loop on the device
-LARGE_COUNT = 1 << 62
-#: the multiplications of a product that a kernel does rather than cuBLASLt, which only the host can call
-MOST_WORK = 1 << 26
-#: iterations for which a region's sequences have room at first, and the bytes that each may take for them
-MOST_KEPT, KEPT_BYTES = 128, 16 << 20
-#: elements for which a block of a region is worth it
-ELEMENTS = 4096
 
 #: dtypes by the number with which a product names them
 PRODUCTS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
@@ -162,13 +147,6 @@ def as_integer(p: DevicePrinter, address: str) -> V:
     return p.code.emit(f"ptrtoint ptr {address} to i64", "i64", 1)
 
 
-def as_word(value: V) -> V:
-    """A number's bits in a word."""
-    if value.elem in ("float", "double"):
-        value = value.cast("bitcast", "i32" if value.elem == "float" else "i64")
-    return value if value.elem == "i64" else value.cast("zext" if value.elem == "i1" else "sext", "i64")
-
-
 def spoil(p: DevicePrinter, step: SpoilStep) -> None:
     """Fill a buffer, or all of the workspace, with NaNs."""
     if step.buffer is None:
@@ -185,7 +163,7 @@ def spoil_memory(p: DevicePrinter, start: str, size: V) -> None:
     p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {size.name}, i64 1, ptr %arguments)")
 
 
-def multiply(p: DevicePrinter, step: GemmStep) -> None:
+def product(p: DevicePrinter, step: GemmStep) -> None:
     """One call for the innermost batch axis, inside loops over the others; nothing for empty results."""
     m, n, k, *leading = (p.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc))
     starts = [p.address(*place) for place in (step.a, step.b, step.c)]
@@ -230,161 +208,14 @@ def read_scalar(p: DevicePrinter, step: LoadScalar) -> None:
     p.define(step.value, widen(p.code.emit(f"load {stored}, ptr {p.read}", stored, 1), step.buffer.dtype))
 
 
-def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
-    """Launch the kernel of a region, and read what it has set; where the kernel cannot do it, print its steps."""
-    number, scratch = p.module.resident(step)
-    p.scratch = max(p.scratch, scratch)
-    here, host, after = p.label("resident"), p.label("host"), p.label("go")
-    allocated(p, step.steps)
-    kept = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.exits
-            if isinstance(v, Value) and v not in p.variables}
-    if step.seqs:
-        make_room(p, step)
-    p.line(f"br i1 {device_can(p, step).name}, label %{here}, label %{host}")
-    p.start(here)
-    words: list[V | str] = [as_word(p.one(v)) for v in step.values]
-    words += [p.sizes.value(alone(s)) for s in step.sizes]
-    words += [p.address(b, 0) for b in step.buffers]
-    for one in step.seqs:
-        words += p.sequences.words_of(one)
-    if step.told is not None:
-        words.append(p.address(step.told, 0))
-    table = p.variable(f"[{max(1, len(words))} x i64]")
-    arguments = p.variable("[2 x ptr]")
-    for k, word in enumerate(words):
-        place = p.code.emit(f"getelementptr i64, ptr {table}, i64 {k}", "ptr", 1).name
-        p.line(f"store {f'{word.type} {word.name}' if isinstance(word, V) else f'ptr {word}'}, ptr {place}")
-    p.line(f"store ptr {table}, ptr {arguments}")
-    second = p.code.emit(f"getelementptr ptr, ptr {arguments}, i64 1", "ptr", 1).name
-    reserved = p.variable("ptr")
-    p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {reserved}")
-    p.line(f"store ptr {reserved}, ptr {second}")
-    p.line(f"call void @jg_together(ptr %block, i64 {number}, i64 {blocks(p, step).name}, i64 {resident.THREADS}, "
-           f"ptr {arguments})")
-    if step.told is not None:
-        full = read_exits(p, step, kept)
-        if full is not None:
-            more = p.label("full")
-            p.line(f"br i1 {full.name}, label %{more}, label %{after}")
-            p.start(more)
-            for one in step.seqs:
-                p.sequences.grow(one)
-            p.line(f"br label %{here}")
-        else:
-            p.line(f"br label %{after}")
-    else:
-        p.line(f"br label %{after}")
-    p.start(host)
-    values, p.values = p.values, dict(p.values)
-    p.steps(step.steps)
-    for value, names in kept.items():
-        for name, part in zip(names, p.parts(value), strict=True):
-            p.line(f"store {part.type} {part.name}, ptr {name}")
-    p.values = values
-    p.line(f"br label %{after}")
-    p.start(after)
-    for value, names in kept.items():
-        p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
-                          for t, n in zip(part_types(value.type), names, strict=True)])
-
-
-def allocated(p: DevicePrinter, steps: Iterable[Any]) -> None:
-    """Make room for all that the kernel of a region needs."""
-    for step in every(steps):
-        if isinstance(step, Allocate):
-            p.PRINT[Allocate](p, step)
-
-
-def device_can(p: DevicePrinter, step: ResidentStep) -> V:
-    """Whether the kernel of a region may run: checks hold, counters are not large, products are small."""
-    good = p.code.const(True, "i1", 1)
-    for condition in step.conditions:
-        good = good & p.one(condition)
-    for counter in step.counters:
-        good = good & (p.one(counter) + LARGE_COUNT).compare("ult", 2 * LARGE_COUNT)
-    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
-    for inner in every(step.steps):
-        if isinstance(inner, GemmStep):
-            sizes = [inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]]
-            if not any(s in bound for size in sizes for s in symbols(size)):
-                work = p.const(1)
-                for size in sizes:
-                    work = work * p.size(size)
-                good = good & (work <= MOST_WORK)
-    return good
-
-
-def blocks(p: DevicePrinter, step: ResidentStep) -> V:
-    """How many blocks have something to do in the largest kernel of a region, of which the sizes are known before."""
-    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
-    most = p.const(1)
-    seen: set[tuple[Size, ...]] = set()
-    for inner in every(step.steps):
-        sizes = tuple(inner.sizes) if isinstance(inner, KernelStep) else (
-            (inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]) if isinstance(inner, GemmStep) else ())
-        if sizes and sizes not in seen and not any(s in bound for size in sizes for s in symbols(size)):
-            seen.add(sizes)
-            elements = p.const(1)
-            for size in sizes:
-                elements = elements * p.size(size)
-            most = most.intrinsic("smax", elements)
-    return (most + (ELEMENTS - 1)).op("sdiv", p.const(ELEMENTS))
-
-
-def make_room(p: DevicePrinter, step: ResidentStep) -> None:
-    """Room in a region's sequences for more than a few iterations: each time that there is none the host waits."""
-    for one in step.seqs:
-        (column,) = one.columns
-        assert column.dims is not None
-        assert column.dtype is not None
-        element = (p.size(product(column.dims)) * column.dtype.itemsize).intrinsic("smax", 1)
-        room = p.const(KEPT_BYTES).op("sdiv", element).intrinsic("smin", MOST_KEPT).intrinsic("smax", 1)
-        wanted = Value(INT)
-        p.define(wanted, room - 1)
-        p.sequences.grow(SeqGrow(one.seq, one.columns, wanted))
-
-
-def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> V | None:
-    """Wait for the kernel of a region, and take what it has set; whether it stopped because a sequence is full."""
-    assert step.told is not None
-    count = len(step.exits) + bool(step.seqs)
-    found = p.variable(f"[{count} x i64]")
-    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(step.told, 0)}, i64 {8 * count})",
-                       "i1", 1)
-    p.leave_unless(good, DEVICE_FAILED)
-    for k, what in enumerate(step.exits):
-        place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {k}", "ptr", 1).name
-        if isinstance(what, Buffer):
-            address = p.code.emit(f"load ptr, ptr {place}", "ptr", 1)
-            p.line(f"store ptr {address.name}, ptr {p.pointer_variable(what)}")
-            continue
-        value = from_word(p.code.emit(f"load i64, ptr {place}", "i64", 1), part_types(what.type)[0])
-        (name,) = kept.get(what) or p.value_variables(what)
-        p.line(f"store {value.type} {value.name}, ptr {name}")
-    if not step.seqs:
-        return None
-    place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {len(step.exits)}", "ptr", 1).name
-    return p.code.emit(f"load i64, ptr {place}", "i64", 1).ne(0)
-
-
-def from_word(word: V, kind: str) -> V:
-    """The number whose bits are in a word: the inverse of `as_word`."""
-    if kind == "i1":
-        return word.ne(0)
-    if kind == "double":
-        return word.cast("bitcast", "double")
-    if kind == "float":
-        return word.cast("trunc", "i32").cast("bitcast", "float")
-    return word if kind == "i64" else word.cast("trunc", kind)
-
-
 class DevicePrinter(ProgramPrinter):
     """Prints one program's host function."""
 
-    PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: multiply, LoadScalar: read_scalar,
+    PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar,
                                          EachPut: put, EachStep: lambda p, s: p.batch(s).launch(p),
                                          SpoilStep: spoil, ResidentStep: resident_step, Barrier: lambda p, s: None}
     module: DeviceModule
+    sequences: DeviceSequences
 
     def __init__(self, module: Any, program: Any):
         self.arguments = 0      # the most that a kernel takes
@@ -425,7 +256,7 @@ class DevicePrinter(ProgramPrinter):
                 batch.launch(self)
             super().give_up(self.code.emit(f"load i64, ptr {self.status}", "i64", 1).name)
 
-    def new_sequences(self) -> Sequences:
+    def new_sequences(self) -> DeviceSequences:
         return DeviceSequences(self)
 
     def read_inputs(self) -> None:

@@ -10,7 +10,7 @@ from jitgrad.codegen.cuda import each, resident, runtime, text
 from jitgrad.codegen.cuda.device_program import DevicePrinter
 from jitgrad.codegen.cuda.geometry import Form, scratch
 from jitgrad.codegen.cuda.passes import prepared
-from jitgrad.codegen.cuda.regions import every
+from jitgrad.codegen.cuda.regions import region_name
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.module import ModuleText
 from jitgrad.codegen.program import EachStep, IfStep, KernelStep, LoopStep, ResidentStep
@@ -116,12 +116,6 @@ def _source(step: KernelStep | EachStep | ResidentStep, number: int) -> str:
     name = _name(step.kernel, number)
     return (each.each_source(step.kernel, name, step.shared, _each_key(step)[1]) if isinstance(step, EachStep)
             else text.source(step.kernel, name))
-
-
-def region_name(step: ResidentStep) -> str:
-    """A name for the kernel of a region: what it computes."""
-    names = [s.kernel.name for s in every(step.steps) if isinstance(s, KernelStep)]
-    return max(names, key=len)[:24] if names else "numbers"
 
 
 def _each_key(step: EachStep) -> tuple[Hashable, int]:

@@ -21,6 +21,7 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.effects import Effects, Memory, inside
+from jitgrad.codegen.cuda.ordered import is_ordered
 from jitgrad.codegen.cuda.scalars import EXPRESSIONS
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.program import (
@@ -49,6 +50,9 @@ from jitgrad.script.irops import COMPARISONS
 
 #: the most reductions of one kernel: each has static shared memory
 REDUCTIONS = 8
+LIGHT = (NumberStep, ScalarStep, LoadScalar, Point, Assign)
+#: how far before a branch or loop is looked for what it needs
+BEFORE = 64
 #: the most that a region takes in behind its last branch or loop
 AFTER = 16
 #: a constant that is added to a counter may be so large: a loop of days does not leave 64 bits then
@@ -155,19 +159,18 @@ class _Regions:
         position = 0
         while position < len(steps):
             step = steps[position]
-            region = None
+            found = None
             if isinstance(step, (IfStep, LoopStep)):
                 keeps = any(isinstance(s, SeqGrow) for s in every([step]))
-                start = len(done) if keeps else self.beginning(done)
-                region = self.region([*done[start:], step], steps[position + 1:])
-            if region is None:
+                before, own = (done, []) if keeps else self.parted(done)
+                found = self.region([*own, step], steps[position + 1:])
+            if found is None:
                 done.append(self.searched(step))
                 position += 1
-                continue
-            made, taken = region
-            del done[start:]
-            done.append(made)
-            position += 1 + taken
+            else:
+                made, taken = found
+                done = [*before, *made]
+                position += 1 + taken
         return done
 
     def searched(self, step: Any) -> Any:
@@ -182,23 +185,50 @@ class _Regions:
         self.origins[new] = self.origins.get(step, ())
         return new
 
-    def beginning(self, done: Sequence[Any]) -> int:
-        """Where the light steps before a branch or loop read from the device first."""
-        start = len(done)
-        for at in range(len(done) - 1, -1, -1):
-            if not isinstance(done[at], (NumberStep, ScalarStep, LoadScalar, Point, Assign)) or not self.fits(done[at]):
-                break
-            if isinstance(done[at], LoadScalar):
-                start = at
-        return start
+    def parted(self, done: list[Any]) -> tuple[list[Any], list[Any]]:
+        """The steps before a branch or loop: what stays before, and what is its from the first read of the device on.
 
-    def region(self, steps: list[Any], following: Sequence[Any]) -> tuple[ResidentStep, int] | None:
-        """The region of `steps`, and how many of the following steps it has taken in; None: they are not one."""
+        Kernels and products in between stay before: they need nothing of what was read.
+        """
+        start = len(done)
+        while start and len(done) - start < BEFORE and not inside(done[start - 1]) and self.fits(done[start - 1]):
+            start -= 1
+        before, own = done[:start], []
+        reads: set[Mention] = set()
+        sets: set[Mention] = set()
+        memory = Effects()
+        for position, step in enumerate(done[start:], start):
+            light = isinstance(step, LIGHT)
+            if not own and not isinstance(step, LoadScalar):
+                before.append(step)
+                continue
+            if light:
+                own.append(step)
+                reads.update(read_by(step))
+                sets.update(set_by(step))
+                memory.add(self.memory.effects(step))
+                continue
+            effects = self.memory.effects(step)
+            if not sets.isdisjoint(read_by(step)) or not reads.isdisjoint(set_by(step)) or (
+                    effects.unknown or memory.meets(effects)):
+                before, own = done[:position + 1], []
+                reads, sets, memory = set(), set(), Effects()
+            else:
+                before.append(step)
+        return before, own
+
+    def region(self, steps: list[Any], following: Sequence[Any]) -> tuple[list[Any], int] | None:
+        """The region of `steps`, after what the host computes for it, and how many of the following steps it has taken
+        in. None: they are no region.
+        """
         if not any(isinstance(s, LoadScalar) for s in every(steps)) or not all(self.fits(s) for s in every(steps)):
             return None
         if any(isinstance(s, SeqGrow) for s in every(steps)):  # the kernel may be launched again: only the loop
             again = self.made(steps, True)
-            return None if again is None else (again, 0)
+            return None if again is None else ([again], 0)
+        known = self.known(steps)
+        if known is None:
+            return None
         loops = any(isinstance(s, LoopStep) for s in steps)
         first = made = self.made(steps, loops)
         taken = 0
@@ -209,25 +239,39 @@ class _Regions:
                 break
             made, taken = self.made([*steps, *following[:count]], loops), count
         if made is not None and not made.exits:
-            return made, taken
-        return (first, 0) if first is not None and loops else None
+            return [*known, made], taken
+        return ([*known, first], 0) if first is not None and loops else None
+
+    def known(self, steps: Sequence[Any]) -> list[Any] | None:
+        """The number steps of a region that its checks need, which the host computes too; None if it cannot."""
+        of = {out: s for s in every(steps) for out in set_by(s)}
+        needed: dict[Any, None] = {}
+        pending: list[Mention] = [*checks(steps)]
+        while pending:
+            step = of.get(pending.pop())
+            if step is None or step in needed:
+                continue
+            if not isinstance(step, NumberStep) or step.site >= 0 or step.node.op == "dim.bind":
+                return None
+            needed[step] = None
+            pending += read_by(step)
+        return [s for s in every(steps) if s in needed]
 
     def made(self, steps: Sequence[Any], loops: bool) -> ResidentStep | None:
         """The region of these steps; None where what they set is needed outside and cannot be read back."""
         found = Found(steps)
         self.look(found, steps, set())
-        conditions = tuple(dict.fromkeys([s.condition for s in every(steps) if isinstance(s, CallStep)]))
-        if any(c in found.sets for c in conditions):
-            return None
         for step in every(steps):
             if isinstance(step, Allocate) and any(s in found.sets for s in symbols(step.buffer.size)):
                 return None
         seqs = tuple([s for s in every(steps) if isinstance(s, SeqGrow)])
         if seqs and not all(isinstance(steps[0], LoopStep) and s in steps[0].body for s in seqs):
             return None
+        known = {out for s in self.known(steps) or () for out in set_by(s)}
         exits: list[Value | Buffer] = []
         for mention in found.sets:
-            if self.reads[mention] > found.reads[mention] or (seqs and mention in found.entry):
+            needed = self.reads[mention] > found.reads[mention] or (seqs and mention in found.entry)
+            if needed and mention not in known:
                 if isinstance(mention, Symbol) or not loops:
                     return None
                 exits.append(mention)
@@ -239,7 +283,7 @@ class _Regions:
         checked = any(isinstance(s, NumberStep) and s.site >= 0 for s in every(steps))
         counters = tuple([v for v in values if v.type == INT and v not in self.constants]) if checked else ()
         told = Buffer(dtypes.int64, len(exits) + bool(seqs), "slot") if exits else None
-        step = ResidentStep(self.kept_apart(steps, Effects())[0], conditions, counters, values, sizes, buffers,
+        step = ResidentStep(self.kept_apart(steps, Effects())[0], checks(steps), counters, values, sizes, buffers,
                             seqs, tuple(exits), told)
         self.origins[step] = tuple(dict.fromkeys(n for s in every(steps) for n in self.origins.get(s, ())))
         return step
@@ -267,15 +311,16 @@ class _Regions:
     def fits(self, step: Any) -> bool:
         """Whether a kernel can do a step; of branches and loops, without what is in them."""
         if isinstance(step, KernelStep):
-            return sum(s.op == "reduce" for s in step.kernel.body) <= REDUCTIONS
-        if isinstance(step, (GemmStep, IfStep, Point)):
+            own = any(s.op == "column" for s in step.kernel.body) or is_ordered(step.kernel)
+            return not own and sum(s.op == "reduce" for s in step.kernel.body) <= REDUCTIONS
+        if isinstance(step, GemmStep):
+            return not step.epilogue
+        if isinstance(step, (IfStep, LoopStep, Point)):
             return True
         if isinstance(step, Allocate):
             return not step.buffer.keeps
         if isinstance(step, LoadScalar):
             return not step.buffer.host
-        if isinstance(step, LoopStep):
-            return not step.frees
         if isinstance(step, Assign):
             return all(word_type(t.type) and word_type(s.type) for t, s in step.values)
         if isinstance(step, CallStep):
@@ -346,6 +391,18 @@ class _Regions:
         return made, pending
 
 
+def checks(steps: Iterable[Any]) -> tuple[Value, ...]:
+    """The conditions of the checks among steps."""
+    found = [s.condition for s in every(steps) if isinstance(s, CallStep) and s.condition is not None]
+    return tuple(dict.fromkeys(found))
+
+
+def region_name(step: ResidentStep) -> str:
+    """A name for the kernel of a region: what its largest kernel computes."""
+    names = [s.kernel.name for s in every(step.steps) if isinstance(s, KernelStep)]
+    return max(names, key=len)[:24] if names else "numbers"
+
+
 def joined(a: Effects, b: Effects) -> Effects:
     return Effects(a.reads | b.reads, a.writes | b.writes, a.unknown or b.unknown)
 
@@ -355,4 +412,4 @@ def word_type(type_: Type) -> bool:
     return type_ in (INT, FLOAT, BOOL) or isinstance(type_, TensorType)
 
 
-__all__ = ["every", "read_by", "resident", "set_by", "word_type"]
+__all__ = ["every", "read_by", "region_name", "resident", "set_by", "word_type"]

@@ -269,8 +269,9 @@ class Functions:
 def functions() -> Functions:
     """The functions, compiled at the first call."""
     code = engine.load(engine.compile_module(text()), {})
-    found = [code.address(f"jg_replay_{name}") for name in ("launch", "together", "matmul", "copy", "read")]
-    return Functions(*found, code)
+    names = ("launch", "together", "matmul", "copy", "read")
+    launch, together, matmul, copy, read = [code.address(f"jg_replay_{name}") for name in names]
+    return Functions(launch, together, matmul, copy, read, code)
 
 
 __all__ = ["COPY", "DIRECT", "LAUNCH", "PRODUCT", "READ", "RECORD", "SAME", "TOGETHER", "Functions", "Node", "State",

@@ -23,7 +23,6 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.cuda.pointwise import Pointwise
-from jitgrad.codegen.cuda.reducing import Reducing
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.writer import Writer, lane_of
@@ -89,12 +88,12 @@ def _kernels(steps: Sequence[Any]) -> Iterator[Kernel]:
             yield from _kernels(step.body)
 
 
-def functions(kernel: Kernel) -> list[tuple[int, list[Reducing]]]:
+def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
     """What a kernel with inner axes is done by: the longest row that each way takes, and its passes.
 
     Between passes is a barrier.
     """
-    ways: list[tuple[int, list[Reducing]]] = []
+    ways: list[tuple[int, list[Rows | Columns]]] = []
     if kernel.outer and lane_of(kernel) < len(kernel.outer):
         ways.append((0, [Columns(kernel)]))
     else:
@@ -162,7 +161,7 @@ class _Region:
 
     def source(self, symbol: str) -> str:
         step = self.step
-        entry = [*step.values, *step.sizes, *step.buffers]
+        entry: list[Value | Symbol | Buffer] = [*step.values, *step.sizes, *step.buffers]
         words = len(entry) + 3 * len(step.seqs) + (step.told is not None)
         read: list[str] = []
         for k, what in enumerate(entry):
@@ -284,11 +283,10 @@ class _Region:
         with self.block(""):
             self.line(f"// {kernel.name}")
             if not kernel.inner:
-                writer = Pointwise(kernel)
-                writer.restrict = ""
-                writer.source("")
-                self.bind(writer, step)
-                self.lines += ["    " * (self.indent - 1) + line for line in writer.lines]
+                flat = Pointwise(kernel)
+                flat.restrict = ""
+                flat.source("")
+                self.braces(flat, step)
                 return
             outer = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[:n]]) or "1"
             inner = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[n:]]) or "1"
@@ -303,18 +301,17 @@ class _Region:
                             self.line("jg_meet(arrived);")
                         self.one_pass(writer, step)
 
-    def one_pass(self, writer: Reducing, step: KernelStep) -> None:
+    def one_pass(self, writer: Rows | Columns, step: KernelStep) -> None:
         writer.source("", False)
-        launch = writer.launch("")  # type: ignore[attr-defined]
+        launch = writer.launch("")
         with self.block(""):
             self.line(f"const jg_share share = jg_shared_by(outer, inner, {launch.each}, {launch.split});")
             with self.block("if (share.mine)"):
                 self.line("const jg_place blockIdx = share.at, gridDim = share.of;")
-                self.bind(writer, step)
-                self.lines += ["    " * (self.indent - 1) + line for line in writer.lines]
+                self.braces(writer, step)
 
-    def bind(self, writer: Writer, step: KernelStep) -> None:
-        """The kernel's parameters as constants."""
+    def braces(self, writer: Writer, step: KernelStep) -> None:
+        """What a writer has printed, with the kernel's parameters as constants."""
         given = [self.size(s) for s in step.sizes]
         operands = [self.address(b, o) for b, o in step.starts]
         strides = [self.size(s) for s in step.strides]
@@ -327,6 +324,7 @@ class _Region:
                 self.line(f"{kind} const {name} = jg_at<{kind[:-1]}>({value});")
             else:
                 self.line(f"const {kind} {name} = {value};")
+        self.lines += ["    " * (self.indent - 1) + line for line in writer.lines]
 
     def product(self, step: GemmStep) -> None:
         d = step.dtype

@@ -16,14 +16,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.codegen.across import PARTS
-from jitgrad.codegen.cuda import geometry, text
+from jitgrad.codegen.cuda import geometry, resident, text
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.reducing import Reducing
+from jitgrad.codegen.cuda.regions import region_name
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.kernel import ORDERED, Kernel
 from jitgrad.codegen.llvm_plan import STORES, is_reloaded, needed
 from jitgrad.codegen.lower_products import mask_bytes
-from jitgrad.codegen.program import CallStep, EachStep, GemmStep, IfStep, KernelStep, LoadScalar, LoopStep, Program, Ref
+from jitgrad.codegen.program import (
+    CallStep,
+    EachStep,
+    GemmStep,
+    IfStep,
+    KernelStep,
+    LoadScalar,
+    LoopStep,
+    Program,
+    Ref,
+    ResidentStep,
+)
 from jitgrad.dims import Size, Symbol, evaluate, product
 from jitgrad.script.ir import Node
 
@@ -39,7 +51,8 @@ class Moved:
         name: the function that is launched, or the op.
         nodes: what it computes.
         launches: of kernels, or calls of a library; 0 for a wait.
-        inside: "if", "else" and "loop" around it, from the outermost: a step of a loop is counted once.
+        inside: "if", "else" and "loop" around it, from the outermost: a step of a loop is counted once. A kernel that
+            is a loop itself counts as one that is inside.
     """
 
     kind: str
@@ -71,6 +84,8 @@ def _steps(program: Program, steps: Iterable[Any], sizes: Mapping[Symbol, int],
             yield Moved("wait", "read", nodes, 0, step.buffer.dtype.itemsize, 0, inside)
         elif isinstance(step, CallStep) and step.kind == "library":
             yield _library(program, step, nodes, sizes, inside)
+        elif isinstance(step, ResidentStep):
+            yield from _region(program, step, nodes, sizes, inside)
         elif isinstance(step, IfStep):
             yield from _steps(program, step.then, sizes, (*inside, "if"))
             yield from _steps(program, step.otherwise, sizes, (*inside, "else"))
@@ -205,6 +220,16 @@ def _exchanged(writer: Reducing, outer: int, inner: int) -> int:
     grid = geometry.grid(launch, outer, inner)
     ending = [i for i in writer.reductions if writer.phase in (-1, writer.plan.stage[i])]
     return grid.x * grid.y * writer.parts * sum(writer.slot_bytes(i) for i in ending) if grid.y > 1 else 0
+
+
+def _region(program: Program, step: ResidentStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int],
+            inside: tuple[str, ...]) -> Iterator[Moved]:
+    """One launch, with the bytes of all in it once; a wait where something of it is read back."""
+    moved = list(_steps(program, step.steps, sizes, inside))
+    read, written = _added((m.read, m.written) for m in moved)
+    yield Moved("kernel", resident.symbol_of(region_name(step)), nodes, 1, read, written, (*inside, "loop"))
+    if step.exits:
+        yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
 
 
 # --- what is not a kernel ---

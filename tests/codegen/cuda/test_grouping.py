@@ -10,7 +10,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config, dtypes, nn, optim
-from jitgrad.codegen.cuda import each, gpu
+from jitgrad.codegen.cuda import each, gpu, passes
 from jitgrad.codegen.cuda.grouping import grouped
 from jitgrad.codegen.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.lower import lower
@@ -113,7 +113,7 @@ def test_random_programs(monkeypatch: pytest.MonkeyPatch) -> None:
         stopped += expected[0] == ["stop"]
         together = gpu.compile({"f": case.graph}, driver())["f"]
         with monkeypatch.context() as patch:
-            patch.setattr(gpu, "grouped", lambda program: program)
+            patch.setattr(passes, "grouped", lambda program: program)
             alone = gpu.compile({"f": case.graph}, driver())["f"]
         for _ in range(2):
             found, count = launches(together, case.inputs)
@@ -192,7 +192,7 @@ def test_kernels_in_a_loop_are_grouped_there() -> None:
 
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch, hosted.gpu(), config.override(cache=""):
-        patch.setattr(gpu, "grouped", lambda p: seen.append(grouped(p)) or seen[-1])
+        patch.setattr(passes, "grouped", lambda p: seen.append(grouped(p)) or seen[-1])
         p, q = train(jitgrad.ones(3, device="cuda"), jitgrad.ones(5, device="cuda"), 3)
         np.testing.assert_array_equal([p[0].item(), q[4].item()], [0.125, 0.125])
     (loop,) = [s for s in seen[0].steps if isinstance(s, LoopStep)]
