@@ -52,8 +52,11 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
         words += p.sequences.words_of(one)
     if step.told is not None:
         words.append(p.address(step.told, 0))
-    p.line(f"call void @jg_together(ptr %block, i64 {number}, i64 {blocks(p, step).name}, i64 {resident.THREADS}, "
-           f"ptr {arguments_of(p, words)})")
+    place = p.code.emit(f"getelementptr ptr, ptr @jg_handles, i64 {number}", "ptr", 1).name
+    function = p.code.emit(f"load ptr, ptr {place}", "ptr", 1).name
+    most = p.code.emit("load i64, ptr @jg_machine", "i64", 1).name
+    p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
+           f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
     full = read_exits(p, step, kept) if step.told is not None else None
     if full is None:
         p.line(f"br label %{after}")

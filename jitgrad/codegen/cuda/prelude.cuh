@@ -121,9 +121,14 @@ template <int E, class T> JG_DEVICE void jg_write_row(T* p, const jg_pack<T, E>&
 extern __shared__ uint4 jg_shared[];  // dynamic
 #endif
 
-// an address out of a table: of device memory
+// An address as a number, out of a table, as a pointer to device memory. The compiler must not look through it: pointers
+// that change places in a loop, and copies by way of a table, keep nvcc 13.0 busy for ever.
 #ifndef JG_HOST
-template <class T> JG_DEVICE T* jg_global(i64 address) { return (T*)__cvta_global_to_generic((size_t)address); }
+template <class T> JG_DEVICE T* jg_global(i64 address) {
+    size_t hidden;
+    asm("mov.u64 %0, %1;" : "=l"(hidden) : "l"(address));
+    return (T*)__cvta_global_to_generic(hidden);
+}
 #else
 template <class T> JG_DEVICE T* jg_global(i64 address) { return (T*)address; }
 #endif

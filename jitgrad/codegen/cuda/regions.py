@@ -193,7 +193,8 @@ class _Regions:
         start = len(done)
         while start and len(done) - start < BEFORE and not inside(done[start - 1]) and self.fits(done[start - 1]):
             start -= 1
-        before, own = done[:start], []
+        before: list[Any] = done[:start]
+        own: list[Any] = []
         reads: set[Mention] = set()
         sets: set[Mention] = set()
         memory = Effects()

@@ -21,18 +21,6 @@ JG_DEVICE void jg_meet(u32* arrived) {
     __syncthreads();
 }
 
-// An address as a pointer. The compiler must not look through it: pointers that change places in a loop keep nvcc 13.0
-// busy for ever.
-#ifndef JG_HOST
-template <class T> JG_DEVICE T* jg_at(i64 address) {
-    u64 hidden;
-    asm("mov.u64 %0, %1;" : "=l"(hidden) : "l"(address));
-    return (T*)__cvta_global_to_generic(hidden);
-}
-#else
-template <class T> JG_DEVICE T* jg_at(i64 address) { return (T*)address; }
-#endif
-
 // an element that another block may have written
 template <class T> JG_DEVICE T jg_seen(const T* p) { return *(const volatile T*)p; }
 JG_DEVICE jg_half jg_seen(const jg_half* p) { return {*(const volatile unsigned short*)p}; }

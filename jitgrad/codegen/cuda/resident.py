@@ -9,7 +9,7 @@ the blocks that there are: `blockIdx` and `gridDim` in a reduction are its own, 
 parameter is a table of words: registers, sizes, addresses, in the order of the step's fields; then where `exits` go.
 
 Names: `V<k>` values, `N<k>` sizes, `B<k>` addresses, numbered as they come; in braces those of `writer.py`. Addresses
-are integers until they are used (`jg_at`). Nothing is `__restrict__`: what one iteration reads another has written.
+are integers until they are used (`jg_global`). Nothing is `__restrict__`: what one iteration reads another has written.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Region:
         self.steps(step.steps)
         if step.exits:
             with self.block("if (jg_thread() == 0)"):
-                self.line(f"i64* const told = jg_at<i64>(table.w[{words - 1}]);")
+                self.line(f"i64* const told = jg_global<i64>(table.w[{words - 1}]);")
                 if step.seqs:
                     self.line(f"told[{len(step.exits)}] = full;")
                 for k, what in enumerate(step.exits):
@@ -238,7 +238,7 @@ class _Region:
     def load(self, step: LoadScalar) -> None:
         d = step.buffer.dtype
         stored = STORED[d.name]
-        place = f"jg_at<{stored}>({self.address(step.buffer, step.offset)})"
+        place = f"jg_global<{stored}>({self.address(step.buffer, step.offset)})"
         self.define(step.value, widen(f"jg_seen({place})", d))
 
     def define(self, value: Value, text: str) -> None:
@@ -321,7 +321,7 @@ class _Region:
         for text, value in zip(declared, [*given, *operands, *strides, *scalars], strict=True):
             kind, name = text.rsplit(" ", 1)
             if "*" in kind:
-                self.line(f"{kind} const {name} = jg_at<{kind[:-1]}>({value});")
+                self.line(f"{kind} const {name} = jg_global<{kind[:-1]}>({value});")
             else:
                 self.line(f"const {kind} {name} = {value};")
         self.lines += ["    " * (self.indent - 1) + line for line in writer.lines]
@@ -337,7 +337,7 @@ class _Region:
                 self.line(f"for (i64 i{k} = 0; i{k} < {count}; i{k}++)")
                 for place, stride in zip(places, strides, strict=True):
                     place.append(f"{d.itemsize} * i{k} * (i64)({stride})")
-            a, b, c = (f"jg_at<{stored}>({' + '.join(p)})" for p in places)
+            a, b, c = (f"jg_global<{stored}>({' + '.join(p)})" for p in places)
             sizes = ", ".join(self.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc))
             flags = ", ".join(str(bool(f)).lower() for f in (step.trans_a, step.trans_b, step.accumulate))
             self.line(f"jg_product<{stored}, {accumulated}, {flags}>({a}, {b}, {c}, {sizes});")

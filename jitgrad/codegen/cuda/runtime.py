@@ -300,7 +300,7 @@ def _linked(driver: tuple[tuple[str, int], ...]) -> tuple[engine.Loaded, dict[st
 
 
 def symbols(driver: Mapping[str, int]) -> dict[str, int]:
-    """Addresses of the functions, around those of a driver: jg_cuda_launch, _read, _copy, _matmul and _memory."""
+    """Addresses of the functions, around those of a driver: jg_cuda_launch and its like."""
     return _linked(tuple(driver.items()))[1]
 
 

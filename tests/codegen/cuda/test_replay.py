@@ -321,5 +321,5 @@ def test_whatever_changes_the_device_runs_what_was_called(seed):
 
 
 def test_the_text_is_small_and_complete():
-    assert replaying.text().count("define i32") == 4
-    assert set(replaying.functions().__dataclass_fields__) == {"launch", "matmul", "copy", "read", "code"}
+    assert replaying.text().count("define i32") == 5
+    assert set(replaying.functions().__dataclass_fields__) == {"launch", "together", "matmul", "copy", "read", "code"}
