@@ -147,7 +147,7 @@ def pending(sites: Sequence[Site], number: int, block: Any, memory: Memory = HOS
     result: Pending | None = None
     for site in reversed(chain):
         found = [v.copy() if hasattr(v, "dtype") else v for v in values(site, block, site.attrs["word"], memory)]
-        result = Pending(site.attrs["recipe"], site.attrs["carried"], found, result)
+        result = Pending(site.attrs["recipe"], site.attrs["carried"], site.attrs["hosted"], found, result)
     return result
 
 

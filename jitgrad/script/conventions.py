@@ -275,11 +275,12 @@ def mark(verifier: Verifier, node: Node) -> None:
 
 
 def pending(verifier: Verifier, node: Node) -> None:
-    recipe, carried, more = (verifier.attr(node, name) for name in ("recipe", "carried", "more"))
+    recipe, carried, hosted, more = (verifier.attr(node, name) for name in ("recipe", "carried", "hosted", "more"))
     if type(recipe) is not int or recipe < 0 or type(more) is not bool:
         verifier.fail(f"`recipe` is {recipe!r}, `more` is {more!r}")
-    if any(type(k) is not int or not 0 <= k < len(node.inputs) for k in carried):
-        verifier.fail(f"`carried` is {carried!r}, of {len(node.inputs)} values")
+    for name, numbers in (("carried", carried), ("hosted", hosted)):
+        if any(type(k) is not int or not 0 <= k < len(node.inputs) for k in numbers):
+            verifier.fail(f"`{name}` is {numbers!r}, of {len(node.inputs)} values")
 
 
 def _argument(verifier: Verifier, stated: Any, n: int) -> None:

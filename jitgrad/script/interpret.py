@@ -107,8 +107,9 @@ class _Run:
                         stack.append(_Frame(inner, control, frame.pending))
                     break
                 if node.op == "pending":
-                    frame.pending = Pending(node.attrs["recipe"], node.attrs["carried"], [
-                        _unwrap(values[v], v.type) for v in node.inputs], frame.pending if node.attrs["more"] else None)
+                    a, found = node.attrs, [_unwrap(values[v], v.type) for v in node.inputs]
+                    frame.pending = Pending(a["recipe"], a["carried"], a["hosted"], found,
+                                            frame.pending if a["more"] else None)
                     continue
                 try:
                     self.node(node)

@@ -18,12 +18,14 @@ class Pending:
     Attributes:
         recipe: its number among the recipes of the ScriptGraph.
         carried: which values have history in eager.
+        hosted: which values are on the CPU, though the program runs on a GPU.
         values: arrays, numbers, lists of them, None: the node's inputs.
         more: what it adds to.
     """
 
     recipe: int
     carried: Sequence[int]
+    hosted: Sequence[int]
     values: Sequence[Any]
     more: Pending | None
 

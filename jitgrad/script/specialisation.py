@@ -215,7 +215,7 @@ class Specialisation:
     def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: leaving.Pending) -> None:
         """Store what the program had changed when it raised."""
         script = self.script
-        followed, stores, outputs = gather(pending, script.recipes, script.graph.name)
+        followed, stores, outputs = gather(pending, script.recipes, script.graph.name, script.device)
         leave = self.left.get(followed)
         if leave is None:
             values = dict(zip(script.parameters, params, strict=True))

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from jitgrad.device import CPU, device
+from jitgrad.eager import arrays
 from jitgrad.eager.node import Node
 from jitgrad.eager.tensor import wrap
 from jitgrad.script import signature as sig
@@ -118,9 +120,12 @@ def _function(name: str, parameters: str, lines: list[str], constants: dict[str,
 # --- after an exception ---
 
 
-def gather(pending: Pending, recipes: Sequence[Sequence[tuple[sig.Place, sig.Result]]], name: str
-           ) -> tuple[tuple[int, ...], list[tuple[sig.Place, sig.Result]], list[Any]]:
-    """Which recipes are followed, what is stored, and the objects that this is made of: its outputs."""
+def gather(pending: Pending, recipes: Sequence[Sequence[tuple[sig.Place, sig.Result]]], name: str,
+           where: device) -> tuple[tuple[int, ...], list[tuple[sig.Place, sig.Result]], list[Any]]:
+    """Which recipes are followed, what is stored, and the objects that this is made of: its outputs.
+
+    where: the device of the program.
+    """
     stores: dict[sig.Place, sig.Result] = {}
     outputs: list[Any] = []
     identity = 0
@@ -130,17 +135,18 @@ def gather(pending: Pending, recipes: Sequence[Sequence[tuple[sig.Place, sig.Res
         for place, result in recipes[part.recipe]:
             stores[place] = moved(result, len(outputs), identity)
         identity += 1 << 20
-        outputs += [_object(v, k in part.carried, name) for k, v in enumerate(part.values)]
+        outputs += [_object(v, k in part.carried, name, CPU if k in part.hosted else where)
+                    for k, v in enumerate(part.values)]
     return tuple(followed), list(stores.items()), outputs
 
 
-def _object(value: Any, carried: bool, name: str) -> Any:
+def _object(value: Any, carried: bool, name: str, where: device) -> Any:
     """A value as the script's caller sees it."""
     if isinstance(value, list):
-        return [_object(v, carried, name) for v in value]
-    if not isinstance(value, np.ndarray):
+        return [_object(v, carried, name, where) for v in value]
+    if not isinstance(value, np.ndarray) and type(value) not in arrays.MET:
         return value
-    tensor = wrap(np.array(value, order="C"))
+    tensor = wrap(arrays.transfer(arrays.copy(value), where))
     return Node(f"{name}Backward", (), _ended).attach(tensor) if carried else tensor
 
 

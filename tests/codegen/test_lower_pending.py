@@ -19,7 +19,7 @@ GRAPH = """graph f[n!](%x: f32[n], %k: int, %c: bool) -> f32[n]:
   %0: f32[n] = exp(%x)
   %1: int = num.const(){value=0}
   %2: bool = num.ne(%k, %1)
-  pending(%0, %x){recipe=0, carried=(0,), more=False}
+  pending(%0, %x){recipe=0, carried=(0,), hosted=(), more=False}
   check(%2){error=$ValueError, template=('first',)}
   %3: f32[n] = mul(%0, %0)
   commit(%3){target=0}
@@ -27,7 +27,7 @@ GRAPH = """graph f[n!](%x: f32[n], %k: int, %c: bool) -> f32[n]:
   if(%c):
     then:
       %5: f32[n] = neg(%3)
-      pending(%5){recipe=1, carried=(), more=True}
+      pending(%5){recipe=1, carried=(), hosted=(), more=True}
       %6: int = num.const(){value=2}
       %7: bool = num.ne(%k, %6)
       check(%7){error=$ValueError, template=('second',)}
@@ -41,12 +41,12 @@ GRAPH = """graph f[n!](%x: f32[n], %k: int, %c: bool) -> f32[n]:
       %11: list<int> = list.put(%p, %10, %i)
       %12: int = num.const(){value=1}
       %13: bool = num.le(%i, %12)
-      pending(%p){recipe=2, carried=(), more=False}
+      pending(%p){recipe=2, carried=(), hosted=(), more=False}
       check(%13){error=$ValueError, template=('third',)}
       yield %11
   %14: int = list.len(%9)
   %15: bool = num.ne(%k, %14)
-  pending(){recipe=3, carried=(), more=False}
+  pending(){recipe=3, carried=(), hosted=(), more=False}
   check(%15){error=$ValueError, template=('fourth',)}
   return %0
 """
@@ -88,7 +88,8 @@ def test_nothing_is_pending_where_nothing_raises():
     assert [n.attrs["recipe"] for n in walk(dce(parse(text)).block) if n.op == "pending"] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("old", "new"), [("carried=(0,)", "carried=(2,)"), ("recipe=1", "recipe=-1")])
+@pytest.mark.parametrize(("old", "new"), [("carried=(0,)", "carried=(2,)"), ("hosted=()", "hosted=(7,)"),
+                                          ("recipe=1", "recipe=-1")])
 def test_verify(old, new):
-    with pytest.raises(InvalidGraph, match=r"carried|recipe"):
+    with pytest.raises(InvalidGraph, match=r"carried|hosted|recipe"):
         verify(parse(GRAPH.replace(old, new)))

@@ -267,3 +267,24 @@ def test_kernels_with_loops_are_printed() -> None:
     assert "while (" in loop
     assert "__restrict__" not in loop  # what one iteration reads another has written
     assert loop.count("jg_meet(arrived);") == 2
+
+
+def test_branches_in_a_loop_of_known_length_keep_what_the_gradient_needs() -> None:
+    """Room for all iterations is made before the loop."""
+    def f(x: Any, w: Any) -> Any:
+        for k in range(3):
+            if (x @ w).sum() > 0.2:
+                w = w * 0.5
+            x = torch.tanh(x) + k * w
+        return x
+
+    torch.manual_seed(0)
+    given = [torch.randn(3, 3, dtype=torch.float64) for _ in range(2)]
+    found = []
+    for function in (torch.script(f), f):
+        x, w = (t.cuda().requires_grad_() for t in given)
+        y = function(x, w)
+        y.sum().backward()
+        found.append([t.detach().cpu().numpy() for t in (y, x.grad, w.grad)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)

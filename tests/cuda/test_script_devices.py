@@ -313,3 +313,36 @@ def test_ignored_functions_are_given_tensors_of_the_device(interpret: bool, caps
     f.eager(x, w)[0].backward()
     assert torch.allclose(mine, w.grad)
     assert capsys.readouterr().out == "cuda:0 (3, 2)\n" * 2
+
+
+@pytest.mark.parametrize("interpret", [False, True])
+def test_what_an_exception_leaves_is_where_eager_has_it(interpret: bool) -> None:
+    class Box(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.p = torch.nn.Parameter(torch.ones(3))
+            self.register_buffer("total", torch.ones(3))
+            self.last: Any = None
+            self.told: Any = None
+
+    def f(x: Any, box: Any, optimizer: Any) -> Any:
+        box.total = box.total * 0.5
+        box.last = box.p * 2
+        box.told = torch.ones(2) * 3
+        (x * box.p).sum().backward()
+        optimizer.step()
+        if x.sum() > 0:
+            raise ValueError("too large")
+        return x
+
+    found = []
+    for function in (torch.script(f), f):
+        box = Box().cuda()
+        optimizer = torch.optim.Adam([box.p], lr=0.1)
+        with config.override(interpret=interpret), pytest.raises(ValueError, match="too large"):
+            function(torch.ones(3).cuda(), box, optimizer)
+        (state,) = optimizer.state.values()
+        tensors = [box.p, box.p.grad, box.total, box.last, box.told, *[state[k] for k in sorted(state)]]
+        found.append([(t.device, t.requires_grad, t.tolist()) for t in tensors])
+    assert found[0] == found[1]
+    assert {str(where) for where, *_ in found[0]} == {"cpu", "cuda:0"}

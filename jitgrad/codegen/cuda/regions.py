@@ -268,6 +268,9 @@ class _Regions:
         seqs = tuple([s for s in every(steps) if isinstance(s, SeqGrow)])
         if seqs and not all(isinstance(steps[0], LoopStep) and s in steps[0].body for s in seqs):
             return None
+        grown = {s.seq for s in seqs}
+        if any(isinstance(s, SeqPlace) and s.seq not in grown for s in every(steps)):
+            return None
         known = {out for s in self.known(steps) or () for out in set_by(s)}
         exits: list[Value | Buffer] = []
         for mention in found.sets:

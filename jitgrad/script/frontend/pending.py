@@ -131,7 +131,7 @@ def _emit(context: Context, found: list[Change], more: bool) -> None:
     carried = tuple(i for i, v in enumerate(values) if context.has_history(v))
     context.inputs.recipes.append(tuple(zip([c.place for c in found], recipe, strict=True)))
     context.builder.emit("pending", tuple(values), types=(), recipe=len(context.inputs.recipes) - 1, carried=carried,
-                         more=more)
+                         hosted=tuple(sorted(results.on_host)), more=more)
 
 
 class _Pending(Results):
