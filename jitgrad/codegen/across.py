@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from jitgrad.codegen.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.lower_commits import leaves
 from jitgrad.codegen.lower_joins import tensor
+from jitgrad.codegen.repeats import Repeats
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
@@ -46,6 +47,7 @@ class Across:
         for item in list(fusion.items):
             if is_copy(item.node):
                 self.join_copy(item)
+        Repeats(self.block, fusion).run()
         return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
 
     def eras(self) -> dict[object, int]:

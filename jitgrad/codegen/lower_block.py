@@ -95,7 +95,8 @@ class BlockLowering:
     def apart(self, producer: Node, consumer: Node, why: str) -> bool:
         """Whether two nodes that could not merge did not come together by another way either."""
         first, second = (self.item_of[n.outputs[0]] for n in (producer, consumer))
-        return self.group_of[first] is not self.group_of[second]
+        groups = self.group_of
+        return first in groups and second in groups and groups[first] is not groups[second]  # or made where it is read
 
     def split(self, item: Item, part: Item) -> None:
         """A sum and a part of it, which reads what the sum read (see `across.py`)."""

@@ -106,3 +106,17 @@ def test_a_layer_norm_and_its_gradient_in_one_script_read_once() -> None:
     found = step.traffic(x.requires_grad_(), w, b, g)
     assert found.launches == 2
     assert found.bytes <= 1.05 * 4 * 2 * 16384 * 4096
+
+
+def test_a_cross_entropy_and_its_gradient_in_one_script_are_three_passes() -> None:
+    """The logits are read by the loss and by the gradient, which is written; no exponential is."""
+    @jitgrad.script
+    def step(y: Any, target: Any) -> Any:
+        loss = jitgrad.nn.functional.cross_entropy(y, target)
+        loss.backward()
+        return loss.detach()
+
+    y = jitgrad.empty(8192, 50257, dtype=jitgrad.bfloat16, requires_grad=True)
+    found = step.traffic(y, jitgrad.zeros(8192, dtype=jitgrad.int64))
+    assert found.launches == 4
+    assert found.bytes <= 1.01 * 3 * 2 * 8192 * 50257
