@@ -69,18 +69,23 @@ class _Llvm:
                                                     codemodel="default", jit=True)
         self.quick_machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=0, reloc="pic",
                                                           codemodel="default", jit=True)
-        self.builder = binding.create_pass_builder(self.machine, binding.create_pipeline_tuning_options(2))
         # Emitters print clean SSA, and code generation itself reduces strength and shares subexpressions: further
         # passes cost a third of the compile time and change no measured run time.
         passes = binding.create_new_function_pass_manager()
         passes.add_sroa_pass()
         passes.add_simplify_cfg_pass()
         self.passes = passes
+        self.tuning = binding.create_pipeline_tuning_options(2)
         # JITLink gives an object one piece of memory. The older linker asks for each section alone, and aborts where
         # two come to lie more than 2 GiB apart, as they do in a process that has reserved much memory in between.
         self.jit: Any = binding.create_lljit_compiler(
             target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
                                          codemodel="default", jit=True), use_jit_link=True)
+
+
+    def pass_builder(self) -> Any:
+        """One for a single run: each run adds its observers to the builder, and later runs would call them all."""
+        return self.binding.create_pass_builder(self.machine, self.tuning)
 
 
 @lru_cache(maxsize=1)
@@ -115,7 +120,7 @@ def optimise(text: str) -> Any:
         module.data_layout = str(llvm.machine.target_data)
         for function in module.functions:
             if not function.is_declaration and not any(b"optnone" in a for a in function.attributes):
-                llvm.passes.run(function, llvm.builder)
+                llvm.passes.run(function, llvm.pass_builder())
         return module
 
 

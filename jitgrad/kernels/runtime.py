@@ -1,4 +1,4 @@
-"""The run-time library: the math functions that kernels call, as the text of one LLVM module.
+"""The run-time library: the math functions that kernels call, and a check of arrays, as the text of one LLVM module.
 
 For each function and float type there is a vector form at the machine's full width (`jg_exp_v16f32`) and a scalar form
 (`jg_exp_f32`), which is a lane of the vector form, so that a value does not depend on where it is computed. It is
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitgrad.kernels import math32, math64, math64_special
+from jitgrad.kernels import arrays, math32, math64, math64_special
 from jitgrad.kernels.values import Code, V, mangle, type_text
 from jitgrad.random import MASK32, MULTIPLIERS, ROUNDS, WEYL
 
@@ -331,6 +331,8 @@ def module_text(vector_bytes: int, has_fma: bool, has_avx512: bool) -> tuple[str
     _integer_power(module)
     _philox(module)
     _half(module)
+    module.text.append(arrays.TEXT)
+    module.defined.append("jg_arrays")
     declares = [line for name, line in module.declares.items() if name not in module.defined]
     exports = tuple(n for n in module.defined if not n.endswith(("_large", "_large32", "_slow")))
     return "\n".join([*declares, *module.text]), exports

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from jitgrad import dtypes
+from jitgrad import dims, dtypes
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.eager.arrays import library
@@ -262,39 +263,56 @@ class EntryWriter:
         """Whether a guard says what tensor the object in a variable is."""
         return name in self._tensors
 
-    def tensors(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    @property
+    def guarded(self) -> Mapping[str, tuple[type, Collection[sig.TensorKey]]]:
+        """By variable: the class of the tensor in it, and what guards say of it."""
+        return self._tensors
+
+    def tensors(self, shapes: Mapping[str, tuple[int, ...]], own: bool = True, arrays: bool = True) -> None:
         """Emit the guards of tensors: after all others, so that equal ones share a loop.
 
-        `shapes`: of the tensors in these variables, every size is known.
+        `shapes`: of the tensors in these variables, every size is known. `own`: what tensors are themselves; `arrays`:
+        what they hold.
         """
-        groups: dict[tuple[sig.TensorKey, tuple[int, ...] | None, type], list[str]] = {}
+        kinds: dict[tuple[type, bool | None, sig.TensorKey | None, tuple[int, ...] | None], list[str]] = {}
         for name, (cls, keys) in self._tensors.items():
             for key in keys:
-                groups.setdefault((key, shapes.get(name), cls), []).append(name)
-        for (key, shape, cls), names in groups.items():
+                kind = (cls, key.requires_grad if own else None, key if arrays else None,
+                        shapes.get(name) if arrays else None)
+                kinds.setdefault(kind, []).append(name)
+        for (cls, needs, held, shape), names in kinds.items():
             if len(names) < LOOP:
                 for name in names:
-                    array = self.array(name)
-                    self.require(self._is_tensor(name))
-                    self.lines.append(f"if {self._differs(name, array, self.shape(name), key, shape)}: return None")
+                    array = self.array(name) if arrays else ""
+                    if own:
+                        self.require(self._is_tensor(name))
+                    sizes = self.shape(name) if arrays else ""
+                    self.lines.append(f"if {self._differs(name, array, sizes, needs, held, shape)}: return None")
                 continue
             self.lines.append(f"for t in ({', '.join(names)}):")
-            other = f"t.__class__ is not {self.constant(cls)}"  # the quick question first
-            self.lines.append(f"    if {other} and not {self._is_tensor('t')}: return None")
-            self.lines.append("    a = t._data; s = a.shape")
-            self.lines.append(f"    if {self._differs('t', 'a', 's', key, shape)}: return None")
+            if own:
+                other = f"t.__class__ is not {self.constant(cls)}"  # the quick question first
+                self.lines.append(f"    if {other} and not {self._is_tensor('t')}: return None")
+            if arrays:
+                self.lines.append("    a = t._data; s = a.shape")
+            self.lines.append(f"    if {self._differs('t', 'a', 's', needs, held, shape)}: return None")
 
     def _is_tensor(self, name: str) -> str:
         return f"isinstance({name}, {self.constant(type_of_tensor())})"
 
-    def _differs(self, tensor: str, array: str, shape: str, key: sig.TensorKey, known: tuple[int, ...] | None) -> str:
-        """Where a tensor is not as `key` says, or has not the shape that is known."""
-        wanted = self.constant(key.dtype.np)
-        needs = f"({tensor}._needs or {tensor}._base is not None and {tensor}.requires_grad)"  # cheaper than to ask it
-        conditions = [f"not {needs}" if key.requires_grad else needs,
-                      f"{array}.__class__ is not {self.constant(np.ndarray)}" if key.device.type == "cpu" else
-                      f"{array}.__class__ is {self.constant(np.ndarray)} or {array}.device.id != {key.device.index}",
-                      f"{array}.dtype is not {wanted} and {array}.dtype != {wanted}"]
+    def _differs(self, tensor: str, array: str, shape: str, needs: bool | None, key: sig.TensorKey | None,
+                 known: tuple[int, ...] | None) -> str:
+        """Where a tensor needs a gradient, or not; where its array is not as `key` says, or has not the known shape."""
+        conditions = []
+        if needs is not None:
+            gradient = f"({tensor}._needs or {tensor}._base is not None and {tensor}.requires_grad)"  # cheaper than it
+            conditions.append(f"not {gradient}" if needs else gradient)
+        if key is None:
+            return conditions[0]
+        wanted, host = self.constant(key.dtype.np), self.constant(np.ndarray)
+        conditions += [f"{array}.__class__ is not {host}" if key.device.type == "cpu" else
+                       f"{array}.__class__ is {host} or {array}.data.device_id != {key.device.index}",
+                       f"{array}.dtype is not {wanted} and {array}.dtype != {wanted}"]
         if known is not None:
             conditions.append(f"{shape} != {known!r}")
         else:
@@ -304,6 +322,25 @@ class EntryWriter:
             elif key.ndim:
                 conditions.append(f"1 in {shape}")
         return " or ".join(conditions)
+
+    @contextmanager
+    def block(self, condition: str) -> Iterator[None]:
+        """What is emitted inside runs where `condition` holds; variables that it makes are its own."""
+        outside = self.lines, self._shapes, self._arrays
+        self.lines, self._shapes, self._arrays = [], dict(self._shapes), dict(self._arrays)
+        yield
+        inside, (self.lines, self._shapes, self._arrays) = self.lines, outside
+        if inside:
+            self.lines.append(f"if {condition}:")
+            self.lines += [f"    {line}" for line in inside]
+
+    def sizes(self, script: sig.ScriptGraph, pairs: Sequence[tuple[Size, Size]],
+              numbers: Mapping[Symbol, str] = elements.NOTHING) -> None:
+        """Require sizes over input symbols to be equal; `numbers`: the variables that some symbols are."""
+        wanted = {s for pair in pairs for size in pair for s in dims.symbols(size)}
+        symbols = {**input_symbols(self, script.inputs, script.input_types, wanted), **numbers}
+        for a, b in pairs:
+            self.require(f"{self.size(a, symbols)} == {self.size(b, symbols)}")
 
     def size(self, size: Size, symbols: dict[Symbol, str]) -> str:
         """A Python expression for a size over input symbols."""
@@ -452,22 +489,26 @@ def tensor_key(t: Any) -> sig.TensorKey:
 def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
     """Whether no array in `written` shares memory with another one of `written` or `others`.
 
-    Arrays of different owners are separate; only where an owner occurs twice, or is not an array that owns its memory,
-    are addresses compared.
+    Arrays of different owners are separate; only for arrays of an owner met before, or not known to own its memory, are
+    addresses compared.
     """
-    owners = set()
-    for array in (*written, *others):
-        base = array.base
-        if base is None:
-            owners.add(id(array))
-        elif type(base) is np.ndarray and base.base is None:
-            owners.add(id(base))
-        else:
-            break
-    else:
-        if len(owners) == len(written) + len(others):
-            return True
-    return not any(_share(array, other) for i, array in enumerate(written) for other in (*written[:i], *others))
+    owners = [id(a) if (base := a.base) is None else _owner(a, base) for a in written]
+    taken = set(owners)
+    if len(taken) != len(owners) or None in taken:
+        for i, owner in enumerate(owners):
+            if (owner is None or owner in owners[:i]) and any(
+                    _share(written[i], other) for other in (*written[:i], *written[i + 1:], *others)):
+                return False
+    for array in others:
+        owner = id(array) if (base := array.base) is None else _owner(array, base)
+        if (owner is None or owner in taken) and any(_share(array, other) for other in written):
+            return False
+    return True
+
+
+def _owner(array: Any, base: Any) -> int | None:
+    """The array that owns a view's memory, by number; None where that is something else than an array."""
+    return id(base) if type(base) is type(array) and base.base is None else None
 
 
 def _share(a: Any, b: Any) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jitgrad import config, dims
+from jitgrad import config
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.arrays import library
 from jitgrad.eager.grad_mode import is_grad_enabled
@@ -21,7 +21,7 @@ from jitgrad.eager.grad_mode import mode as grad_mode
 from jitgrad.eager.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script import callback, leaving
+from jitgrad.script import arrayguards, callback, leaving
 from jitgrad.script import signature as sig
 from jitgrad.script.gradfunction import GraphFunction
 from jitgrad.script.sources import (
@@ -30,7 +30,6 @@ from jitgrad.script.sources import (
     Unreadable,
     argument_guards,
     describe,
-    input_symbols,
     known_shapes,
     picker,
     resolve,
@@ -132,39 +131,50 @@ class Specialisation:
                 writer.require(f"{writer.read(guard.source)} is {writer.constant(ref)}()")
         for guard in script.guards:
             writer.guard(guard)
-        shapes, done = known_shapes(writer, script)
-        writer.tensors(shapes)
-        size_guards = [guard for number, guard in enumerate(script.size_guards) if number not in done]
-        wanted = {s for pair in (*size_guards, *script.trip_guards) for size in pair for s in dims.symbols(size)}
-        symbols = input_symbols(writer, script.inputs, script.input_types, wanted)
-        for a, b in size_guards:
-            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
         names = [writer.read(s) for s in script.inputs]
-        symbols |= {symbol: names[i] for symbol, i in script.int_symbols.items()}
-        for a, b in script.trip_guards:
-            writer.require(f"{writer.size(a, symbols)} == {writer.size(b, symbols)}")
+        shapes, done = known_shapes(writer, script)
+        size_guards = [guard for number, guard in enumerate(script.size_guards) if number not in done]
         tensor_type = type_of_tensor()
-        raw = list(names)
-        tensors = [i for i, s in enumerate(script.inputs) if isinstance(resolve(s, values), tensor_type)]
-        written = self.function.writes
         optional = {i for i, t in enumerate(script.input_types) if isinstance(t, OptionalType)}
-        tensors = [i for i in tensors if i not in optional]
-        for i in tensors:
-            raw[i] = f"{names[i]}._data"
+        tensors = [i for i, s in enumerate(script.inputs)
+                   if i not in optional and isinstance(resolve(s, values), tensor_type)]
         lists = [i for i, t in enumerate(script.input_types)
                  if isinstance(t, ListType) and isinstance(t.elem, TensorType)]
+        written = self.function.writes
+        self.may_share = bool(written) and len(tensors) + len(lists) > 1
+        quick = None
+        if self.function.is_native and self.function.device.type == "cpu":
+            known = self.may_share and not lists and len({names[i] for i in tensors}) == len(tensors)
+            quick = arrayguards.plan(writer, script, names, shapes, size_guards,
+                                     {names[i]: i in written for i in tensors} if known else {})
+        writer.tensors(shapes, arrays=quick is None)
+        raw = list(names)
+        for i in tensors:
+            raw[i] = f"{names[i]}._data"
         for i in lists:
             writer.lines.append(f"l{i} = [x._data for x in {names[i]}]")
             raw[i] = f"l{i}"
         for i in optional:
             raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
         writer.lines.append(f"r = [{', '.join(raw)}]")
-        if written and len(tensors) + len(lists) > 1:
-            self.may_share = True
+        separation = ""
+        if self.may_share:
             others = f"{writer.constant(picker([i for i in tensors if i not in written]))}(r)"
             if lists:
                 others = f"(*{others}, {', '.join([f'*{raw[i]}' for i in lists])})"
-            writer.require(f"{writer.constant(separate)}({writer.constant(picker(written))}(r), {others})")
+            separation = f"{writer.constant(separate)}({writer.constant(picker(written))}(r), {others})"
+        if quick is not None:
+            with writer.block(f"not {quick.condition(writer)}"):
+                writer.tensors(shapes, own=False)
+                writer.sizes(script, [size_guards[i] for i in sorted(quick.sizes)])
+                if quick.separates:
+                    writer.require(separation)
+            size_guards = [guard for i, guard in enumerate(size_guards) if i not in quick.sizes]
+        numbers = {symbol: names[i] for symbol, i in script.int_symbols.items()}
+        writer.sizes(script, size_guards)
+        writer.sizes(script, script.trip_guards, numbers)
+        if separation and (quick is None or not quick.separates):
+            writer.require(separation)
         return writer.finish(f"(({''.join(n + ', ' for n in names)}), r)")
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:

@@ -152,3 +152,15 @@ def test_code_and_data_stay_near_each_other():
     ran = subprocess.run([sys.executable, "-c", APART], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "120\n"
+
+
+def test_nothing_is_left_of_a_run_of_the_passes(monkeypatch):
+    """A run registers observers with its builder, and calls all of the builder's: one for each run, and no more."""
+    llvm = engine._llvm()
+    made = []
+    pass_builder = type(llvm).pass_builder
+    monkeypatch.setattr(type(llvm), "pass_builder", lambda self: made.append(pass_builder(self)) or made[-1])
+    two = ADD + ADD.replace("@add", "@other")
+    for _ in range(3):
+        engine.compile_module(two)
+    assert len({id(builder) for builder in made}) == 6

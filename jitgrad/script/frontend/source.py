@@ -7,6 +7,7 @@ import inspect
 import linecache
 import os
 import time
+import weakref
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -54,16 +55,19 @@ def _characters(file: str, line: int, column: int) -> int:
     return len(linecache.getline(file, line).encode()[:column].decode(errors="replace"))
 
 
-_cache: dict[tuple[str, CodeType], Source] = {}  # code objects of different files may compare equal
+#: by file: code objects of different files may compare equal. A source goes with its code
+_cache: weakref.WeakKeyDictionary[CodeType, dict[str, Source]] = weakref.WeakKeyDictionary()
 
 
 def source_of(function: Callable[..., Any]) -> Source:
     """The source of a Python function. Raises SourceUnavailable."""
     code: CodeType = function.__code__
-    key = code.co_filename, code
-    found = _cache.get(key)
+    files = _cache.get(code)
+    if files is None:
+        files = _cache[code] = {}
+    found = files.get(code.co_filename)
     if found is None:
-        found = _cache[key] = _parse(code)
+        found = files[code.co_filename] = _parse(code)
     return found
 
 

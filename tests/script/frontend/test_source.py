@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import gc
 import importlib
 import linecache
 import os
@@ -13,8 +15,12 @@ import time
 import pytest
 
 import jitgrad
+from jitgrad.codegen import engine, launch
 from jitgrad.errors import SourceUnavailable
-from jitgrad.script.frontend.source import source_of
+from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.frontend.source import Source, _cache, source_of
+from jitgrad.script.ir import Graph, Node
+from jitgrad.script.specialisation import Specialisation
 
 FIRST = "def f(x):\n    return x * 2\n\n\ndef g(x):\n    return x + 1\n"
 
@@ -72,6 +78,28 @@ def test_code_made_by_exec_with_lines(tmp_path):
     exec(compile(text, "<made>", "exec"), scope)
     assert jitgrad.script(scope["h"])(jitgrad.ones(1)).item() == 0.0
     del linecache.cache["<made>"]
+
+
+def test_what_is_known_of_a_function_goes_with_it(tmp_path):
+    def compiled(k):
+        path = tmp_path / f"made{k}.py"
+        path.write_text(f"def f(x, y):\n    z = x * {k} + y\n    return (z if z.sum() > 0 else -z).sum()\n")
+        scope: dict = {}
+        exec(compile(path.read_text(), str(path), "exec", dont_inherit=True), scope)
+        x = jitgrad.ones(2, requires_grad=True)
+        jitgrad.script(scope["f"])(x, jitgrad.ones(2)).backward()
+        assert x.grad is not None
+
+    def left():
+        gc.collect()
+        kept = (ScriptFunction, Specialisation, Graph, Node, Source, ast.AST, engine.Loaded, launch.Workspace)
+        return len(_cache), len(launch.live), sum(isinstance(o, kept) for o in gc.get_objects())
+
+    compiled(0)
+    before = left()
+    for k in range(1, 6):
+        compiled(k)
+    assert left() == before
 
 
 @pytest.mark.parametrize("way", ["-c", "stdin"])
