@@ -285,6 +285,10 @@ class Sequences:
             self.store(header, at, V(p.code, data, "ptr", 1))
         p.define(step.out, p.code.emit(f"ptrtoint ptr {header} to i64", "i64", 1))
 
+    def column_of(self, header: str, columns: Sequence[Column], column: int) -> tuple[V, V]:
+        """The address of a column, and the bytes of its elements."""
+        return self.load(header, _offset(columns, column), "ptr"), self.entry(header, columns, column)
+
     def element(self, header: str, columns: Sequence[Column], column: int, k: V) -> str:
         """The address of an element in its column."""
         p = self.printer

@@ -161,7 +161,7 @@ PROGRAMS = [
     Case(newton, lambda n: (randn(n).to(torch.float16), 0.02), 0, 2, 2e-2),
     Case(bounded, lambda n: (randn(n), 1e-2, 20), 1, 1),
     Case(power, lambda n: (definite(5), randn(5)), 0, 2, 1e-3),
-    Case(conjugate, lambda n: (definite(n % 60 + 1), randn(n % 60 + 1)), 0, None, 1e-3),
+    Case(conjugate, lambda n: (definite(n % 60 + 1), randn(n % 60 + 1)), 0, 4, 1e-3),
     Case(softmax_fixed_point, lambda n: (randn(n % 70 + 1, 12), 0.1 * randn(12, 12)), 0, 2),
     Case(nested, lambda n: (randn(n).abs(),), 0, None),
     Case(branch, lambda n: (randn(n),), 0, 1),

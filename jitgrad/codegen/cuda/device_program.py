@@ -30,7 +30,7 @@ from jitgrad.codegen.layout import (
 from jitgrad.codegen.llvm_emit import STORED, widen
 from jitgrad.codegen.llvm_products import batched
 from jitgrad.codegen.llvm_program import ProgramPrinter
-from jitgrad.codegen.llvm_sequences import COLUMNS, ROOM, Sequences
+from jitgrad.codegen.llvm_sequences import Sequences
 from jitgrad.codegen.llvm_sizes import alone
 from jitgrad.codegen.llvm_steps import PRINT, kernel_arguments, load_scalar
 from jitgrad.codegen.program import (
@@ -44,7 +44,6 @@ from jitgrad.codegen.program import (
     LoadScalar,
     LoopStep,
     ResidentStep,
-    SeqGrow,
     SpoilStep,
 )
 from jitgrad.kernels.values import Code, V
@@ -328,11 +327,6 @@ class DeviceSequences(Sequences):
         if p.spoils:
             spoil_memory(p, found.name, p.here(bytes_))
         return found.name
-
-    def words_of(self, step: SeqGrow) -> list[V | str]:
-        """Room, address and bytes per element of a sequence of tensors."""
-        header = self.header(step.seq)
-        return [self.load(header, ROOM), self.load(header, COLUMNS, "ptr").name, self.load(header, COLUMNS + 1)]
 
     def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
         if column.kind == "tensor" and column.dims is not None:

@@ -7,12 +7,14 @@ kernel that keeps what the gradient needs stops where a sequence is full, and is
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.codegen.cuda import resident
 from jitgrad.codegen.cuda.regions import every, set_by
 from jitgrad.codegen.layout import DEVICE_FAILED, SCRATCH
 from jitgrad.codegen.llvm_numbers import part_types
+from jitgrad.codegen.llvm_sequences import ROOM
 from jitgrad.codegen.llvm_sizes import alone
 from jitgrad.codegen.program import Allocate, Buffer, GemmStep, KernelStep, ResidentStep, SeqGrow
 from jitgrad.dims import Size, Symbol, product, symbols
@@ -48,8 +50,7 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     words: list[V | str] = [as_word(p.one(v)) for v in step.values]
     words += [p.sizes.value(alone(s)) for s in step.sizes]
     words += [p.address(b, 0) for b in step.buffers]
-    for one in step.seqs:
-        words += p.sequences.words_of(one)
+    mirrors = kept_on_device(p, step, words)
     if step.told is not None:
         words.append(p.address(step.told, 0))
     place = p.code.emit(f"getelementptr ptr, ptr @jg_handles, i64 {number}", "ptr", 1).name
@@ -58,6 +59,8 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
            f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
     full = read_exits(p, step, kept) if step.told is not None else None
+    for mirror in mirrors:
+        mirror.read(p)
     if full is None:
         p.line(f"br label %{after}")
     else:
@@ -140,14 +143,59 @@ def blocks(p: DevicePrinter, step: ResidentStep) -> V:
 def make_room(p: DevicePrinter, step: ResidentStep) -> None:
     """Room in a region's sequences for more than a few iterations: each time that there is none the host waits."""
     for one in step.seqs:
-        (column,) = one.columns
-        assert column.dims is not None
-        assert column.dtype is not None
-        element = (p.size(product(column.dims)) * column.dtype.itemsize).intrinsic("smax", 1)
+        element = p.const(1)
+        for column in one.columns:
+            if column.dims is not None and column.dtype is not None:
+                element = element + p.size(product(column.dims)) * column.dtype.itemsize
         room = p.const(KEPT_BYTES).op("sdiv", element).intrinsic("smin", MOST_KEPT).intrinsic("smax", 1)
         wanted = Value(INT)
         p.define(wanted, room - 1)
         p.sequences.grow(SeqGrow(one.seq, one.columns, wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A column of numbers, of which the kernel writes a copy: from iteration `first` on.
+
+    host, device: where they are; each: bytes of an element.
+    """
+
+    step: SeqGrow
+    host: V
+    device: str
+    each: V
+    first: V
+
+    def read(self, p: DevicePrinter) -> None:
+        """Bring what the kernel has written to the host."""
+        begin = p.here(self.first) * p.here(self.each)
+        size = p.one(self.step.k) * p.here(self.each) - begin
+        to, source = (p.code.emit(f"getelementptr i8, ptr {place}, i64 {begin.name}", "ptr", 1).name
+                      for place in (self.host.name, self.device))
+        good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {to}, ptr {source}, i64 {size.name})", "i1", 1)
+        p.leave_unless(good, DEVICE_FAILED)
+
+
+def kept_on_device(p: DevicePrinter, step: ResidentStep, words: list[V | str]) -> list[Mirror]:
+    """Add the words of `resident.kept_words`; memory for numbers and for what is taken from the arena."""
+    mirrors: list[Mirror] = []
+    rooms: list[V] = []
+    for one in step.seqs:
+        header = p.sequences.header(one.seq)
+        rooms.append(p.sequences.load(header, ROOM))
+        words.append(rooms[-1])
+        for number, column in enumerate(one.columns):
+            place, each = p.sequences.column_of(header, one.columns, number)
+            if column.kind == "tensor" and column.dims is not None:
+                words += [place.name, each]
+                continue
+            device = p.sequences.tensors(each * rooms[-1])
+            mirrors.append(Mirror(one, place, device, each, p.one(one.k)))
+            words += [device, each]
+    for piece in resident.pieces(step):
+        each = (p.size(piece.size) * piece.target.dtype.itemsize + 255) & -256
+        words += [p.sequences.tensors(each * p.here(rooms[0])), each]
+    return mirrors
 
 
 def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> V | None:

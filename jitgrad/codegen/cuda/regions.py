@@ -26,6 +26,7 @@ from jitgrad.codegen.cuda.scalars import EXPRESSIONS
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.program import (
     Allocate,
+    ArenaAllocate,
     Assign,
     Barrier,
     Buffer,
@@ -42,6 +43,7 @@ from jitgrad.codegen.program import (
     ScalarStep,
     SeqGrow,
     SeqPlace,
+    SeqPut,
 )
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
@@ -84,8 +86,10 @@ def read_by(step: Any) -> Iterator[Mention]:
         parts = [*step.node.inputs, *dims, getattr(step, "leaving", None)]
     elif isinstance(step, LoadScalar):
         parts = [step.buffer, step.offset]
-    elif isinstance(step, SeqPlace):
-        parts = [step.seq, step.k]
+    elif isinstance(step, (SeqPlace, SeqPut)):
+        parts = [step.seq, step.k, getattr(step, "what", None)]
+    elif isinstance(step, ArenaAllocate):
+        parts = [step.size]
     else:
         parts = [getattr(step, name) for name in step.__slots__ if name not in ("then", "otherwise", "body", "steps")]
     yield from _mentions(parts)
@@ -112,7 +116,7 @@ def set_by(step: Any) -> list[Mention]:
         return [*[target for target, _ in step.values], *[symbol for symbol, _ in step.sizes]]
     if isinstance(step, Point):
         return [target for target, _, _ in step.targets]
-    if isinstance(step, SeqPlace):
+    if isinstance(step, (ArenaAllocate, SeqPlace)):
         return [step.target]
     if isinstance(step, LoadScalar):
         return [step.value]
@@ -263,10 +267,11 @@ class _Regions:
         found = Found(steps)
         self.look(found, steps, set())
         for step in every(steps):
-            if isinstance(step, Allocate) and any(s in found.sets for s in symbols(step.buffer.size)):
+            size = step.buffer.size if isinstance(step, Allocate) else getattr(step, "size", 0)
+            if isinstance(step, (Allocate, ArenaAllocate)) and any(s in found.sets for s in symbols(size)):
                 return None
         seqs = tuple([s for s in every(steps) if isinstance(s, SeqGrow)])
-        if seqs and not all(isinstance(steps[0], LoopStep) and s in steps[0].body for s in seqs):
+        if not in_top_loop(steps, seqs):
             return None
         grown = {s.seq for s in seqs}
         if any(isinstance(s, SeqPlace) and s.seq not in grown for s in every(steps)):
@@ -282,7 +287,8 @@ class _Regions:
         values = tuple([m for m in found.entry if isinstance(m, Value) and not isinstance(m.type, SeqType)])
         sizes = tuple([m for m in found.entry if isinstance(m, Symbol)])
         buffers = tuple([m for m in found.entry if isinstance(m, Buffer)])
-        if len(values) + len(sizes) + len(buffers) + 3 * len(seqs) >= WORDS:
+        kept = sum(1 + 2 * len(s.columns) for s in seqs) + 2 * sum(isinstance(s, ArenaAllocate) for s in every(steps))
+        if len(values) + len(sizes) + len(buffers) + kept >= WORDS:
             return None
         checked = any(isinstance(s, NumberStep) and s.site >= 0 for s in every(steps))
         counters = tuple([v for v in values if v.type == INT and v not in self.constants]) if checked else ()
@@ -329,8 +335,8 @@ class _Regions:
             return all(word_type(t.type) and word_type(s.type) for t, s in step.values)
         if isinstance(step, CallStep):
             return step.kind == "check"
-        if isinstance(step, (SeqGrow, SeqPlace)):
-            return len(step.columns) == 1 and step.columns[0].kind == "tensor" and step.columns[0].dims is not None
+        if isinstance(step, (ArenaAllocate, SeqGrow, SeqPlace, SeqPut)):
+            return True
         if isinstance(step, ScalarStep):
             return step.node.op in EXPRESSIONS and not any(
                 isinstance(v.type, TensorType) and v.type.dtype.is_half for v in (*step.args, *step.node.outputs))
@@ -393,6 +399,19 @@ class _Regions:
                 self.origins[new] = self.origins.get(step, ())
             made.append(new)
         return made, pending
+
+
+def in_top_loop(steps: Sequence[Any], seqs: Sequence[SeqGrow]) -> bool:
+    """Whether sequences are written to once in an iteration of a region's only loop, and were made before."""
+    uses = [s for s in every(steps) if isinstance(s, (ArenaAllocate, SeqPlace, SeqPut))]
+    if not seqs:
+        return not uses
+    if not isinstance(steps[0], LoopStep):
+        return False
+    top = [s for s in every([s for s in steps[0].body if not isinstance(s, LoopStep)])]
+    grown = {s.seq for s in seqs}
+    return (all(s in steps[0].body for s in seqs) and all(s in top for s in uses)
+            and all(isinstance(s, ArenaAllocate) or s.seq in grown for s in uses))
 
 
 def checks(steps: Iterable[Any]) -> tuple[Value, ...]:

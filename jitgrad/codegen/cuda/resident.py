@@ -23,12 +23,14 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.cuda.pointwise import Pointwise
+from jitgrad.codegen.cuda.regions import every
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.writer import Writer, lane_of
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.program import (
     Allocate,
+    ArenaAllocate,
     Assign,
     Barrier,
     Buffer,
@@ -40,10 +42,12 @@ from jitgrad.codegen.program import (
     LoopStep,
     NumberStep,
     Point,
+    Ref,
     ResidentStep,
     ScalarStep,
     SeqGrow,
     SeqPlace,
+    SeqPut,
 )
 from jitgrad.dims import Call, Size, Symbol
 from jitgrad.dtypes import dtype
@@ -115,13 +119,31 @@ def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
     return ways
 
 
+def kept_words(step: ResidentStep) -> Iterator[dict[Any, str]]:
+    """What the table says of each sequence (room, address and bytes of each column's elements) and of each place where
+    memory is taken from the arena, with the names of these words: what `device_regions.py` stores, in this order.
+    """
+    for k, one in enumerate(step.seqs):
+        names: dict[Any, str] = {(one.seq, "room"): f"room{k}"}
+        for column in range(len(one.columns)):
+            names |= {(one.seq, column): f"first{k}_{column}", (one.seq, f"{column} each"): f"each{k}_{column}"}
+        yield names
+    for k, piece in enumerate(pieces(step)):
+        yield {(piece, "arena"): f"arena{k}", (piece, "arena each"): f"piece{k}"}
+
+
+def pieces(step: ResidentStep) -> list[ArenaAllocate]:
+    """Where a region takes memory from the arena, once in an iteration."""
+    return [s for s in every(step.steps) if isinstance(s, ArenaAllocate)]
+
+
 class _Region:
     """Prints one kernel."""
 
     def __init__(self, step: ResidentStep):
         self.step = step
         self.names: dict[Any, str] = {}
-        self.kept: dict[Value, int] = {}        # sequences, by number
+        self.kept: dict[Any, str] = {}          # where sequences and pieces of the arena are
         self.declared: dict[str, str] = {}      # variables of the whole kernel: their types
         self.lines: list[str] = []
         self.indent = 1
@@ -162,15 +184,17 @@ class _Region:
     def source(self, symbol: str) -> str:
         step = self.step
         entry: list[Value | Symbol | Buffer] = [*step.values, *step.sizes, *step.buffers]
-        words = len(entry) + 3 * len(step.seqs) + (step.told is not None)
         read: list[str] = []
         for k, what in enumerate(entry):
             kind = self.kind(what)
             read.append(f"{self.variable(what)} = jg_number<{kind}>::of(table.w[{k}]);")
-        for k, one in enumerate(step.seqs):
-            self.kept[one.seq] = k
-            room, first, each = (f"table.w[{len(entry) + 3 * k + j}]" for j in range(3))
-            read.append(f"const i64 room{k} = {room}, first{k} = {first}, each{k} = {each};")
+        words = len(entry)
+        for names in kept_words(step):
+            self.kept.update(names)
+            for name in names.values():
+                read.append(f"const i64 {name} = table.w[{words}];")
+                words += 1
+        words += step.told is not None
         if step.seqs:
             read.append("bool full = false;")
         self.steps(step.steps)
@@ -227,13 +251,29 @@ class _Region:
 
     def grow(self, step: SeqGrow) -> None:
         """Stop where there is no room: nothing of this iteration is done yet."""
-        with self.block(f"if ({self.name(step.k)} >= room{self.kept[step.seq]})"):
+        with self.block(f"if ({self.name(step.k)} >= {self.kept[step.seq, 'room']})"):
             self.line("full = true;")
             self.line("break;")
 
+    def element(self, of: Any, column: int | str, k: Value) -> str:
+        """The address of an element of a column, or of a piece of the arena, in iteration k."""
+        return f"{self.kept[of, column]} + {self.name(k)} * {self.kept[of, f'{column} each']}"
+
     def place(self, step: SeqPlace) -> None:
-        k = self.kept[step.seq]
-        self.line(f"{self.variable(step.target)} = first{k} + {self.name(step.k)} * each{k};")
+        self.line(f"{self.variable(step.target)} = {self.element(step.seq, step.column, step.k)};")
+
+    def arena(self, step: ArenaAllocate) -> None:
+        self.line(f"{self.variable(step.target)} = {self.element(step, 'arena', self.step.seqs[0].k)};")
+
+    def put(self, step: SeqPut) -> None:
+        """A number, or where a tensor is and its sizes: words that the host copies."""
+        what = step.what
+        words = ([self.address(what.buffer, what.offset), *[self.size(s) for s in what.dims]] if isinstance(what, Ref)
+                 else [f"jg_bits({self.name(what)})"])
+        with self.block("if (jg_thread() == 0)"):
+            self.line(f"i64* const to = jg_global<i64>({self.element(step.seq, step.column, step.k)});")
+            for j, word in enumerate(words):
+                self.line(f"to[{j}] = {word};")
 
     def load(self, step: LoadScalar) -> None:
         d = step.buffer.dtype
@@ -402,8 +442,9 @@ PRINT: dict[type, Callable[[_Region, Any], None]] = {
     KernelStep: _Region.kernel, GemmStep: _Region.product, NumberStep: _Region.number, ScalarStep: _Region.scalar,
     LoadScalar: _Region.load, Point: _Region.point, Assign: _Region.assign, IfStep: _Region.if_step,
     LoopStep: _Region.loop_step, SeqGrow: _Region.grow, SeqPlace: _Region.place,
+    SeqPut: _Region.put, ArenaAllocate: _Region.arena,
     Barrier: lambda p, s: p.line("jg_meet(arrived);"),
     Allocate: lambda p, s: None, CallStep: lambda p, s: None,  # done, or tested, by the host before
 }
 
-__all__ = ["THREADS", "dtype_of", "resident_source", "scratch_bytes", "symbol_of"]
+__all__ = ["THREADS", "dtype_of", "pieces", "resident_source", "scratch_bytes", "symbol_of"]
