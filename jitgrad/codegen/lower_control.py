@@ -183,7 +183,7 @@ class Loop:
                 continue  # the sequence keeps it
             d, shape = result.type.dtype, result.type.dims
             a, b = state.allocate(d, shape), state.allocate(d, shape)
-            following, other = Buffer(d, 0, "pointer"), Buffer(d, 0, "pointer")
+            following, other = (Buffer(d, product(shape), "pointer") for _ in range(2))
             for pointer in (following, other):
                 pointer.aliases |= {a.buffer, b.buffer}
             state.emit(Point(((following, a.buffer, 0), (other, b.buffer, 0))))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.codegen.access import contiguous_strides
 from jitgrad.codegen.program import Assign, Buffer, NumberStep, Point, Ref
-from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.dims import Dim, Size, Symbol, product
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.ir import Node, Value
 
@@ -88,7 +88,7 @@ def make_variable(state: Lowering, value: Value) -> None:
     elif state.holds(value):
         state.set_register(value)
     elif isinstance(value.type, TensorType):
-        pointer = Buffer(value.type.dtype, 0, "pointer")
+        pointer = Buffer(value.type.dtype, product(value.type.dims), "pointer")
         state.set_ref(value, Ref(pointer, 0, value.type.dims, contiguous_strides(value.type.dims)))
 
 

@@ -30,9 +30,9 @@ class Buffer:
 
     kind: "input" and "output" (number `index`, memory of Python's), "slot" (workspace, size known at entry),
     "growable" (workspace, size known only where an `Allocate` stands), "pointer" (a variable that `Point` sets to a
-    place in another buffer; `aliases` are the buffers it may point into). `keeps`: it is read in the iteration after
-    the one that wrote it, so it shares its memory with no other buffer. `host`: an input in the host's memory, of a
-    program whose other memory is a device's.
+    place in another buffer; `aliases` are the buffers it may point into; `size` is that of what is there, 0 where that
+    is not known). `keeps`: it is read in the iteration after the one that wrote it, so it shares its memory with no
+    other buffer. `host`: an input in the host's memory, of a program whose other memory is a device's.
     """
 
     dtype: dtype
@@ -349,6 +349,7 @@ class ResidentStep:
         buffers: those whose addresses are taken.
         seqs: sequences that the steps, one loop, write to: where one is full the kernel stops, and is launched again.
         exits: what is set here and read after: it is read from `told`, which waits for the device.
+        settled: moves of pointers with which the steps end, and of which the host knows without waiting.
     """
 
     steps: list[Any]
@@ -360,6 +361,7 @@ class ResidentStep:
     seqs: tuple[SeqGrow, ...]
     exits: tuple[Value | Buffer, ...]
     told: Buffer | None
+    settled: Point | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

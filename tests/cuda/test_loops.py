@@ -124,6 +124,28 @@ def inside(x: Any, w: Any) -> Any:
     return h @ w.t()
 
 
+def zigzag(x: Any) -> Any:
+    """What each branch saves is there in some iterations only."""
+    while x.abs().max() > 0.2:
+        if x.sum() > 0:
+            y = x.sin()
+            x = 0.7 * x - 0.1 * y * y
+        else:
+            x = 0.8 * x
+    return x
+
+
+def between(x: Any, w: Any) -> Any:
+    """Branches and loops between products with epilogues, and inside a loop of the host's."""
+    for _ in range(3):
+        h = torch.nn.functional.linear(x, w).relu()
+        while h.abs().max() > 1.0:
+            h = h * 0.5
+        h = h - 1 if h.sum() > 2.0 else h + 1
+        x = torch.nn.functional.linear(h, w.t()).relu()
+    return x
+
+
 def summed(x: Any) -> Any:
     """In place, and a carry that is only added to."""
     total = torch.zeros_like(x)
@@ -168,6 +190,8 @@ PROGRAMS = [
     Case(branches, lambda n: (randn(n),), 0, None),
     Case(counts, lambda n: (torch.arange(1, n % 40 + 2), 5), 1, None),
     Case(inside, lambda n: (randn(n % 50 + 1, 7), randn(7, 4)), 0, 2),
+    Case(zigzag, lambda n: (randn(n),), 0, 5),
+    Case(between, lambda n: (randn(n % 50 + 1, 7), randn(4, 7)), 0, None),
     Case(summed, lambda n: (randn(n),), 0, None),
 ]
 

@@ -16,7 +16,7 @@ from jitgrad.codegen.layout import DEVICE_FAILED, SCRATCH
 from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_sequences import ROOM
 from jitgrad.codegen.llvm_sizes import alone
-from jitgrad.codegen.program import Allocate, Buffer, GemmStep, KernelStep, ResidentStep, SeqGrow
+from jitgrad.codegen.program import Allocate, Buffer, GemmStep, KernelStep, Point, ResidentStep, SeqGrow
 from jitgrad.dims import Size, Symbol, product, symbols
 from jitgrad.kernels.values import V
 from jitgrad.ops.types import INT
@@ -58,6 +58,8 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     most = p.code.emit("load i64, ptr @jg_machine", "i64", 1).name
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
            f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
+    if step.settled is not None:
+        p.PRINT[Point](p, step.settled)
     full = read_exits(p, step, kept) if step.told is not None else None
     for mirror in mirrors:
         mirror.read(p)

@@ -4,9 +4,10 @@
 
 A region is steps of one list: a loop that reads its condition from the device, or a branch on what was read from it,
 with the light steps before (from the first read on) and after. It fits if all in it can be done by a kernel: kernels,
-products, numbers, moves of pointers; no calls of Python, no sequences. Then nobody waits: the host launches, and goes
-on. What the region sets and later steps read (`exits`) is read back when it ends; steps after the region are taken into
-it where that leaves nothing to be read. A branch with exits is left to the host, which waits once either way.
+products, numbers, moves of pointers, and what a loop keeps of each iteration for its gradient; no calls of Python. Then
+nobody waits: the host launches, and goes on. Where later steps read what the region sets, light steps after it are
+taken in, if that leaves nothing; else tensors are copied to where the host knows them (`settled`); else all of it is
+read back (`exits`), which waits once. A branch with exits is left to the host, which waits once either way.
 
 The host keeps the steps for what the kernel does not do: a check that fails (its condition is known before), integers
 that may leave 64 bits, products too large to be worth it.
@@ -14,6 +15,7 @@ that may leave 64 bits, products too large to be worth it.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +25,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.effects import Effects, Memory, inside
 from jitgrad.codegen.cuda.ordered import is_ordered
 from jitgrad.codegen.cuda.scalars import EXPRESSIONS
-from jitgrad.codegen.kernel import Kernel
+from jitgrad.codegen.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program import (
     Allocate,
     ArenaAllocate,
@@ -45,7 +47,7 @@ from jitgrad.codegen.program import (
     SeqPlace,
     SeqPut,
 )
-from jitgrad.dims import Dim, Symbol, symbols
+from jitgrad.dims import Dim, Size, Symbol, dim, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
 from jitgrad.script.ir import Node, Value
 from jitgrad.script.irops import COMPARISONS
@@ -155,6 +157,7 @@ class _Regions:
         self.reads.update(m for output in program.outputs for m in _mentions(output))
         self.constants = {s.node.outputs[0]: s.node.attrs["value"] for s in every(program.steps)
                           if isinstance(s, NumberStep) and s.node.op == "num.const"}
+        self.at_entry = frozenset(program.input_symbols)
         self.origins = dict(program.origins)
         self.program = replace(program, steps=self.steps(program.steps), origins=self.origins)
 
@@ -240,12 +243,40 @@ class _Regions:
         for count, step in enumerate(following[:AFTER], 1):
             if made is not None and not made.exits:
                 break
-            if not all(self.fits(s) for s in every([step])) or (isinstance(step, KernelStep) and step.kernel.inner):
+            if not all(self.fits(s) for s in every([step])) or isinstance(step, GemmStep) or (
+                    isinstance(step, KernelStep) and step.kernel.inner):
                 break
             made, taken = self.made([*steps, *following[:count]], loops), count
-        if made is not None and not made.exits:
+        if made is None or made.exits:
+            light = itertools.takewhile(lambda s: isinstance(s, LIGHT) and self.fits(s), following[:AFTER])
+            after = [*light]
+            made, taken = self.settled([*steps, *after]), len(after)
+        if made is not None:
             return [*known, made], taken
         return ([*known, first], 0) if first is not None and loops else None
+
+    def settled(self, steps: Sequence[Any]) -> ResidentStep | None:
+        """A region that ends with copies of the tensors that later steps read, to memory that the host knows."""
+        made = self.made(steps, True)
+        if made is None or not made.exits:
+            return made
+        moves: list[tuple[Buffer, Buffer, Size]] = []
+        copies: list[KernelStep] = []
+        for pointer in made.exits:
+            if not isinstance(pointer, Buffer) or pointer.size == 0 or not symbols(pointer.size) <= self.at_entry:
+                return None
+            size = pointer.size
+            home = Buffer(pointer.dtype, size, "slot", keeps=True)
+            moves.append((pointer, home, 0))
+            copies.append(KernelStep(copying(pointer.dtype), (size,), ((pointer, 0), (home, 0)), (), ()))
+        for pointer, home, _ in moves:
+            pointer.aliases.add(home)
+        self.memory.known.clear()
+        last = Point(tuple(moves))
+        found = self.made([*steps, *copies, last], True)
+        assert found is not None
+        found.exits, found.told, found.settled = (), None, last
+        return found
 
     def known(self, steps: Sequence[Any]) -> list[Any] | None:
         """The number steps of a region that its checks need, which the host computes too; None if it cannot."""
@@ -401,6 +432,12 @@ class _Regions:
         return made, pending
 
 
+def copying(d: dtypes.dtype) -> Kernel:
+    """A kernel that copies."""
+    operands = (Operand(d, (1,)), Operand(d, (1,), "out"))
+    return Kernel((dim(Symbol()),), (), operands, (), (Stmt("load", operand=0), Stmt("store", (0,), operand=1)), "copy")
+
+
 def in_top_loop(steps: Sequence[Any], seqs: Sequence[SeqGrow]) -> bool:
     """Whether sequences are written to once in an iteration of a region's only loop, and were made before."""
     uses = [s for s in every(steps) if isinstance(s, (ArenaAllocate, SeqPlace, SeqPut))]
@@ -408,7 +445,7 @@ def in_top_loop(steps: Sequence[Any], seqs: Sequence[SeqGrow]) -> bool:
         return not uses
     if not isinstance(steps[0], LoopStep):
         return False
-    top = [s for s in every([s for s in steps[0].body if not isinstance(s, LoopStep)])]
+    top = list(every([s for s in steps[0].body if not isinstance(s, LoopStep)]))
     grown = {s.seq for s in seqs}
     return (all(s in steps[0].body for s in seqs) and all(s in top for s in uses)
             and all(isinstance(s, ArenaAllocate) or s.seq in grown for s in uses))
