@@ -278,6 +278,24 @@ def test_what_the_kernel_cannot_do_the_host_does(driver: StandinDriver) -> None:
         newton(randn(0), 0.1)
 
 
+def test_what_a_loop_leaves_as_it_was(driver: StandinDriver) -> None:
+    """A counter and a tensor that are read after a loop that never ran, inside a loop of the host's."""
+    @torch.script
+    def f(x: Any, n: int) -> Any:
+        steps, y = 7, x * 2
+        for _ in range(n):
+            while y.sum() > 100.0:
+                y = y * 0.5
+                steps = 3
+            y = torch.cumsum(y, 0)
+        return y, steps
+
+    for start in (1.0, 90.0):
+        for n in (0, 2):
+            x = torch.full((3,), start)
+            same(f(x.cuda(), n), f.eager(x, n), 1e-6)
+
+
 def test_no_iterations_and_nan(driver: StandinDriver) -> None:
     scripted = torch.script(summed)
     for values in ([20.0, 1.0], [float("nan"), 1.0], [float("inf"), -1.0]):

@@ -296,7 +296,8 @@ class _Regions:
     def made(self, steps: Sequence[Any], loops: bool) -> ResidentStep | None:
         """The region of these steps; None where what they set is needed outside and cannot be read back."""
         found = Found(steps)
-        self.look(found, steps, set())
+        certain: set[Mention] = set()
+        self.look(found, steps, certain)
         for step in every(steps):
             size = step.buffer.size if isinstance(step, Allocate) else getattr(step, "size", 0)
             if isinstance(step, (Allocate, ArenaAllocate)) and any(s in found.sets for s in symbols(size)):
@@ -315,6 +316,8 @@ class _Regions:
                 if isinstance(mention, Symbol) or not loops:
                     return None
                 exits.append(mention)
+                if mention not in certain:  # it may stay as it was
+                    found.entry[mention] = None
         values = tuple([m for m in found.entry if isinstance(m, Value) and not isinstance(m.type, SeqType)])
         sizes = tuple([m for m in found.entry if isinstance(m, Symbol)])
         buffers = tuple([m for m in found.entry if isinstance(m, Buffer)])
