@@ -457,6 +457,33 @@ def test_training(name: str, dtype: Any, scaled: bool, device: StandinDriver) ->
         assert losses[3] == pytest.approx(losses[2], rel=1e-2)  # the step between was skipped
 
 
+@host.needs_compiler
+@pytest.mark.parametrize("dtype", [half, jitgrad.bfloat16], ids=str)
+def test_no_copy_is_a_transpose(dtype: Any, device: StandinDriver) -> None:
+    """The gradient of a linear layer's weight is a product and a cast; the weight is cast as it lies."""
+    layer, x = nn.Linear(8, 16, device="cuda"), (jitgrad.arange(32, device="cuda") % 5 - 2.0).reshape(4, 8)
+    with jitgrad.no_grad():
+        layer.weight.copy_((jitgrad.arange(128, device="cuda") % 7 - 3.0).reshape(16, 8) / 4)
+        layer.bias.fill_(0.5)
+
+    def step(x: Any) -> Any:
+        layer.zero_grad()
+        with jitgrad.autocast("cuda", dtype):
+            loss = layer(x).square().sum()
+        loss.backward()
+        return loss
+
+    wanted, compiled = step(x).item(), jitgrad.script(step)
+    gradients = [p.grad.cpu().numpy() for p in layer.parameters()]
+    assert compiled(x).item() == wanted
+    for p, gradient in zip(layer.parameters(), gradients, strict=True):
+        np.testing.assert_array_equal(p.grad.cpu().numpy(), gradient)
+    compiled(x)
+    moved = compiled.traffic(x)
+    assert moved.launches == 8
+    assert "jg_pw_copy" not in str(moved)
+
+
 def test_a_step_waits_for_what_it_found_alone(cuda: Any) -> None:
     model = mlp().cuda()
     x, y = jitgrad.rand(6, 8, device="cuda"), jitgrad.tensor([0, 1, 2, 0, 1, 2], device="cuda")

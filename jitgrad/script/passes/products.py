@@ -12,12 +12,27 @@ becomes
 Transposes of operands are flags of a product, one of its result is a copy as soon as somebody wants the result in
 memory: the weight of every linear layer has such a gradient. Only where nothing else reads the product, and in its own
 block: elsewhere a product would become two, or one per iteration.
+
+Casts may stand between a product and a transpose, on either side, as autocast makes them: an element is cast alike
+wherever it lies.
+
+    %t: f32[K, N] = permute(%v){axes=(1, 0)}
+    %h: f16[K, N] = cast(%t){dtype=f16}
+    %p: f16[B, N] = matmul(%y, %h)
+
+becomes
+
+    %u: f16[N, K] = cast(%v){dtype=f16}
+    %h: f16[K, N] = permute(%u){axes=(1, 0)}
+    %p: f16[B, N] = matmul(%y, %h)
+
+where only products read the cast, transposed or not.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Block, Graph, Node, Value, walk
@@ -27,33 +42,76 @@ from jitgrad.script.passes.rewrite import Rewriter
 def transpose_products(graph: Graph) -> Graph:
     """`graph` with products that are only read transposed made that way; the same graph where there are none."""
     uses = Counter(graph.block.results)
+    operands: Counter[Value] = Counter()  # uses by products
     blocks: list[Block] = [graph.block]
+    transposes: list[Node] = []
+    casts: list[Node] = []
     for node in walk(graph.block):
         uses.update(node.inputs)
+        if node.op == "matmul":
+            operands.update(node.inputs)
+        elif node.op == "permute" and _swaps(node):
+            transposes.append(node)
+        elif node.op == "cast":
+            casts.append(node)
         for block in node.blocks:
             uses.update(block.results)
             blocks.append(block)
-    found: dict[Value, Value] = {}
+    if not transposes:
+        return graph
+    for node in transposes:
+        if uses[node.outputs[0]] == operands[node.outputs[0]]:
+            operands[node.inputs[0]] += 1
+    swapped = {n.outputs[0] for n in transposes}
+    late = {n.outputs[0] for n in casts if n.inputs[0] in swapped and 0 < uses[n.outputs[0]] == operands[n.outputs[0]]}
+    turned: set[Value] = set()
+    gone: set[Value] = set()
     for block in blocks:
-        products = {n.outputs[0] for n in block.nodes if n.op == "matmul" and uses[n.outputs[0]] == 1}
-        found.update((n.inputs[0], n.outputs[0]) for n in block.nodes
-                     if n.op == "permute" and n.inputs[0] in products and _swaps(n))
-    return _Transposing(graph, found).run() if found else graph
+        made = {n.outputs[0]: n for n in block.nodes if n.op in ("matmul", "cast") and uses[n.outputs[0]] == 1}
+        for node in block.nodes:
+            if node.op == "permute" and node.outputs[0] in swapped:
+                chain = _chain(node.inputs[0], made)
+                if chain:
+                    turned.update(chain)
+                    gone.add(node.outputs[0])
+    late -= turned
+    return _Transposing(graph, turned, gone, late).run() if gone or late else graph
+
+
+def _chain(value: Value, made: dict[Value, Node]) -> list[Value]:
+    """From `value` by casts to a product, each read only by the one before; empty where there is no such product."""
+    chain = []
+    while (node := made.get(value)) is not None:
+        chain.append(value)
+        if node.op == "matmul":
+            return chain
+        value = node.inputs[0]
+    return []
 
 
 class _Transposing(Rewriter):
-    """`found`: products and their transposes."""
+    """`turned`: products, and casts of them, that are made transposed. `gone`: their transposes. `late`: casts of
+    transposes that become transposes of casts.
+    """
 
-    def __init__(self, graph: Graph, found: dict[Value, Value]):
+    def __init__(self, graph: Graph, turned: Collection[Value], gone: Collection[Value], late: Collection[Value]):
         super().__init__(graph)
-        self.products, self.transposes = found.keys(), set(found.values())
+        self.turned, self.gone, self.late = turned, gone, late
 
     def visit(self, node: Node) -> Sequence[Value] | None:
         out = node.outputs[0] if node.outputs else None
-        if out in self.products:
-            a, b = node.inputs
-            return (self.emit("matmul", self.transposed(b), self.transposed(a)),)
-        return node.inputs if out in self.transposes else None
+        if out in self.gone:
+            return node.inputs
+        if out in self.turned:
+            if node.op == "matmul":
+                a, b = node.inputs
+                return (self.emit("matmul", self.transposed(b), self.transposed(a)),)
+            return (self.emit("cast", node.inputs[0], **node.attrs),)
+        if out in self.late:
+            permute = self.source(node.inputs[0], "permute")
+            if permute is not None and _swaps(permute):
+                return (self.transposed(self.emit("cast", permute.inputs[0], **node.attrs)),)
+        return None
 
     def transposed(self, value: Value) -> Value:
         """The matrix's transpose, or what it is the transpose of."""
