@@ -72,6 +72,18 @@ large_shared(i64 n, float* y) {
     for (i64 e = threadIdx.x; e < n; e += blockDim.x) y[e] = kept[n - 1 - e];
 }
 """,
+    "meet": """
+extern "C" __global__ void __launch_bounds__(512)
+meet(i64 rounds, i64* told, i64* wrong, char* scratch) {
+    u32* const arrived = (u32*)scratch + 1023;
+    for (i64 round = 1; round <= rounds; round++) {
+        if (threadIdx.x == 0) told[(round & 1) * gridDim.x + blockIdx.x] = round;
+        jg_meet(arrived);
+        const i64 other = told[(round & 1) * gridDim.x + (blockIdx.x + 1) % gridDim.x];
+        if (other != round) *wrong = round;
+    }
+}
+""",
     "astray": """
 extern "C" __global__ void __launch_bounds__(32)
 astray(i64 place) { if (jg_thread() == 0) *(float*)place = 1.0f; }

@@ -51,6 +51,37 @@ def kernel_nodes_and_updates() -> Facts:
     return facts
 
 
+@check(alone=True)
+def blocks_meet() -> Facts:
+    """All blocks of a cooperative launch are resident, and see behind a barrier what others wrote: also in a graph."""
+    b = bench()
+    blocks = b.driver.processors
+    told, wrong = b.array(np.zeros(2 * blocks, np.int64)), b.array(np.zeros(1, np.int64))
+    scratch = b.array(np.zeros(4096, np.uint8))
+    rounds = c_int64(5)
+    places, _kept = b.parameters((rounds, told, wrong, scratch))
+    kernel = b.kernel("meet")
+
+    def launch() -> None:
+        b.api.call("cuLaunchCooperativeKernel", kernel, blocks, 1, 1, 512, 1, 1, 0, b.stream, places)
+
+    launch()
+    graph = builder(b)
+    made, _more = b.node("meet", blocks, 512, rounds, told, wrong, scratch)
+    graph.kernel(made, together=True)
+    ready = graph.instantiate()
+    ready.launch(b.stream)
+    b.wait()
+    assert (wrong.get() == 0).all(), "a block read what another had written before the barrier, or later"
+    few = b.timed(launch)
+    rounds.value = 37
+    many = b.timed(launch)
+    b.wait()
+    assert (wrong.get() == 0).all()
+    ready.close()
+    return {"blocks": blocks, "barrier_us": round((many - few) / 32, 2), "launch_us": round(few, 1)}
+
+
 @check()
 def updated_as_a_whole() -> Facts:
     """`cuGraphExecUpdate` takes over the parameters of another graph of the same shape."""
