@@ -23,7 +23,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.cuda.pointwise import Pointwise
-from jitgrad.codegen.cuda.regions import every
+from jitgrad.codegen.cuda.regions import every, set_by
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.writer import Writer, lane_of
@@ -185,9 +185,11 @@ class _Region:
         step = self.step
         entry: list[Value | Symbol | Buffer] = [*step.values, *step.sizes, *step.buffers]
         read: list[str] = []
+        changing = {m for s in every(step.steps) for m in set_by(s)}
         for k, what in enumerate(entry):
             kind = self.kind(what)
-            read.append(f"{self.variable(what)} = jg_number<{kind}>::of(table.w[{k}]);")
+            name = self.variable(what) if what in changing else f"const {kind} {self.name(what)}"
+            read.append(f"{name} = " + (f"table.w[{k}];" if kind == "i64" else f"jg_number<{kind}>::of(table.w[{k}]);"))
         words = len(entry)
         for names in kept_words(step):
             self.kept.update(names)

@@ -1,0 +1,202 @@
+// def loop_solve(x, a):
+//     while (a @ x).abs().max() > 1.0:
+//         x = x * 0.5
+//     return x
+
+extern "C" __global__ void __launch_bounds__(512)
+jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch) {
+    u32* const arrived = (u32*)scratch + 1023;
+    i64 B13 = 0, B14 = 0, B15 = 0, V16 = 0, B22 = 0, V23 = 0;
+    bool V17 = 0;
+    const i64 N0 = table.w[0];
+    const i64 N1 = table.w[1];
+    const i64 B2 = table.w[2];
+    const i64 B3 = table.w[3];
+    const i64 B4 = table.w[4];
+    const i64 B5 = table.w[5];
+    const i64 B6 = table.w[6];
+    const i64 B7 = table.w[7];
+    const i64 B8 = table.w[8];
+    const i64 B9 = table.w[9];
+    const bool V10 = jg_seen(jg_global<bool>(B2));
+    const bool V11 = V10;
+    const i64 V12 = 0LL;
+    {
+        const i64 to0 = B3;
+        const i64 to1 = B4;
+        B13 = to0;
+        B14 = to1;
+    }
+    B15 = B5;
+    {
+        const i64 to0 = V12;
+        const bool to1 = V11;
+        V16 = to0;
+        V17 = to1;
+    }
+    while (V17) {
+        {
+            // mul
+            const i64 n0 = N0;
+            const float* const p0 = jg_global<const float>(B15);
+            float* const p1 = jg_global<float>(B13);
+            // n0 results
+            // p0: float32, in, at i0
+            // p1: float32, out, at i0
+            const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1);
+            const i64 total = jg_parts(n0, 4);
+            for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+                const i64 e = t * 4;
+                const bool full = aligned && e + 4 <= n0;
+                const int m = jg_rest<4>(n0 - e);
+                jg_pack<float, 4> x0;
+                if (full) {
+                    x0 = jg_read<4>(p0 + e);
+                }
+                else {
+                    x0 = jg_read_some<4>(p0 + e, m);
+                }
+                jg_pack<float, 4> y3;
+                #pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const float v0 = x0.at[k];
+                    const float v1 = 0.5f;
+                    const float v2 = (v0 * v1);
+                    y3.at[k] = v2;
+                }
+                if (full) {
+                    jg_write<4>(p1 + e, y3);
+                }
+                else {
+                    jg_write_some<4>(p1 + e, y3, m);
+                }
+            }
+        }
+        jg_meet(arrived);
+        {
+            jg_product<float, float, false, false, false>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), N1, 1, N0, N0, 1, 1);
+        }
+        jg_meet(arrived);
+        {
+            // abs_amax_gt
+            const i64 outer = 1, inner = (i64)(N1);
+            {
+                {
+                    const jg_share share = jg_shared_by(outer, inner, 1, 4096);
+                    if (share.mine) {
+                        const jg_place blockIdx = share.at, gridDim = share.of;
+                        const i64 n0 = N1;
+                        const float* const p0 = jg_global<const float>(B7);
+                        bool* const p1 = jg_global<bool>(B8);
+                        // one results, each of n0 elements
+                        // p0: float32, in, at i0
+                        // p1: bool, out, at 0
+                        const bool aligned = jg_aligned<4>(p0);
+                        const i64 rows = 1, columns = n0;
+                        for (i64 row = blockIdx.x; row < rows; row += gridDim.x) {
+                            const i64 length = columns;
+                            const float v3 = 1.0f;
+                            float r2 = (-(float)JG_INF);
+                            for (i64 e = ((i64)blockIdx.y * 512 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 2048) {
+                                const bool full = aligned && e + 4 <= length;
+                                const int m = jg_rest<4>(length - e);
+                                jg_pack<float, 4> x0;
+                                if (full) {
+                                    x0 = jg_read<4>(p0 + e);
+                                }
+                                else {
+                                    x0 = jg_read_some<4>(p0 + e, m);
+                                }
+                                #pragma unroll
+                                for (int k = 0; k < 4; k++) {
+                                    const float v0 = x0.at[k];
+                                    const float v1 = fabsf(v0);
+                                    r2 = k < m ? jg_maximum<float>::of(r2, v1) : r2;
+                                }
+                            }
+                            r2 = jg_block<jg_maximum<float>>(r2);
+                            bool mine = true;  // whether this block has all of the row's parts
+                            if (gridDim.y > 1) {
+                                jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4112);
+                                if (threadIdx.x == 0) {
+                                    parts2[((i64)blockIdx.x * gridDim.y + blockIdx.y)].value = r2;
+                                }
+                                mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
+                                if (mine) {
+                                    r2 = (-(float)JG_INF);
+                                    for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x) {
+                                        r2 = jg_maximum<float>::of(r2, jg_fresh(parts2 + ((i64)blockIdx.x * gridDim.y + b)));
+                                    }
+                                    r2 = jg_block<jg_maximum<float>>(r2);
+                                }
+                            }
+                            if (mine) {
+                                const float v2 = r2;
+                                const bool v4 = (v2 > v3);
+                                if (threadIdx.x == 0) {
+                                    p1[0] = v4;
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        jg_meet(arrived);
+        const bool V18 = jg_seen(jg_global<bool>(B8));
+        const bool V19 = V18;
+        const i64 V20 = 1LL;
+        const i64 V21 = (V16 + V20);
+        {
+            const i64 to0 = B13;
+            const i64 to1 = B14;
+            const i64 to2 = B13;
+            B15 = to0;
+            B13 = to1;
+            B14 = to2;
+        }
+        {
+            const i64 to0 = V21;
+            const bool to1 = V19;
+            V16 = to0;
+            V17 = to1;
+        }
+    }
+    B22 = B15;
+    V23 = V16;
+    {
+        // copy
+        const i64 n0 = N0;
+        const float* const p0 = jg_global<const float>(B22);
+        float* const p1 = jg_global<float>(B9);
+        // n0 results
+        // p0: float32, in, at i0
+        // p1: float32, out, at i0
+        const bool aligned = jg_aligned<4>(p0) && jg_aligned<4>(p1);
+        const i64 total = jg_parts(n0, 4);
+        for (i64 t = jg_thread(); t < total; t += jg_threads()) {
+            const i64 e = t * 4;
+            const bool full = aligned && e + 4 <= n0;
+            const int m = jg_rest<4>(n0 - e);
+            jg_pack<float, 4> x0;
+            if (full) {
+                x0 = jg_read<4>(p0 + e);
+            }
+            else {
+                x0 = jg_read_some<4>(p0 + e, m);
+            }
+            jg_pack<float, 4> y1;
+            #pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const float v0 = x0.at[k];
+                y1.at[k] = v0;
+            }
+            if (full) {
+                jg_write<4>(p1 + e, y1);
+            }
+            else {
+                jg_write_some<4>(p1 + e, y1, m);
+            }
+        }
+    }
+}
