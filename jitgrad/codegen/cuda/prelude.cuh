@@ -427,16 +427,18 @@ template <class Op, class T> JG_DEVICE T jg_block(T v) {
     for (int w = 1; w < warps; w++) total = Op::of(total, parts[w]);
     return total;
 }
-// over the warps of a block, for each lane
-template <class Op, class T> JG_DEVICE T jg_columns(T v) {
-    __shared__ T parts[32][32];
-    int lane = threadIdx.x & 31, warps = blockDim.x >> 5;
+// over the threads of a block, a power of two, that have the same place among `lanes` neighbours
+template <class Op, class T> JG_DEVICE T jg_columns(T v, int lanes = 32) {
+    __shared__ T parts[1024];
+    int lane = threadIdx.x & (lanes - 1);
     __syncthreads();
-    parts[threadIdx.x >> 5][lane] = v;
+    parts[threadIdx.x] = v;
     __syncthreads();
-    T total = parts[0][lane];
-    for (int w = 1; w < warps; w++) total = Op::of(total, parts[w][lane]);
-    return total;
+    for (int half = blockDim.x >> 1; half >= lanes; half >>= 1) {
+        if (threadIdx.x < half) parts[threadIdx.x] = Op::of(parts[threadIdx.x], parts[threadIdx.x + half]);
+        __syncthreads();
+    }
+    return parts[lane];
 }
 
 // --- reductions over several blocks: parts in memory, and the block that comes last joins them in a fixed order ---------

@@ -9,7 +9,7 @@ earlier phases wait in the scratch memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.cuda.writer import Writer
@@ -28,7 +28,6 @@ class Reducing(Writer):
     joined = ""         # the call that joins r<i> over the threads of a row, of the operator and r<i>
     leader = ""         # the condition on which a thread writes its row's values
     parts = 1           # rows that a block works on at once
-    part = ""           # which of them a thread works on
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True, split: bool = False, phase: int = -1):
         super().__init__(kernel, lane, vectors)
@@ -81,12 +80,9 @@ class Reducing(Writer):
         ending = [i for i in indices if self.kernel.body[i].op == "reduce"]
         self.start(ending)
         self.loop(indices, stage)
-        for i in ending:
-            self.line(f"r{i} = {self.joined.format(join=self.join(i), part=f'r{i}')};")
+        self.join_threads(ending)
         if not self.split:
-            for i in ending:
-                self.result(i)
-            self.at_row(after)
+            self.finished(ending, after)
             return
         if not ending:
             self.at_row(after, shared=True)
@@ -95,34 +91,40 @@ class Reducing(Writer):
         with self.block("if (gridDim.y > 1)"):
             self.exchange(ending)
         with self.block("if (mine)"):
-            for i in ending:
-                self.result(i)
-            self.at_row(after)
+            self.finished(ending, after)
             if self.phase >= 0:
                 with self.block(f"if ({self.leader})"):
                     for i in ending:
                         self.line(f"{self.waiting(i)}->value = r{i};")
 
+    def join_threads(self, ending: Iterable[int]) -> None:
+        """Join the parts of a block's threads."""
+        for i in ending:
+            self.line(f"r{i} = {self.joined.format(join=self.join(i), part=f'r{i}')};")
+
+    def finished(self, ending: Iterable[int], after: Sequence[int]) -> None:
+        """The results of reductions, and what of the row needs them."""
+        for i in ending:
+            self.result(i)
+        self.at_row(after)
+
     def exchange(self, ending: Sequence[int]) -> None:
         """Write this block's parts; the last block joins all."""
-        width = f" * {self.parts} + {self.part}" if self.part else ""
         for i in ending:
             kind = f"jg_slot<{self.accumulator(i)}>*"
             self.line(f"{kind} const parts{i} = ({kind})(scratch + {self.parts_at(i)});")
         with self.block(f"if ({self.leader})"):
             for i in ending:
-                self.line(f"parts{i}[((i64)blockIdx.x * gridDim.y + blockIdx.y){width}].value = r{i};")
+                self.line(f"parts{i}[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r{i};")
         self.line("mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);")
         with self.block("if (mine)"):
             for i in ending:
                 self.line(f"r{i} = {self.identity(i)};")
-            begin, step = ("threadIdx.x", "blockDim.x") if not self.part else ("threadIdx.x / 32", "blockDim.x / 32")
-            with self.block(f"for (u32 b = {begin}; b < gridDim.y; b += {step})"):
+            with self.block("for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x)"):
                 for i in ending:
-                    other = f"jg_fresh(parts{i} + ((i64)blockIdx.x * gridDim.y + b){width})"
+                    other = f"jg_fresh(parts{i} + ((i64)blockIdx.x * gridDim.y + b))"
                     self.line(f"r{i} = {self.join(i)}::of(r{i}, {other});")
-            for i in ending:
-                self.line(f"r{i} = {self.joined.format(join=self.join(i), part=f'r{i}')};")
+            self.join_threads(ending)
 
     def parts_at(self, i: int) -> int:
         before = sum(self.slot_bytes(j) for j in self.reductions if j < i)

@@ -207,7 +207,8 @@ class Writer:
     # --- a vector of elements ---
 
     def elements(self, indices: Sequence[int], stage: int, bound: str, position: str = "") -> None:
-        """The statements for the E elements from lane index `e` on, as far as they are below `bound`.
+        """The statements for the E elements from lane index `e` on, as far as they are below `bound`; without one
+        `full` and `m` say how far that is.
 
         `position`: the number of the first one in the flattened inner space, for argmax.
         """
@@ -221,28 +222,19 @@ class Writer:
             indices = [i for i in indices if i not in common]
         reads = {i: k for i in indices if (k := self.reads_vector(i, stage)) >= 0}
         writes = {i: k for i in indices if (k := self.writes_vector(i, stage)) >= 0}
-        guarded = bool(reads or writes)
-        if guarded:
+        if bound and (reads or writes):
             self.line(f"const bool full = aligned && e + {self.width} <= {bound};")
-        self.line(f"const int m = jg_rest<{self.width}>({bound} - e);")
+        if bound:
+            self.line(f"const int m = jg_rest<{self.width}>({bound} - e);")
         self.read_vectors(reads)
         self.gather_rows()
-        for i, k in writes.items():
-            self.line(f"jg_pack<{STORED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
-        for i in indices:
-            if self.kernel.body[i].op == "random.word" and not is_reloaded(self.plan, i, stage):
-                self.line(f"jg_words w{i};")
-                self.line(f"w{i}.known = false;")
+        self.declare(indices, stage, writes)
         self.line("#pragma unroll")
         with self.block(f"for (int k = 0; k < {self.width}; k++)"):
             if self.lane_index_used(indices, stage):
                 self.line(f"const i64 i{self.lane} = e + k;")
             self.each(indices, stage, f"{position or 'e'} + k")
-        if writes:
-            for head, call, count in (("if (full)", "jg_write", ""), ("else", "jg_write_some", ", m")):
-                with self.block(head):
-                    for i, k in writes.items():
-                        self.line(f"{call}<{self.width}>({self.vector_place(k)}, y{i}{count});")
+        self.write_vectors(writes)
         for i in sorted(self.rows):
             stmt = self.kernel.body[i]
             if stmt.op == "scatter_add":
@@ -291,6 +283,22 @@ class Writer:
                 with self.block(head):
                     for i, k in reads.items():
                         self.line(f"x{i} = {call}<{self.width}>({self.vector_place(k)}{count});")
+
+    def declare(self, indices: Iterable[int], stage: int, writes: dict[int, int]) -> None:
+        """Vectors to be written, and words that neighbours share."""
+        for i, k in writes.items():
+            self.line(f"jg_pack<{STORED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
+        for i in indices:
+            if self.kernel.body[i].op == "random.word" and not is_reloaded(self.plan, i, stage):
+                self.line(f"jg_words w{i};")
+                self.line(f"w{i}.known = false;")
+
+    def write_vectors(self, writes: dict[int, int]) -> None:
+        if writes:
+            for head, call, count in (("if (full)", "jg_write", ""), ("else", "jg_write_some", ", m")):
+                with self.block(head):
+                    for i, k in writes.items():
+                        self.line(f"{call}<{self.width}>({self.vector_place(k)}, y{i}{count});")
 
     def reads_vector(self, i: int, stage: int) -> int:
         """The operand that statement i reads as a vector, or -1."""
@@ -471,24 +479,31 @@ class Writer:
         stmt = self.kernel.body[i]
         d = self.kernel.dtype_of(stmt.args[0])
         values = [f"v{a}" for a in stmt.args]
+        part = self.part_of(i)
         if stmt.fn == "dot":
-            text = EXPRESSIONS["fma"]([*values, f"r{i}"], d, d, 0)
+            text = EXPRESSIONS["fma"]([*values, part], d, d, 0)
         else:
             value = values[0]
             if stmt.fn in ("any", "all"):
                 value = convert(value, d, dtypes.bool_)
             elif stmt.fn in ("argmax", "argmin"):
                 value = f"{self.accumulator(i)}{{{value}, (i64)({position})}}"
-            text = f"{self.join(i)}::of(r{i}, {value})"
-        self.line(f"r{i} = {text};" if self.width == 1 else f"r{i} = k < m ? {text} : r{i};")
+            text = f"{self.join(i)}::of({part}, {value})"
+        alone = self.width == 1 or part.endswith("[k]")  # each of the neighbours has its own
+        self.line(f"{part} = {text};" if alone else f"{part} = k < m ? {text} : {part};")
+
+    def part_of(self, i: int) -> str:
+        """What a reduction is accumulated in."""
+        return f"r{i}"
 
     def result(self, i: int) -> None:
         """The value of a reduction whose parts are joined in r<i>."""
         stmt, source = self.kernel.body[i], self.source_of(i)
+        part = self.part_of(i)
         if stmt.fn in ("argmax", "argmin"):
-            self.define(i, dtypes.int64, f"r{i}.at")
+            self.define(i, dtypes.int64, f"{part}.at")
         else:
-            self.define(i, stmt.dtype or source, convert(f"r{i}", source, stmt.dtype or source))
+            self.define(i, stmt.dtype or source, convert(part, source, stmt.dtype or source))
 
 
 __all__ = ["Writer", "lane_of", "unit_operands", "vector_width"]

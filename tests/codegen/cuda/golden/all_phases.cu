@@ -101,7 +101,7 @@ jg_all_mul_sum_div_0_phase0(i64 n0, const float* __restrict__ p0, float* __restr
         if (gridDim.y > 1) {
             jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4112);
             if (threadIdx.x == 0) {
-                parts2[((i64)blockIdx.x * gridDim.y + blockIdx.y)].value = r2;
+                parts2[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r2;
             }
             mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
             if (mine) {

@@ -33,7 +33,7 @@ jg_all_abs_sum_0(i64 n0, const float* __restrict__ p0, float* __restrict__ p1, c
         if (gridDim.y > 1) {
             jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4112);
             if (threadIdx.x == 0) {
-                parts2[((i64)blockIdx.x * gridDim.y + blockIdx.y)].value = r2;
+                parts2[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r2;
             }
             mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
             if (mine) {

@@ -119,7 +119,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
                             if (gridDim.y > 1) {
                                 jg_slot<float>* const parts2 = (jg_slot<float>*)(scratch + 4112);
                                 if (threadIdx.x == 0) {
-                                    parts2[((i64)blockIdx.x * gridDim.y + blockIdx.y)].value = r2;
+                                    parts2[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r2;
                                 }
                                 mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
                                 if (mine) {

@@ -81,7 +81,7 @@ jg_row_exp_sum_0_split(i64 n0, i64 n1, const jg_half* __restrict__ p0, jg_half* 
         if (gridDim.y > 1) {
             jg_slot<float>* const parts3 = (jg_slot<float>*)(scratch + 4112);
             if (threadIdx.x == 0) {
-                parts3[((i64)blockIdx.x * gridDim.y + blockIdx.y)].value = r3;
+                parts3[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r3;
             }
             mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
             if (mine) {

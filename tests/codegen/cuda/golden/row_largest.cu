@@ -76,7 +76,7 @@ jg_row_argmax_0_split(i64 n0, i64 n1, const float* __restrict__ p0, i64* __restr
         if (gridDim.y > 1) {
             jg_slot<jg_best<float>>* const parts1 = (jg_slot<jg_best<float>>*)(scratch + 4112);
             if (threadIdx.x == 0) {
-                parts1[((i64)blockIdx.x * gridDim.y + blockIdx.y)].value = r1;
+                parts1[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r1;
             }
             mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);
             if (mine) {

@@ -1,0 +1,70 @@
+"""Reductions over outer axes: vectors of neighbours, tails, addresses that are not aligned, several stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitgrad
+from tests.codegen.cuda import host
+from tests.cuda.hosted import gpu
+
+pytestmark = host.needs_compiler
+F = jitgrad.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def on_a_gpu() -> Iterator[None]:
+    with gpu():
+        yield
+
+
+def of_a_bias(x: Any, b: Any) -> Any:
+    return ((x + b).tanh() * x).sum(0), (x * b).amax(0)
+
+
+def softmax(x: Any, b: Any) -> Any:
+    return (x * b).softmax(0)
+
+
+def between(x: Any, b: Any) -> Any:
+    y = x[:-1].unflatten(0, (2, -1)) + b
+    return y.sum(1), y.argmax(1)
+
+
+def from_the_second(x: Any, b: Any) -> Any:
+    return (x[:, 1:] * 2).sum(0), x[:, 1:].var(0)
+
+
+def alone(x: Any, b: Any) -> Any:
+    return (b + 1).exp() + x.mean(0)
+
+
+def drawn(x: Any, b: Any) -> Any:
+    return F.dropout(x, 0.5).sum(0) * b
+
+
+@pytest.mark.parametrize("d", [jitgrad.bfloat16, jitgrad.float16, jitgrad.float32, jitgrad.float64], ids=str)
+@pytest.mark.parametrize("shape", [(5, 7), (33, 8), (65, 300)], ids=str)
+@pytest.mark.parametrize("f", [of_a_bias, softmax, between, from_the_second, alone, drawn], ids=lambda f: f.__name__)
+def test_as_eager(f: Callable[..., Any], shape: tuple[int, int], d: Any) -> None:
+    rng = np.random.default_rng(0)
+    arrays = rng.normal(size=shape), rng.normal(size=shape[1:])
+
+    def run(f: Callable[..., Any], where: str) -> list[np.ndarray[Any, Any]]:
+        jitgrad.manual_seed(1)
+        found = f(*[jitgrad.tensor(a.astype(np.float32)).to(where).to(d) for a in arrays])
+        return [t.to("cpu").double().numpy() for t in (found if isinstance(found, tuple) else (found,))]
+
+    rough = {jitgrad.bfloat16: 2e-2, jitgrad.float16: 3e-3, jitgrad.float32: 2e-5, jitgrad.float64: 1e-12}[d]
+    for a, b in zip(run(jitgrad.script(f), "cuda"), run(f, "cpu"), strict=True):
+        np.testing.assert_allclose(a, b, rough, rough * (1 + np.abs(b).max()))
+
+
+def test_halves_are_read_as_vectors() -> None:
+    found = jitgrad.script(of_a_bias).traffic(jitgrad.empty(100, 64, dtype=jitgrad.bfloat16),
+                                              jitgrad.empty(64, dtype=jitgrad.bfloat16))
+    assert found.launches == 1
