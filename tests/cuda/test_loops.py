@@ -135,6 +135,16 @@ def zigzag(x: Any) -> Any:
     return x
 
 
+def guarded(x: Any) -> Any:
+    """Checks that only branches in a loop make."""
+    while x.abs().sum() > 1.0:
+        if x.sum() > 0:
+            x = x * 0.5 - 0.01 * x.max() * x.sin()
+        else:
+            x = x * 0.7 - 0.01 * x.min() * x
+    return x
+
+
 def between(x: Any, w: Any) -> Any:
     """Branches and loops between products with epilogues, and inside a loop of the host's."""
     for _ in range(3):
@@ -183,14 +193,15 @@ PROGRAMS = [
     Case(newton, lambda n: (randn(n).to(torch.float16), 0.02), 0, 2, 2e-2),
     Case(bounded, lambda n: (randn(n), 1e-2, 20), 1, 1),
     Case(power, lambda n: (definite(5), randn(5)), 0, 2, 1e-3),
-    Case(conjugate, lambda n: (definite(n % 60 + 1), randn(n % 60 + 1)), 0, 4, 1e-3),
+    Case(conjugate, lambda n: (definite(n % 60 + 1), randn(n % 60 + 1)), 0, 3, 1e-3),
     Case(softmax_fixed_point, lambda n: (randn(n % 70 + 1, 12), 0.1 * randn(12, 12)), 0, 2),
     Case(nested, lambda n: (randn(n).abs(),), 0, None),
     Case(branch, lambda n: (randn(n),), 0, 1),
     Case(branches, lambda n: (randn(n),), 0, None),
     Case(counts, lambda n: (torch.arange(1, n % 40 + 2), 5), 1, None),
     Case(inside, lambda n: (randn(n % 50 + 1, 7), randn(7, 4)), 0, 2),
-    Case(zigzag, lambda n: (randn(n),), 0, 5),
+    Case(zigzag, lambda n: (randn(n),), 0, 3),
+    Case(guarded, lambda n: (randn(n % 300 + 1),), 0, 3),
     Case(between, lambda n: (randn(n % 50 + 1, 7), randn(4, 7)), 0, None),
     Case(summed, lambda n: (randn(n),), 0, None),
 ]

@@ -61,8 +61,7 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     if step.settled is not None:
         p.PRINT[Point](p, step.settled)
     full = read_exits(p, step, kept) if step.told is not None else None
-    for mirror in mirrors:
-        mirror.read(p)
+    read_mirrors(p, *mirrors)
     if full is None:
         p.line(f"br label %{after}")
     else:
@@ -159,45 +158,56 @@ def make_room(p: DevicePrinter, step: ResidentStep) -> None:
 class Mirror:
     """A column of numbers, of which the kernel writes a copy: from iteration `first` on.
 
-    host, device: where they are; each: bytes of an element.
+    host: where the column is; at: where the copy begins, in bytes; each: bytes of an element.
     """
 
     step: SeqGrow
     host: V
-    device: str
+    at: V
     each: V
     first: V
 
-    def read(self, p: DevicePrinter) -> None:
-        """Bring what the kernel has written to the host."""
-        begin = p.here(self.first) * p.here(self.each)
-        size = p.one(self.step.k) * p.here(self.each) - begin
-        to, source = (p.code.emit(f"getelementptr i8, ptr {place}, i64 {begin.name}", "ptr", 1).name
-                      for place in (self.host.name, self.device))
-        good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {to}, ptr {source}, i64 {size.name})", "i1", 1)
-        p.leave_unless(good, DEVICE_FAILED)
 
-
-def kept_on_device(p: DevicePrinter, step: ResidentStep, words: list[V | str]) -> list[Mirror]:
-    """Add the words of `resident.kept_words`; memory for numbers and for what is taken from the arena."""
+def kept_on_device(p: DevicePrinter, step: ResidentStep, words: list[V | str]) -> tuple[list[Mirror], str, V]:
+    """Add the words of `resident.kept_words`. The columns of numbers, where their copies are, and how many bytes."""
     mirrors: list[Mirror] = []
+    places: dict[int, Mirror] = {}
     rooms: list[V] = []
+    total = p.const(0)
     for one in step.seqs:
         header = p.sequences.header(one.seq)
         rooms.append(p.sequences.load(header, ROOM))
         words.append(rooms[-1])
         for number, column in enumerate(one.columns):
             place, each = p.sequences.column_of(header, one.columns, number)
-            if column.kind == "tensor" and column.dims is not None:
-                words += [place.name, each]
-                continue
-            device = p.sequences.tensors(each * rooms[-1])
-            mirrors.append(Mirror(one, place, device, each, p.one(one.k)))
-            words += [device, each]
+            if column.kind != "tensor" or column.dims is None:
+                places[len(words)] = mirror = Mirror(one, place, total, each, p.one(one.k))
+                mirrors.append(mirror)
+                total = p.here(total) + p.here(each) * p.here(rooms[-1])
+            words += [place.name, each]
+    device = p.sequences.tensors(total) if mirrors else ""
+    for position, mirror in places.items():
+        words[position] = p.code.emit(f"getelementptr i8, ptr {device}, i64 {mirror.at.name}", "ptr", 1).name
     for piece in resident.pieces(step):
         each = (p.size(piece.size) * piece.target.dtype.itemsize + 255) & -256
         words += [p.sequences.tensors(each * p.here(rooms[0])), each]
-    return mirrors
+    return mirrors, device, total
+
+
+def read_mirrors(p: DevicePrinter, mirrors: list[Mirror], device: str, total: V) -> None:
+    """Bring the numbers that the kernel has written to the host: all at once, then each to its column."""
+    if not mirrors:
+        return
+    copy = p.sequences.allocate(p.here(total))
+    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {copy}, ptr {device}, i64 {total.name})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    for mirror in mirrors:
+        begin = p.here(mirror.first) * p.here(mirror.each)
+        size = p.one(mirror.step.k) * p.here(mirror.each) - begin
+        to = p.code.emit(f"getelementptr i8, ptr {mirror.host.name}, i64 {begin.name}", "ptr", 1).name
+        at = p.here(mirror.at) + begin
+        source = p.code.emit(f"getelementptr i8, ptr {copy}, i64 {at.name}", "ptr", 1).name
+        p.line(f"call ptr @memcpy(ptr {to}, ptr {source}, i64 {size.name})")
 
 
 def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> V | None:

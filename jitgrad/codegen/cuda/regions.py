@@ -231,12 +231,12 @@ class _Regions:
         """
         if not any(isinstance(s, LoadScalar) for s in every(steps)) or not all(self.fits(s) for s in every(steps)):
             return None
-        if any(isinstance(s, SeqGrow) for s in every(steps)):  # the kernel may be launched again: only the loop
-            again = self.made(steps, True)
-            return None if again is None else ([again], 0)
         known = self.known(steps)
         if known is None:
             return None
+        if any(isinstance(s, SeqGrow) for s in every(steps)):  # the kernel may be launched again: only the loop
+            again = self.made(steps, True)
+            return None if again is None else ([*known, again], 0)
         loops = any(isinstance(s, LoopStep) for s in steps)
         first = made = self.made(steps, loops)
         taken = 0
@@ -304,9 +304,6 @@ class _Regions:
                 return None
         seqs = tuple([s for s in every(steps) if isinstance(s, SeqGrow)])
         if not in_top_loop(steps, seqs):
-            return None
-        grown = {s.seq for s in seqs}
-        if any(isinstance(s, SeqPlace) and s.seq not in grown for s in every(steps)):
             return None
         known = {out for s in self.known(steps) or () for out in set_by(s)}
         exits: list[Value | Buffer] = []
