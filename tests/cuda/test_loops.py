@@ -145,6 +145,19 @@ def guarded(x: Any) -> Any:
     return x
 
 
+def equilibrium(x: Any, w: Any, b: Any) -> Any:
+    """Products with a bias and an activation until nothing changes."""
+    F = torch.nn.functional
+    h = F.relu(F.linear(x, w, b))
+    change = h.abs().max() + 1.0
+    while change > 1e-3:
+        y = F.gelu(F.linear(h, w, b), approximate="tanh")
+        new = F.relu(F.linear(y, w.t() * 0.5)) * 0.5 + x * 0.1
+        change = (new - h).abs().max()
+        h = new
+    return h
+
+
 def between(x: Any, w: Any) -> Any:
     """Branches and loops between products with epilogues, and inside a loop of the host's."""
     for _ in range(3):
@@ -202,6 +215,9 @@ PROGRAMS = [
     Case(inside, lambda n: (randn(n % 50 + 1, 7), randn(7, 4)), 0, 2),
     Case(zigzag, lambda n: (randn(n),), 0, 3),
     Case(guarded, lambda n: (randn(n % 300 + 1),), 0, 3),
+    Case(equilibrium, lambda n: (randn(n % 40 + 1, 5), 0.2 * randn(5, 5), randn(5)), 0, None, 1e-3),
+    Case(equilibrium, lambda n: tuple([t.double() for t in (randn(n % 70 + 1, 37), 0.05 * randn(37, 37), randn(37))]),
+         0, None),
     Case(between, lambda n: (randn(n % 50 + 1, 7), randn(4, 7)), 0, None),
     Case(summed, lambda n: (randn(n),), 0, None),
 ]

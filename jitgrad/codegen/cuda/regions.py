@@ -54,6 +54,8 @@ from jitgrad.script.irops import COMPARISONS
 
 #: the most reductions of one kernel: each has static shared memory
 REDUCTIONS = 8
+#: what a product in a region may compute besides, and by which number `resident.cuh` knows it (a bias is added first)
+EPILOGUES = {"bias": 0, "relu": 1, "relu_bias": 1, "gelu": 2, "gelu_bias": 2}
 LIGHT = (NumberStep, ScalarStep, LoadScalar, Point, Assign)
 #: how far before a branch or loop is looked for what it needs
 BEFORE = 64
@@ -355,7 +357,7 @@ class _Regions:
             own = any(s.op == "column" for s in step.kernel.body) or is_ordered(step.kernel)
             return not own and sum(s.op == "reduce" for s in step.kernel.body) <= REDUCTIONS
         if isinstance(step, GemmStep):
-            return not step.epilogue
+            return step.epilogue in ("", *EPILOGUES) and not (step.epilogue and (step.batch or step.accumulate))
         if isinstance(step, (IfStep, LoopStep, Point)):
             return True
         if isinstance(step, Allocate):

@@ -76,13 +76,24 @@ JG_DEVICE void jg_put(double* p, double v) { *p = v; }
 JG_DEVICE void jg_put(jg_half* p, float v) { *p = jg_narrow(v); }
 JG_DEVICE void jg_put(jg_bfloat* p, float v) { *p = jg_narrow_bfloat(v); }
 
-// c[m, n] = op(a)[m, k] @ op(b)[k, n] (+ c), row after row `ld*` elements apart, by all blocks. Products that are few
+// what is computed of a product's element besides: 1: ReLU, 2: GELU by tanh
+template <int WHAT, class A> JG_DEVICE A jg_after(A x) {
+    if (WHAT == 1) return jg_max(x, (A)0);
+    if (WHAT == 2) return (A)0.5 * x * ((A)1 + (A)tanh((A)0.7978845608028654 * (x + (A)0.044715 * x * x * x)));
+    return x;
+}
+
+// c[m, n] = op(a)[m, k] @ op(b)[k, n] (+ c, or + bias[n]), row after row `ld*` elements apart, by all blocks. Products that are few
 // are done by a block or a warp each, along k; others by tiles of 32 by 32.
-template <class T, class A, bool TA, bool TB, bool ADD>
-JG_DEVICE void jg_product(const T* a, const T* b, T* c, i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 ldc) {
+template <class T, class A, bool TA, bool TB, bool ADD, int WHAT>
+JG_DEVICE void jg_product(const T* a, const T* b, T* c, const T* bias, i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 ldc) {
     constexpr int warps = JG_RESIDENT / 32;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const i64 results = m * n;
+    auto put = [=](i64 i, i64 j, A sum) {
+        const A before = ADD ? (A)jg_wide(c[i * ldc + j]) : bias ? (A)jg_wide(bias[j]) : (A)0;
+        jg_put(c + i * ldc + j, jg_after<WHAT>(before + sum));
+    };
     if (results <= gridDim.x) {
         for (i64 r = blockIdx.x; r < results; r += gridDim.x) {
             const i64 i = r / n, j = r - i * n;
@@ -90,7 +101,7 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, i64 m, i64 n, i64 k, i64
             for (i64 e = threadIdx.x; e < k; e += blockDim.x)
                 sum += (A)jg_wide(a[TA ? e * lda + i : i * lda + e]) * (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]);
             sum = jg_block<jg_sum<A>>(sum);
-            if (threadIdx.x == 0) jg_put(c + i * ldc + j, ADD ? (A)jg_wide(c[i * ldc + j]) + sum : sum);
+            if (threadIdx.x == 0) put(i, j, sum);
         }
         return;
     }
@@ -101,7 +112,7 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, i64 m, i64 n, i64 k, i64
             for (i64 e = lane; e < k; e += 32)
                 sum += (A)jg_wide(a[TA ? e * lda + i : i * lda + e]) * (A)jg_wide(b[TB ? j * ldb + e : e * ldb + j]);
             sum = jg_warp<jg_sum<A>>(sum, 32);
-            if (lane == 0) jg_put(c + i * ldc + j, ADD ? (A)jg_wide(c[i * ldc + j]) + sum : sum);
+            if (lane == 0) put(i, j, sum);
         }
         return;
     }
@@ -134,7 +145,7 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, i64 m, i64 n, i64 k, i64
         for (int s = 0; s < 32 / warps; s++) {
             const int r = warp + s * warps;
             const i64 i = row + r, j = column + lane;
-            if (i < m && j < n) jg_put(c + i * ldc + j, ADD ? (A)jg_wide(c[i * ldc + j]) + sums[s] : sums[s]);
+            if (i < m && j < n) put(i, j, sums[s]);
         }
     }
 }

@@ -23,7 +23,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.cuda.pointwise import Pointwise
-from jitgrad.codegen.cuda.regions import every, set_by
+from jitgrad.codegen.cuda.regions import EPILOGUES, every, set_by
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.writer import Writer, lane_of
@@ -382,7 +382,9 @@ class _Region:
             a, b, c = (f"jg_global<{stored}>({' + '.join(p)})" for p in places)
             sizes = ", ".join(self.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc))
             flags = ", ".join(str(bool(f)).lower() for f in (step.trans_a, step.trans_b, step.accumulate))
-            self.line(f"jg_product<{stored}, {accumulated}, {flags}>({a}, {b}, {c}, {sizes});")
+            bias = "nullptr" if step.bias is None else f"jg_global<{stored}>({self.address(*step.bias)})"
+            what = EPILOGUES.get(step.epilogue, 0)
+            self.line(f"jg_product<{stored}, {accumulated}, {flags}, {what}>({a}, {b}, {c}, {bias}, {sizes});")
 
     # --- numbers ---
 

@@ -86,7 +86,8 @@ class _Block:
 class Entry(ctypes.Structure):
     """A kernel as the driver's functions know it."""
 
-    _fields_ = (("run", ctypes.c_void_p), ("body", ctypes.c_void_p), ("device", ctypes.c_int))
+    _fields_ = (("run", ctypes.c_void_p), ("together", ctypes.c_void_p), ("body", ctypes.c_void_p),
+                ("device", ctypes.c_int))
 
 
 class HostDriver:
@@ -145,7 +146,7 @@ class HostDriver:
         library.jg_set_reversed(int(self.order))
         self.libraries.append(library)
         found = [Entry.in_dll(library, f"entry_{name}") for name in names]
-        mine = [Entry(e.run, e.body, self.device) for e in found] if self.device else found
+        mine = [Entry(e.run, e.together, e.body, self.device) for e in found] if self.device else found
         self.entries += mine
         return [ctypes.addressof(e) for e in mine]
 

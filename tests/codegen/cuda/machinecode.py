@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from jitgrad import config
 from jitgrad.codegen.cuda import libraries, nvrtc
 from tests.required import compilers
 
@@ -81,6 +80,12 @@ def usage(cubin: bytes) -> dict[str, Used]:
             if REGISTERS in facts}
 
 
+@functools.cache
+def _nvrtc() -> nvrtc.Compiler:
+    """NVRTC itself, also where an emulated GPU stands in for what programs compile with."""
+    return nvrtc.Compiler(libraries.load("nvrtc"))
+
+
 def _nvcc(source: str, options: tuple[str, ...], what: str) -> bytes:
     assert NVCC is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -94,18 +99,18 @@ def _nvcc(source: str, options: tuple[str, ...], what: str) -> bytes:
 def assembly(source: str) -> str:
     """The PTX of a text."""
     if by_nvrtc():
-        return nvrtc.compiler().compile(source, ("-arch=compute_80", *nvrtc.OPTIONS), "PTX").decode()
+        return _nvrtc().compile(source, ("-arch=compute_80", *nvrtc.OPTIONS), "PTX").decode()
     return _nvcc(source, ("-arch=compute_80", *nvrtc.OPTIONS), "-ptx").decode()
 
 
 def machine_code(source: str, arch: str) -> list[bytes]:
     """The cubins of a text of kernels, compiled in threads: by NVRTC, else by nvcc."""
     units = nvrtc.divided(source, TOGETHER)
-    if by_nvrtc():
-        with config.override(cache=""):
-            return nvrtc.compile_units(units, arch)
+    options = (f"-arch={arch}", *nvrtc.OPTIONS)
+    compiler = _nvrtc() if by_nvrtc() else None
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda unit: _nvcc(unit, (f"-arch={arch}", *nvrtc.OPTIONS), "-cubin"), units))
+        return list(pool.map(lambda unit: compiler.compile(unit, options) if compiler is not None
+                             else _nvcc(unit, options, "-cubin"), units))
 
 
 def compiled(source: str, arch: str) -> dict[str, Used]:
