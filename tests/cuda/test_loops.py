@@ -11,8 +11,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config
-from jitgrad.codegen.cuda import device_regions
-from tests.codegen.cuda import host
+from jitgrad.codegen.cuda import device_regions, text
+from tests.codegen.cuda import host, machinecode
 from tests.cuda.hosted import StandinDriver, gpu
 
 pytestmark = host.needs_compiler
@@ -328,6 +328,32 @@ def test_no_iterations_and_nan(driver: StandinDriver) -> None:
     for values in ([20.0, 1.0], [float("nan"), 1.0], [float("inf"), -1.0]):
         x = torch.tensor(values)
         same(scripted(x.cuda()), summed(x), 1e-6)
+
+
+def test_shared_memory_of_a_block_is_enough() -> None:
+    """Many reductions over columns, of several types, are left to the host; products share their tiles."""
+    def many(x: Any, y: Any, z: Any) -> Any:
+        while x.abs().max() > 1.0:
+            a, b, c = x.sum(0), y.amax(0), z.amin(0)
+            d, e, f = x.argmax(0), y.prod(0), z.argmin(0)
+            x = x * 0.5 + (0.0 * (a + b + c + d + e + f)).float()
+        return x
+
+    def products(x: Any, w: Any) -> Any:
+        while x.abs().max() > 1e-3:
+            x = 0.1 * (x @ w + x.t() @ w + x @ w.t() + torch.relu(x @ w) + x.t() @ w.t())
+        return x
+
+    values = torch.randn(40, 6)
+    texts = {}
+    for name, f, given in (("many", many, (values, values.double(), values.to(torch.int64))),
+                           ("products", products, (torch.randn(6, 6), torch.randn(6, 6) * 0.1))):
+        texts[name] = [k for k in torch.script(f).kernels(*given, device="cuda") if "jg_loop_" in k]
+    assert not texts["many"]
+    assert len(texts["products"]) == 1
+    if machinecode.by_nvrtc() or machinecode.NVCC:
+        used = machinecode.compiled("\n".join([text.prelude(), *texts["products"]]), "sm_90")
+        assert all(facts.stack <= machinecode.BARRIER and facts.registers <= 128 for facts in used.values())
 
 
 def test_kernels_with_loops_are_printed() -> None:

@@ -25,6 +25,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.effects import Effects, Memory, inside
 from jitgrad.codegen.cuda.ordered import is_ordered
 from jitgrad.codegen.cuda.scalars import EXPRESSIONS
+from jitgrad.codegen.cuda.writer import lane_of
 from jitgrad.codegen.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program import (
     Allocate,
@@ -52,8 +53,8 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
 from jitgrad.script.ir import Node, Value
 from jitgrad.script.irops import COMPARISONS
 
-#: the most reductions of one kernel: each has static shared memory
-REDUCTIONS = 8
+#: bytes of static shared memory that the kernel of a region may take: a block has 48 KiB
+SHARED = 40 << 10
 #: what a product in a region may compute besides, and by which number `resident.cuh` knows it (a bias is added first)
 EPILOGUES = {"bias": 0, "relu": 1, "relu_bias": 1, "gelu": 2, "gelu_bias": 2}
 LIGHT = (NumberStep, ScalarStep, LoadScalar, Point, Assign)
@@ -304,6 +305,8 @@ class _Regions:
             size = step.buffer.size if isinstance(step, Allocate) else getattr(step, "size", 0)
             if isinstance(step, (Allocate, ArenaAllocate)) and any(s in found.sets for s in symbols(size)):
                 return None
+        if shared_bytes(steps) > SHARED:
+            return None
         seqs = tuple([s for s in every(steps) if isinstance(s, SeqGrow)])
         if not in_top_loop(steps, seqs):
             return None
@@ -355,7 +358,7 @@ class _Regions:
         """Whether a kernel can do a step; of branches and loops, without what is in them."""
         if isinstance(step, KernelStep):
             own = any(s.op == "column" for s in step.kernel.body) or is_ordered(step.kernel)
-            return not own and sum(s.op == "reduce" for s in step.kernel.body) <= REDUCTIONS
+            return not own
         if isinstance(step, GemmStep):
             return step.epilogue in ("", *EPILOGUES) and not (step.epilogue and (step.batch or step.accumulate))
         if isinstance(step, (IfStep, LoopStep, Point)):
@@ -438,6 +441,26 @@ def copying(d: dtypes.dtype) -> Kernel:
     """A kernel that copies."""
     operands = (Operand(d, (1,)), Operand(d, (1,), "out"))
     return Kernel((dim(Symbol()),), (), operands, (), (Stmt("load", operand=0), Stmt("store", (0,), operand=1)), "copy")
+
+
+def shared_bytes(steps: Iterable[Any]) -> int:
+    """At most how much static shared memory a kernel with these steps takes: see `jg_columns` and `jg_tiles`.
+
+    What joins the threads of a block is one function for each operator and type.
+    """
+    parts: dict[tuple[str, str], int] = {}
+    for step in every(steps):
+        if isinstance(step, GemmStep):
+            parts["tiles", step.dtype.name] = 2 * 32 * 33 * max(4, step.dtype.itemsize)
+        elif isinstance(step, KernelStep) and step.kernel.inner:
+            across = step.kernel.outer and lane_of(step.kernel) < len(step.kernel.outer)
+            for stmt in step.kernel.body:
+                if stmt.op == "reduce":
+                    d = step.kernel.dtype_of(stmt.args[0])
+                    size = 16 if stmt.fn in ("argmax", "argmin") else max(4, d.itemsize)
+                    key = stmt.fn, d.name
+                    parts[key] = max(parts.get(key, 0), (1024 if across else 32) * size)
+    return sum(parts.values())
 
 
 def in_top_loop(steps: Sequence[Any], seqs: Sequence[SeqGrow]) -> bool:

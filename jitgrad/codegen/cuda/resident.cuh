@@ -83,6 +83,12 @@ template <int WHAT, class A> JG_DEVICE A jg_after(A x) {
     return x;
 }
 
+// two tiles of 32 by 33 that all products of a kernel share
+template <class A> JG_DEVICE A* jg_tiles() {
+    __shared__ A tiles[2 * 32 * 33];
+    return tiles;
+}
+
 // c[m, n] = op(a)[m, k] @ op(b)[k, n] (+ c, or + bias[n]), row after row `ld*` elements apart, by all blocks. Products that are few
 // are done by a block or a warp each, along k; others by tiles of 32 by 32.
 template <class T, class A, bool TA, bool TB, bool ADD, int WHAT>
@@ -116,7 +122,8 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, const T* bias, i64 m, i6
         }
         return;
     }
-    __shared__ A as[32][33], bs[32][33];
+    A* const as = jg_tiles<A>();  // [32][33]
+    A* const bs = as + 32 * 33;
     const i64 across = (n + 31) / 32, tiles = (m + 31) / 32 * across;
     for (i64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const i64 row = tile / across * 32, column = tile % across * 32;
@@ -129,16 +136,16 @@ JG_DEVICE void jg_product(const T* a, const T* b, T* c, const T* bias, i64 m, i6
                 // as[i][e], bs[e][j]: lanes along the axis that is contiguous in memory
                 const i64 ai = TA ? row + lane : row + r, ae = TA ? first + r : first + lane;
                 const A x = ai < m && ae < k ? (A)jg_wide(a[TA ? ae * lda + ai : ai * lda + ae]) : (A)0;
-                if (TA) as[lane][r] = x; else as[r][lane] = x;
+                as[TA ? lane * 33 + r : r * 33 + lane] = x;
                 const i64 be = TB ? first + lane : first + r, bj = TB ? column + r : column + lane;
                 const A y = be < k && bj < n ? (A)jg_wide(b[TB ? bj * ldb + be : be * ldb + bj]) : (A)0;
-                if (TB) bs[lane][r] = y; else bs[r][lane] = y;
+                bs[TB ? lane * 33 + r : r * 33 + lane] = y;
             }
             __syncthreads();
             #pragma unroll
             for (int s = 0; s < 32 / warps; s++) {
                 const int r = warp + s * warps;
-                for (int e = 0; e < 32; e++) sums[s] += as[r][e] * bs[e][lane];
+                for (int e = 0; e < 32; e++) sums[s] += as[r * 33 + e] * bs[e * 33 + lane];
             }
         }
         #pragma unroll
