@@ -21,7 +21,7 @@ def test_programs_hold_declarations_alone() -> None:
     assert set(runtime.NAMES) >= {"jg_launch", "jg_product", "jg_copy", "jg_read", "jg_take", "jg_reserve", "jg_note"}
     for name in runtime.NAMES:
         assert len(re.findall(rf"^declare \w+ @{name}\(", runtime.DECLARATIONS, re.MULTILINE)) == 1
-    assert runtime.TEXT.count("call void @jg_note") == 4
+    assert runtime.TEXT.count("call void @jg_note") == 5
     graph = pipeline.run(jitgrad.script(lambda x: x.exp() * 2).graph_for(jitgrad.ones(3)))
     module = DeviceModule()
     module.add(lower("f", graph, True))
@@ -43,7 +43,7 @@ def test_the_first_error_of_a_driver_is_kept() -> None:
         lambda to, source, size, stream: size - 10)
     read = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)(
         lambda host, source, size, stream: size - 10)
-    functions = dict.fromkeys(("jg_cuda_launch", "jg_cuda_matmul", "jg_cuda_memory"), 1)
+    functions = dict.fromkeys(("jg_cuda_launch", "jg_cuda_together", "jg_cuda_matmul", "jg_cuda_memory"), 1)
     known = runtime.symbols({**functions, "jg_cuda_copy": ctypes.cast(copy, ctypes.c_void_p).value or 0,
                              "jg_cuda_read": ctypes.cast(read, ctypes.c_void_p).value or 0})
     arguments = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)

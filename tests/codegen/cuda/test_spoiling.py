@@ -10,7 +10,7 @@ import pytest
 
 from jitgrad import config, dtypes
 from jitgrad.codegen import buffers
-from jitgrad.codegen.cuda import gpu
+from jitgrad.codegen.cuda import gpu, passes
 from jitgrad.codegen.cuda.spoiling import spoiled
 from jitgrad.codegen.lower import lower
 from jitgrad.codegen.program import Allocate, Buffer, IfStep, KernelStep, LoopStep, SpoilStep
@@ -61,7 +61,7 @@ def test_what_nobody_has_written_is_nan(monkeypatch: pytest.MonkeyPatch) -> None
         first = next(s for s in program.steps if isinstance(s, KernelStep))
         return replace(program, steps=[s for s in program.steps if s is not first])
 
-    monkeypatch.setattr(gpu, "grouped", without)
+    monkeypatch.setattr(passes, "grouped", without)
     assert np.isnan(gpu.compile({"f": g}, driver())["f"]([x])[0]).any()
 
 
