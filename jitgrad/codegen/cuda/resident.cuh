@@ -1,7 +1,6 @@
 // What kernels with loops and branches use, whose blocks are all resident: a barrier of the grid, blocks divided among
 // the rows of a reduction, products of matrices, what sizes are computed with.
 
-#define JG_RESIDENT 512  // threads of a block
 #ifndef JG_HOST
 #define JG_PAUSE()
 #endif
@@ -91,9 +90,9 @@ template <class A> JG_DEVICE A* jg_tiles() {
 
 // c[m, n] = op(a)[m, k] @ op(b)[k, n] (+ c, or + bias[n]), row after row `ld*` elements apart, by all blocks. Products that are few
 // are done by a block or a warp each, along k; others by tiles of 32 by 32.
-template <class T, class A, bool TA, bool TB, bool ADD, int WHAT>
+template <class T, class A, bool TA, bool TB, bool ADD, int WHAT, int THREADS>
 JG_DEVICE void jg_product(const T* a, const T* b, T* c, const T* bias, i64 m, i64 n, i64 k, i64 lda, i64 ldb, i64 ldc) {
-    constexpr int warps = JG_RESIDENT / 32;
+    constexpr int warps = THREADS / 32;
     const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const i64 results = m * n;
     auto put = [=](i64 i, i64 j, A sum) {

@@ -55,8 +55,9 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.ir import Node, Value
 from jitgrad.script.irops import COMPARISONS
 
-#: threads of a block, JG_RESIDENT in `resident.cuh`; one block for each multiprocessor has up to 128 registers a thread
-THREADS = 512
+#: threads of a block, of which each multiprocessor has one: with 512, up to 128 registers each; with 256, as many as
+#: there can be, for regions of more kernels and products than `FEW`
+THREADS, LARGE_THREADS, FEW = 512, 256, 8
 
 _DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 _SIGNS = {"num.lt": "<", "num.le": "<=", "num.gt": ">", "num.ge": ">=", "num.eq": "==", "num.ne": "!=",
@@ -67,9 +68,16 @@ def symbol_of(name: str) -> str:
     return re.sub(r"\W", "_", f"jg_loop_{name}")
 
 
+def threads_of(step: ResidentStep) -> int:
+    """The threads of a block of a region's kernel."""
+    count = sum(isinstance(s, (KernelStep, GemmStep)) for s in every(step.steps))
+    return THREADS if count <= FEW else LARGE_THREADS
+
+
 def scratch_bytes(step: ResidentStep) -> int:
     """What of the scratch memory the kernel uses: tickets at least."""
-    return max([TICKETS, *[w.scratch_bytes() for k in _kernels(step.steps) for _, ws in functions(k) for w in ws]])
+    kernels = [s.kernel for s in every(step.steps) if isinstance(s, KernelStep) and s.kernel.inner]
+    return max([TICKETS, *[w.scratch_bytes() for k in kernels for _, ws in functions(k, THREADS) for w in ws]])
 
 
 def resident_source(step: ResidentStep, name: str) -> str:
@@ -82,17 +90,7 @@ def dtype_of(value: Value) -> dtype:
     return value.type.dtype if isinstance(value.type, TensorType) else _DTYPES[value.type]
 
 
-def _kernels(steps: Sequence[Any]) -> Iterator[Kernel]:
-    for step in steps:
-        if isinstance(step, KernelStep) and step.kernel.inner:
-            yield step.kernel
-        elif isinstance(step, IfStep):
-            yield from _kernels([*step.then, *step.otherwise])
-        elif isinstance(step, LoopStep):
-            yield from _kernels(step.body)
-
-
-def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
+def functions(kernel: Kernel, threads: int) -> list[tuple[int, list[Rows | Columns]]]:
     """What a kernel with inner axes is done by: the longest row that each way takes, and its passes.
 
     Between passes is a barrier.
@@ -115,7 +113,7 @@ def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
             ways.append((0, [Rows(kernel, "sweeps")]))
     for _, passes in ways:
         for one in passes:
-            one.threads, one.restrict = THREADS, ""
+            one.threads, one.restrict = threads, ""
     return ways
 
 
@@ -141,7 +139,7 @@ class _Region:
     """Prints one kernel."""
 
     def __init__(self, step: ResidentStep):
-        self.step = step
+        self.step, self.threads = step, threads_of(step)
         self.names: dict[Any, str] = {}
         self.kept: dict[Any, str] = {}          # where sequences and pieces of the arena are
         self.declared: dict[str, str] = {}      # variables of the whole kernel: their types
@@ -212,7 +210,7 @@ class _Region:
             by_kind.setdefault(kind, []).append(f"{name} = 0")
         head = [f"    {kind} {', '.join(names)};" for kind, names in by_kind.items()]
         return "\n".join([
-            f'extern "C" __global__ void __launch_bounds__({THREADS})',
+            f'extern "C" __global__ void __launch_bounds__({self.threads})',
             f"{symbol}(const __grid_constant__ jg_table<{max(1, words)}> table, char* scratch) {{",
             f"    u32* const arrived = (u32*)scratch + {TICKETS // 4 - 1};", *head, *[f"    {r}" for r in read],
             *self.lines, "}", ""])
@@ -333,7 +331,7 @@ class _Region:
             outer = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[:n]]) or "1"
             inner = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[n:]]) or "1"
             self.line(f"const i64 outer = {outer}, inner = {inner};")
-            ways = functions(kernel)
+            ways = functions(kernel, self.threads)
             for k, (bound, passes) in enumerate(ways):
                 last = k + 1 == len(ways)
                 head = "" if last and not k else "else" if last else f"if (inner <= {bound})"
@@ -384,7 +382,8 @@ class _Region:
             flags = ", ".join(str(bool(f)).lower() for f in (step.trans_a, step.trans_b, step.accumulate))
             bias = "nullptr" if step.bias is None else f"jg_global<{stored}>({self.address(*step.bias)})"
             what = EPILOGUES.get(step.epilogue, 0)
-            self.line(f"jg_product<{stored}, {accumulated}, {flags}, {what}>({a}, {b}, {c}, {bias}, {sizes});")
+            chosen = f"{stored}, {accumulated}, {flags}, {what}, {self.threads}"
+            self.line(f"jg_product<{chosen}>({a}, {b}, {c}, {bias}, {sizes});")
 
     # --- numbers ---
 
@@ -451,4 +450,4 @@ PRINT: dict[type, Callable[[_Region, Any], None]] = {
     Allocate: lambda p, s: None, CallStep: lambda p, s: None,  # done, or tested, by the host before
 }
 
-__all__ = ["THREADS", "dtype_of", "pieces", "resident_source", "scratch_bytes", "symbol_of"]
+__all__ = ["dtype_of", "pieces", "resident_source", "scratch_bytes", "symbol_of", "threads_of"]

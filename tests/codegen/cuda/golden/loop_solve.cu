@@ -74,7 +74,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
         }
         jg_meet(arrived);
         {
-            jg_product<float, float, false, false, false, 0>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
+            jg_product<float, float, false, false, false, 0, 512>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
         }
         jg_meet(arrived);
         {
