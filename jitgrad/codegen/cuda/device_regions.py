@@ -57,7 +57,7 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     function = p.code.emit(f"load ptr, ptr {place}", "ptr", 1).name
     most = p.code.emit("load i64, ptr @jg_machine", "i64", 1).name
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
-           f"i64 {resident.threads_of(step)}, ptr {arguments_of(p, words)})")
+           f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
     if step.settled is not None:
         p.PRINT[Point](p, step.settled)
     full = read_exits(p, step, kept) if step.told is not None else None

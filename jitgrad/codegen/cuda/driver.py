@@ -43,7 +43,7 @@ class Driver(Protocol):
 
     name: str
     arch: str
-    processors: int     # multiprocessors: so many blocks of 512 threads are resident at once
+    processors: int     # multiprocessors: so many blocks of 256 threads are resident at once
     launch: int
     together: int
     read: int

@@ -55,9 +55,8 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.ir import Node, Value
 from jitgrad.script.irops import COMPARISONS
 
-#: threads of a block, of which each multiprocessor has one: with 512, up to 128 registers each; with 256, as many as
-#: there can be, for regions of more kernels and products than `FEW`
-THREADS, LARGE_THREADS, FEW = 512, 256, 8
+#: threads of a block, of which each multiprocessor has one: each has as many registers as there can be
+THREADS = 256
 
 _DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 _SIGNS = {"num.lt": "<", "num.le": "<=", "num.gt": ">", "num.ge": ">=", "num.eq": "==", "num.ne": "!=",
@@ -68,16 +67,10 @@ def symbol_of(name: str) -> str:
     return re.sub(r"\W", "_", f"jg_loop_{name}")
 
 
-def threads_of(step: ResidentStep) -> int:
-    """The threads of a block of a region's kernel."""
-    count = sum(isinstance(s, (KernelStep, GemmStep)) for s in every(step.steps))
-    return THREADS if count <= FEW else LARGE_THREADS
-
-
 def scratch_bytes(step: ResidentStep) -> int:
     """What of the scratch memory the kernel uses: tickets at least."""
     kernels = [s.kernel for s in every(step.steps) if isinstance(s, KernelStep) and s.kernel.inner]
-    return max([TICKETS, *[w.scratch_bytes() for k in kernels for _, ws in functions(k, THREADS) for w in ws]])
+    return max([TICKETS, *[w.scratch_bytes() for k in kernels for _, ws in functions(k) for w in ws]])
 
 
 def resident_source(step: ResidentStep, name: str) -> str:
@@ -90,7 +83,7 @@ def dtype_of(value: Value) -> dtype:
     return value.type.dtype if isinstance(value.type, TensorType) else _DTYPES[value.type]
 
 
-def functions(kernel: Kernel, threads: int) -> list[tuple[int, list[Rows | Columns]]]:
+def functions(kernel: Kernel) -> list[tuple[int, list[Rows | Columns]]]:
     """What a kernel with inner axes is done by: the longest row that each way takes, and its passes.
 
     Between passes is a barrier.
@@ -113,7 +106,7 @@ def functions(kernel: Kernel, threads: int) -> list[tuple[int, list[Rows | Colum
             ways.append((0, [Rows(kernel, "sweeps")]))
     for _, passes in ways:
         for one in passes:
-            one.threads, one.restrict = threads, ""
+            one.threads, one.restrict = THREADS, ""
     return ways
 
 
@@ -139,7 +132,7 @@ class _Region:
     """Prints one kernel."""
 
     def __init__(self, step: ResidentStep):
-        self.step, self.threads = step, threads_of(step)
+        self.step = step
         self.names: dict[Any, str] = {}
         self.kept: dict[Any, str] = {}          # where sequences and pieces of the arena are
         self.declared: dict[str, str] = {}      # variables of the whole kernel: their types
@@ -210,7 +203,7 @@ class _Region:
             by_kind.setdefault(kind, []).append(f"{name} = 0")
         head = [f"    {kind} {', '.join(names)};" for kind, names in by_kind.items()]
         return "\n".join([
-            f'extern "C" __global__ void __launch_bounds__({self.threads})',
+            f'extern "C" __global__ void __launch_bounds__({THREADS})',
             f"{symbol}(const __grid_constant__ jg_table<{max(1, words)}> table, char* scratch) {{",
             f"    u32* const arrived = (u32*)scratch + {TICKETS // 4 - 1};", *head, *[f"    {r}" for r in read],
             *self.lines, "}", ""])
@@ -331,7 +324,7 @@ class _Region:
             outer = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[:n]]) or "1"
             inner = " * ".join([f"(i64)({self.size(s)})" for s in step.sizes[n:]]) or "1"
             self.line(f"const i64 outer = {outer}, inner = {inner};")
-            ways = functions(kernel, self.threads)
+            ways = functions(kernel)
             for k, (bound, passes) in enumerate(ways):
                 last = k + 1 == len(ways)
                 head = "" if last and not k else "else" if last else f"if (inner <= {bound})"
@@ -382,7 +375,7 @@ class _Region:
             flags = ", ".join(str(bool(f)).lower() for f in (step.trans_a, step.trans_b, step.accumulate))
             bias = "nullptr" if step.bias is None else f"jg_global<{stored}>({self.address(*step.bias)})"
             what = EPILOGUES.get(step.epilogue, 0)
-            chosen = f"{stored}, {accumulated}, {flags}, {what}, {self.threads}"
+            chosen = f"{stored}, {accumulated}, {flags}, {what}, {THREADS}"
             self.line(f"jg_product<{chosen}>({a}, {b}, {c}, {bias}, {sizes});")
 
     # --- numbers ---
@@ -450,4 +443,4 @@ PRINT: dict[type, Callable[[_Region, Any], None]] = {
     Allocate: lambda p, s: None, CallStep: lambda p, s: None,  # done, or tested, by the host before
 }
 
-__all__ = ["dtype_of", "pieces", "resident_source", "scratch_bytes", "symbol_of", "threads_of"]
+__all__ = ["THREADS", "dtype_of", "pieces", "resident_source", "scratch_bytes", "symbol_of"]

@@ -3,7 +3,7 @@
 //         x = x * 0.5
 //     return x
 
-extern "C" __global__ void __launch_bounds__(512)
+extern "C" __global__ void __launch_bounds__(256)
 jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch) {
     u32* const arrived = (u32*)scratch + 1023;
     i64 B13 = 0, B14 = 0, B15 = 0, V16 = 0, B22 = 0, V23 = 0;
@@ -74,7 +74,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
         }
         jg_meet(arrived);
         {
-            jg_product<float, float, false, false, false, 0, 512>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
+            jg_product<float, float, false, false, false, 0, 256>(jg_global<float>(B6), jg_global<float>(B13), jg_global<float>(B7), nullptr, N1, 1, N0, N0, 1, 1);
         }
         jg_meet(arrived);
         {
@@ -97,7 +97,7 @@ jg_loop_abs_amax_gt_0(const __grid_constant__ jg_table<10> table, char* scratch)
                             const i64 length = columns;
                             const float v3 = 1.0f;
                             float r2 = (-(float)JG_INF);
-                            for (i64 e = ((i64)blockIdx.y * 512 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 2048) {
+                            for (i64 e = ((i64)blockIdx.y * 256 + threadIdx.x) * 4; e < length; e += (i64)gridDim.y * 1024) {
                                 const bool full = aligned && e + 4 <= length;
                                 const int m = jg_rest<4>(length - e);
                                 jg_pack<float, 4> x0;
