@@ -93,10 +93,12 @@ class _Arrays:
         return value._data
 
     @staticmethod
-    def accumulate(leaf: Tensor, value: Any) -> None:
+    def accumulate(leaf: Tensor, value: Any, known: bool | None = None) -> None:
+        """Add to the leaf's gradient; `known`: whether somebody else knows `value`, if the caller counted already."""
         grad = leaf._grad
         if grad is None:
-            known = _references(value) > _ONE
+            if known is None:
+                known = _references(value) > _ONE
             leaf._grad = wrap(copy(value) if known else _in_order(value))
             return
         data = grad._data
@@ -131,9 +133,10 @@ class _Placed(_Arrays):
             return total + value
 
     @staticmethod
-    def accumulate(leaf: Tensor, value: Any) -> None:
+    def accumulate(leaf: Tensor, value: Any, known: bool | None = None) -> None:
+        known = _references(value) > _ONE
         with there((value,)):
-            _Arrays.accumulate(leaf, value)
+            _Arrays.accumulate(leaf, value, known)
 
 
 class _Tensors:

@@ -10,6 +10,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config, nn
+from jitgrad.eager.arrays import several
+from jitgrad.eager.node import Node
 from jitgrad.errors import ScriptError
 from tests.codegen.cuda import host
 from tests.cuda import standin
@@ -38,6 +40,21 @@ def test_eager_runs_where_its_tensors_are(cuda: Any) -> None:
         losses.append(loss.item())
     np.testing.assert_allclose(*losses, rtol=1e-5)
     assert torch.cuda.current_device() == 0
+
+
+def test_a_fresh_gradient_is_taken_over_with_two_gpus(cuda: Any) -> None:
+    addresses = []
+
+    def backward(cotangents: Any) -> list[Any]:
+        result = np.full(4, 2.0, np.float32)
+        addresses.append(result.ctypes.data)
+        return [result]
+
+    torch.ones(1, device=ONE)
+    assert several()
+    x = torch.ones(4).requires_grad_()
+    Node("Fresh", [x], backward).attach(torch.ones(4)).sum().backward()
+    assert x.grad.data_ptr() == addresses[0]
 
 
 def test_rows_and_indices_of_the_second_gpu(cuda: Any) -> None:

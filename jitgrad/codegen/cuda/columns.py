@@ -22,6 +22,8 @@ THREADS, MANY, MOST = 256, 1024, 1 << 16
 ELEMENTS = 16
 #: 32-bit registers of a thread for parts and other values of results, where a block has `MANY` threads
 REGISTERS = 24
+#: vectors of a thread, at least, that are read at a time: twice as many take all registers a thread has
+FEW = 4
 
 
 class Columns(Reducing):
@@ -171,13 +173,19 @@ class Columns(Reducing):
         inner = list(range(self.n_outer, self.n))
         begin, step = (("(i64)blockIdx.y * groups + group", "(i64)gridDim.y * groups")
                        if self.split else ("group", "groups"))
-        self.line(f"#pragma unroll {2 if self.vector else 4}")
+        self.line(f"#pragma unroll {self.at_a_time(indices, stage)}")
         with self.block(f"for (i64 j = {begin}; j < length; j += {step})"):
             self.decode("j", inner)
             if self.vector:
                 self.elements(indices, stage, "")
             else:
                 self.each(indices, stage, "j")
+
+    def at_a_time(self, indices: Sequence[int], stage: int) -> int:
+        """Rounds of the loop whose reads are under way at once; with many operands one keeps memory busy."""
+        reads = sum(self.kernel.body[i].op == "load" or is_reloaded(self.plan, i, stage) for i in indices)
+        most, together = (2, FEW) if self.vector else (4, FEW * 2)
+        return max(1, min(most, together // max(1, reads)))
 
     def start(self, reductions: Iterable[int]) -> None:
         for i in reductions:

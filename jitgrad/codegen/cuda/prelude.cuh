@@ -67,6 +67,7 @@ template <int BYTES> struct jg_word { typedef uint4 type; };  // what moves in o
 template <> struct jg_word<8> { typedef uint2 type; };
 template <> struct jg_word<4> { typedef u32 type; };
 template <> struct jg_word<2> { typedef unsigned short type; };
+template <> struct jg_word<1> { typedef unsigned char type; };
 template <class T, int E> struct alignas(sizeof(T) * E < 16 ? sizeof(T) * E : 16) jg_pack { T at[E]; };
 
 template <int E, class T> JG_DEVICE bool jg_aligned(const T* p) { return (u64)p % alignof(jg_pack<T, E>) == 0; }

@@ -90,4 +90,4 @@ def test_kernels_of_programs_compile_without_spills() -> None:
             most = ARRAY if ANGLES.search(kernel) else machinecode.BARRIER
             assert stack <= most, f"{stack} bytes of stack in a kernel of {found[kernel]}, {arch}:\n{kernel}"
         assert len(stacks) * 10 <= len(used)
-        assert max(facts.registers for facts in used.values()) <= 255  # all that a thread has; none is spilled
+        assert max(facts.registers for facts in used.values()) < 255

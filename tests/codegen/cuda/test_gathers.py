@@ -125,6 +125,18 @@ def test_a_fixed_order_gives_the_bits_of_the_cpu(d: dtypes.dtype, monkeypatch: p
             assert not re.search(r"\bjg_add(_row)?[(<]", compiled.source.removeprefix(text.prelude()))
 
 
+@pytest.mark.parametrize("d", [dtypes.uint8, dtypes.int16, dtypes.int64], ids=lambda d: d.name)
+def test_integers_are_put_in_a_fixed_order(d: dtypes.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "compile", lambda graphs: compile(graphs, driver(), ordered=True))
+    rng = np.random.default_rng(0)
+    g = pipeline.run(writes(d))
+    for v, width, n in ((7, 33, 40), (5, 8, 3)):
+        inputs = [numbers(rng, (v, width), d), rng.integers(0, min(v, width, 3), n), rng.integers(0, width, (v, n)),
+                  numbers(rng, (n, width), d)]
+        compiled = programs.agree(g, inputs, 0, passes=False)
+        assert "jg_write_row<1>(" in compiled.source.removeprefix(text.prelude())
+
+
 def test_integers_are_added_as_they_come() -> None:
     found = compile({"f": pipeline.run(along(dtypes.int64))}, driver(), ordered=True)
     assert "ordered" not in found.source.removeprefix(text.prelude())
