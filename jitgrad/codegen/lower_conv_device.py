@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 #: the most bytes of columns at a time, unless one image has more
 COLUMNS = 1 << 28
 
-Batch = tuple[tuple[Size, Size, Size, Size], ...]
-
 
 class Chunks:
     """Images in turns: as many at a time as have `COLUMNS` bytes, where each has `size` elements of columns."""
@@ -63,7 +61,7 @@ def conv(state: Lowering, G: Geometry, x: Ref, w: Ref, y: Ref) -> None:
     images = y.dims[0]
 
     def multiply(b: Ref, c: Ref, count: Size) -> None:
-        axes = _groups(G, (G.outputs * G.depth, G.depth * G.plane, G.outputs * G.plane))
+        axes = G.batch(G.outputs * G.depth, G.depth * G.plane, G.outputs * G.plane)
         state.emit(GemmStep(c.dtype, G.outputs, G.plane, G.depth, (w.buffer, w.offset), (b.buffer, b.offset),
                             (c.buffer, c.offset), False, False, G.depth, G.plane, G.plane,
                             (*axes, (count, 0, b.strides[0], c.strides[0]))))
@@ -85,7 +83,7 @@ def conv_transpose(state: Lowering, G: Geometry, g: Ref, w: Ref, x: Ref) -> None
         return
 
     def multiply(b: Ref, c: Ref, count: Size) -> None:
-        axes = _groups(G, (G.outputs * G.depth, G.outputs * G.plane, G.depth * G.plane))
+        axes = G.batch(G.outputs * G.depth, G.outputs * G.plane, G.depth * G.plane)
         state.emit(GemmStep(c.dtype, G.depth, G.plane, G.outputs, (w.buffer, w.offset), (b.buffer, b.offset),
                             (c.buffer, c.offset), True, False, G.depth, G.plane, G.plane,
                             (*axes, (count, 0, b.strides[0], c.strides[0]))))
@@ -120,13 +118,9 @@ def conv_weight(state: Lowering, G: Geometry, g: Ref, x: Ref, w: Ref) -> None:
         k = count * G.plane
         state.emit(GemmStep(w.dtype, G.outputs, G.depth, k, (rows.buffer, rows.offset), (columns.buffer,
                             columns.offset), (w.buffer, w.offset), False, True, k, k, G.depth,
-                            _groups(G, (G.outputs * k, G.depth * k, G.outputs * G.depth)), more))
+                            G.batch(G.outputs * k, G.depth * k, G.outputs * G.depth), more))
 
     chunks.then(emit)
-
-
-def _groups(G: Geometry, strides: tuple[Size, Size, Size]) -> Batch:
-    return ((G.groups, *strides),) if G.groups != 1 else ()
 
 
 def _from(ref: Ref, start: Size) -> Ref:

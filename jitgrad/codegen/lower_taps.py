@@ -215,7 +215,11 @@ def covers(space: Space, ref: Ref, strides: Sequence[Size], every: Sequence[Tap]
 
 def taps(state: Lowering, kernel: Sequence[Size], target: Ref, name: str,
          value: Callable[[Space, Sequence[Size]], int], before: Callable[[Space], int] | None = None) -> None:
-    """target = `before` (else 0) + the sum of value(space, at) over the elements `at` of windows, in their order."""
+    """target = `before` (else 0) + the sum of value(space, at) over the elements `at` of windows, in their order.
+
+    `before` is for windows of at most `SUMMED` elements. Half types are rounded once: sums that a loop adds to wait in
+    float32.
+    """
     lead, count = len(kernel), 1
     while lead:
         size = kernel[lead - 1]
@@ -223,29 +227,30 @@ def taps(state: Lowering, kernel: Sequence[Size], target: Ref, name: str,
             break
         lead, count = lead - 1, count * size
 
-    def sweep(front: Sequence[Size], start: Callable[[Space], int] | None) -> None:
-        space = Space(state, target.dims, name=name)
+    def sweep(front: Sequence[Size], result: Ref, start: Callable[[Space], int] | None) -> None:
+        space = Space(state, result.dims, name=name)
         total = None if start is None else start(space)
         for back in itertools.product(*[range(k) for k in kernel[lead:] if isinstance(k, int)]):
             found = value(space, (*front, *back))
             total = found if total is None else space.compute("add", total, found)
         if total is None:
-            total = space.builder.const(0, target.dtype)
-        space.store(total, target, target.strides)
+            total = space.builder.const(0, result.dtype)
+        space.store(total, result, result.strides)
         space.emit()
 
     if not lead:
-        sweep((), before)
+        sweep((), target, before)
         return
-    if before is None:
-        fill(state, target, 0)
-    else:
-        space = Space(state, target.dims, name=name)
-        space.store(before(space), target, target.strides)
-        space.emit()
+    assert before is None
+    sums = state.allocate(float32, target.dims) if target.dtype.is_half else target
+    fill(state, sums, 0)
     with ExitStack() as stack:
         front = [stack.enter_context(repeat(state, k)) for k in kernel[:lead]]
-        sweep(front, lambda space: space.load(target, target.strides))
+        sweep(front, sums, lambda space: space.load(sums, sums.strides))
+    if sums is not target:
+        space = Space(state, target.dims, name=name)
+        space.store(space.load(sums, sums.strides), target, target.strides)
+        space.emit()
 
 
 __all__ = ["Reading", "Space", "Tap", "covering", "covers", "repeat", "taps"]

@@ -169,13 +169,11 @@ class _Maxima:
     def emit(self) -> None:
         kernel: tuple[int, ...] = self.attrs["kernel"]
         if math.prod(kernel) <= UNROLLED:
-            self.begin()
             values, indices = self.start()
             for at in itertools.product(*map(range, kernel)):
                 values, indices = self.better(values, indices, at)
             self.end(values, indices)
             return
-        self.begin()
         self.end(*self.start())
         with ExitStack() as stack:
             place = [stack.enter_context(repeat(self.state, k)) for k in kernel]

@@ -299,3 +299,18 @@ def test_half_types_are_multiplied_as_they_are(make: Any, dtype: Any) -> None:
             assert a.dtype is dtype
             np.testing.assert_allclose(a.detach().cpu().float().numpy(), b.detach().float().numpy(), rtol=2e-2,
                                        atol=2e-2)
+
+
+@pytest.mark.parametrize("f", [F.conv2d, F.conv_transpose2d], ids=lambda f: f.__name__)
+def test_half_types_are_rounded_once_for_windows_of_any_size(f: Any) -> None:
+    """A window of 81 elements is summed by nine launches, which do not round to bfloat16 in between."""
+    def deep(x: Any, w: Any) -> Any:
+        return f(x, w, groups=3)
+
+    rng = np.random.default_rng(0)
+    x, w = (jitgrad.tensor(rng.standard_normal(s).astype(np.float32)).bfloat16() for s in ((2, 3, 14, 13), (3, 1, 9, 9)))
+    exact = f(x.double(), w.double(), groups=3).numpy()
+    with gpu(), config.override(cache="", debug_arena=True):
+        found = jitgrad.script(deep)(x.cuda(), w.cuda())
+    assert found.dtype is jitgrad.bfloat16
+    np.testing.assert_allclose(found.cpu().double().numpy(), exact, rtol=2 ** -8, atol=1e-4)
