@@ -3,7 +3,7 @@
 The library widens what a convolution is given and rounds what it makes; on the CPU that is what happens. Where both
 operands are widened and only their rounding reads the result, the convolution is one of half types: the same values,
 on units made for them, and columns of half the bytes. The gradient of images would round its columns too, once for
-each element of a window; it is left alone, unless it has none. A weight's gradient of images in turns (more than 256 MiB
+each element of a window; it is left alone, unless it has none. A weight's gradient of images in turns (beyond 256 MiB
 of columns, see `lower_conv_device.py`) is rounded once for each turn.
 """
 

@@ -154,6 +154,7 @@ def per_element(f: Callable[[Any], Any], d: Any = jitgrad.bfloat16) -> int:
     (kept, 2 + 4 + 2 + 4),      # x rather than what is stored anyway
     (written, 2 + 4 + 4 + 4 + 2 + 2),
     (cross_entropy, 2 + 2 + 2),
+    (smoothed, 2 + 2 + 2),
 ], ids=lambda f: getattr(f, "__name__", ""))
 def test_bytes(f: Callable[[Any], Any], bytes_: int) -> None:
     assert per_element(f) == bytes_

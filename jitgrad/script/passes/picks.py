@@ -2,9 +2,11 @@
 
     y = x - m;  gather(y, i)           becomes   gather(x, i) - m            where i has size 1 along the axis
     scatter_add(zeros, i, v)           becomes   where(arange == i, v, 0)    likewise; its sum along the axis is v
+    scatter_add(expand(u), i, v)       becomes   where(arange == i, u + v, u)
 
 So the log-probabilities of a cross-entropy are never stored for its target's sake, and their cotangent, which is zero
-but for one element of each row, is part of the kernel that reads it. Values are the same, bit for bit.
+(with label smoothing: some number of the row) but for one element of each row, is part of the kernel that reads it.
+Values are the same, bit for bit.
 """
 
 from __future__ import annotations
@@ -71,21 +73,26 @@ class _Picks(Rewriter):
         return self.emit("gather", v, i, axis=axis) if shape == whole.dims else None
 
     def write(self, node: Node) -> Value | None:
-        """Zeros but for one element of each row."""
-        zeros, i, source = node.inputs
-        axis, whole = node.attrs["axis"], tensor(zeros)
-        start = constant(self, zeros)
-        if start is None or start != 0 or not one_each(whole, tensor(i), axis) or (
-                tensor(source).dims != tensor(i).dims):
+        """What all elements of a row are alike, but for one of them."""
+        target, i, source = node.inputs
+        axis, whole = node.attrs["axis"], tensor(target)
+        if not one_each(whole, tensor(i), axis) or tensor(source).dims != tensor(i).dims:
             return None
-        zero = self.emit("full", value=start, shape=(), dtype=whole.dtype)
+        start, expand = constant(self, target), self.source(target, "expand")
+        if start is not None:
+            alike = self.emit("full", value=start, shape=(), dtype=whole.dtype)
+        elif expand is not None and tensor(expand.inputs[0]).dims == tensor(i).dims:
+            alike = expand.inputs[0]
+        else:
+            return None
         number = self.emit("arange", length=whole.dims[axis], dtype=int64)
         shape = tuple([n if a == axis else 1 for a, n in enumerate(whole.dims)])
         here = self.emit("eq", self.emit("reshape", number, shape=shape), i)
-        if whole.dtype.is_floating_point:
-            source = self.emit("add", source, zero)  # which makes 0 of -0
-        result = self.emit("where", here, source, zero)
-        self.hot[result] = axis, source
+        if start != 0 or whole.dtype.is_floating_point:  # adding 0 makes 0 of -0
+            source = self.emit("add", source, alike)
+        result = self.emit("where", here, source, alike)
+        if start == 0:
+            self.hot[result] = axis, source
         return result
 
 

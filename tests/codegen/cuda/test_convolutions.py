@@ -308,7 +308,8 @@ def test_half_types_are_rounded_once_for_windows_of_any_size(f: Any) -> None:
         return f(x, w, groups=3)
 
     rng = np.random.default_rng(0)
-    x, w = (jitgrad.tensor(rng.standard_normal(s).astype(np.float32)).bfloat16() for s in ((2, 3, 14, 13), (3, 1, 9, 9)))
+    x, w = (jitgrad.tensor(rng.standard_normal(s).astype(np.float32)).bfloat16()
+            for s in ((2, 3, 14, 13), (3, 1, 9, 9)))
     exact = f(x.double(), w.double(), groups=3).numpy()
     with gpu(), config.override(cache="", debug_arena=True):
         found = jitgrad.script(deep)(x.cuda(), w.cuda())
