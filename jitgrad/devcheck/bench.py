@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.cuda import blaslt, cudadriver, text
+from jitgrad.codegen.cuda import blaslt, conditions, cudadriver, text
 from jitgrad.codegen.cuda.blaslt import Call
 from jitgrad.codegen.cuda.cudadriver import CudaDriver
 from jitgrad.codegen.cuda.driverapi import KernelNode
@@ -58,10 +58,10 @@ count_down(u64 handle, i64* left) {
     if (jg_thread() == 0) { left[0] -= 1; cudaGraphSetConditional(handle, left[0] > 0); }
 }
 """,
-    "decide": """
-extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional(u64 handle, u32 value);
+    "jg_decide": conditions.DECIDE,
+    "count_and_tell": """
 extern "C" __global__ void __launch_bounds__(32)
-decide(u64 handle, const i64* left) { if (jg_thread() == 0) cudaGraphSetConditional(handle, left[0] > 0); }
+count_and_tell(i64* left, i64* go) { if (jg_thread() == 0) { left[0] -= 1; go[0] = left[0] > 0; } }
 """,
     "large_shared": """
 extern "C" __global__ void __launch_bounds__(256)

@@ -126,7 +126,7 @@ def if_node() -> Facts:
     left, y = b.array(np.ones(1, np.int64)), b.array(np.zeros(1, np.float32))
     graph = builder(b)
     condition = graph.handle()
-    made, _kept = b.node("decide", 1, 32, c_uint64(condition), left)
+    made, _kept = b.node("jg_decide", 1, 32, left, c_uint64(condition))
     graph.kernel(made)
     for body, by in zip(graph.conditional(condition, COND_IF, bodies=2), (1.0, 100.0), strict=True):
         made, _kept = b.node("add_one", 1, 32, y, c_float(by))
@@ -151,7 +151,7 @@ def while_node() -> Facts:
     call = b.product(factor, factor, total, accumulate=True)
     graph = builder(b)
     condition = graph.handle()
-    made, _kept = b.node("decide", 1, 32, c_uint64(condition), left)
+    made, _kept = b.node("jg_decide", 1, 32, left, c_uint64(condition))
     graph.kernel(made)
     (body,) = graph.conditional(condition, COND_WHILE)
     made, _kept = b.node("add_one", 1, 32, y, c_float(1.0))
@@ -187,7 +187,7 @@ def nested_conditions() -> Facts:
     loop = graph.handle(default=1)
     (body,) = graph.conditional(loop, COND_WHILE)
     branch = body.handle()
-    made, _kept = b.node("decide", 1, 32, c_uint64(branch), some)
+    made, _kept = b.node("jg_decide", 1, 32, some, c_uint64(branch))
     body.kernel(made)
     (then,) = body.conditional(branch, COND_IF)
     made, _kept = b.node("add_one", 1, 32, y, c_float(1.0))
@@ -211,7 +211,7 @@ def captured_to_a_graph() -> Facts:
     stream = b.api.made("cuStreamCreate", NON_BLOCKING)
     graph = builder(b)
     condition = graph.handle()
-    made, _kept = b.node("decide", 1, 32, c_uint64(condition), left)
+    made, _kept = b.node("jg_decide", 1, 32, left, c_uint64(condition))
     graph.kernel(made)
     (body,) = graph.conditional(condition, COND_IF)
     b.api.call("cuStreamBeginCaptureToGraph", stream, body.graph, None, None, 0, 2)
@@ -330,6 +330,77 @@ def replay_of_a_host_function() -> Facts:
     updates = replay.state.updates
     replay.close()
     return {"updates": updates}
+
+
+@check(alone=True)
+def loop_of_a_host_function() -> Facts:
+    """A host function's loop, with a product and a copy in its body, as a node of a graph: nothing waits for it."""
+    b = bench()
+    conditions = b.driver.graphs.conditions
+    assert conditions.works(b.stream), f"loops are the host's: {conditions.reason}"
+    replay, functions = b.driver.graphs.replay(b.stream), b.driver.graphs.functions
+    launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *(ctypes.c_uint,) * 7, *(ctypes.c_void_p,) * 3)(
+        functions.launch)
+    matmul = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(functions.matmul)
+    copy = ctypes.CFUNCTYPE(ctypes.c_int, c_uint64, c_uint64, ctypes.c_size_t, ctypes.c_void_p)(functions.copy)
+    repeat = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, c_uint64, ctypes.c_size_t, ctypes.c_void_p)(
+        functions.repeat)
+    kernels = {name: b.kernel(name) for name in ("add_one", "axpy", "count_and_tell")}
+    left, go = [b.array(np.zeros(1, np.int64)) for _ in range(2)]
+    x, twice, total, out = [b.array(v.astype(np.float32)) for v in (
+        np.ones((4, 4)), 2 * np.eye(4), np.zeros((4, 4)), np.zeros((4, 4)))]
+    asked = 0
+
+    def good(status: int) -> None:
+        if status:
+            raise b.driver.error(status)
+
+    def start(name: str, *arguments: object) -> None:
+        places, _kept = b.parameters(arguments)
+        good(launch(kernels[name], 1, 1, 1, 32, 1, 1, 0, replay.address, ctypes.addressof(places), None))
+
+    def called(trips: int, by: float, first: float) -> None:
+        """`by`, times as many iterations, on each element; what it began with is `first` more in one of them."""
+        nonlocal asked
+        left[...], go[...], total[...] = trips, int(trips > 0), 0
+        b.wait()
+        replay.begin()
+        try:
+            start("add_one", total, c_float(first))
+            host = c_int64()
+            asked = 0
+            while True:
+                good(repeat(ctypes.addressof(host), b.driver.address(go), 8, replay.address))
+                asked += 1
+                if not host.value:
+                    break
+                words = (c_int64 * WORDS)(*b.product(x, twice, out))
+                good(matmul(replay.address, ctypes.addressof(words)))
+                start("axpy", c_int64(16), c_float(by / 2), out, total)
+                good(copy(b.driver.address(out), b.driver.address(total), 64, replay.address))
+                start("count_and_tell", left, go)
+            start("add_one", out, c_float(first))
+        finally:
+            replay.finish()
+
+    def expect(trips: int, by: float, first: float) -> None:
+        expected = np.full((4, 4), by * trips)
+        expected[0, 0] += first
+        near(total.get(), expected, 1e-6, f"{trips} iterations")
+
+    for turn, trips in enumerate((5, 5, 0, 1, 100, 7)):
+        for by in (1.0, 0.5):
+            called(trips, by, float(turn))
+            expect(trips, by, float(turn))
+            assert asked == (trips + 1 if (turn, by) == (0, 1.0) else 2), f"call {turn}: asked {asked} times"
+    assert not replay.direct, "so many graphs were built that replay gave up"
+
+    def hundred() -> None:
+        called(100, 1.0, 1.0)
+
+    facts = {"us_a_trip": round(b.timed(hundred, 5) / 100, 2)}
+    replay.close()
+    return facts
 
 
 @check(alone=True)

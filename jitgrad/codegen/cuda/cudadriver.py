@@ -165,7 +165,7 @@ class CudaDriver:
         """What replays host functions as CUDA graphs."""
         self._here()  # whose graphs they are
         return Graphs(self.api, _Lazily(self), launch=self.launch, together=self.together, matmul=self.matmul,
-                      copy=self.copy, read=self.read)
+                      copy=self.copy, read=self.read, load=self.load, allocate=self.allocate)
 
     def _multiplied(self, stream: int | None, words: int) -> int:
         try:

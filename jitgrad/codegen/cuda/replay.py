@@ -1,6 +1,6 @@
 """The calls of a host function as a CUDA graph: launched as one, changed where the next call differs.
 
-    graphs = Graphs(api, products, launch=..., matmul=..., copy=..., read=...)     # one for a device
+    graphs = Graphs(api, products, launch=..., matmul=..., copy=..., read=..., ...)     # one for a device
     replay = graphs.replay(stream)                 # one for a host function's workspace
     replay.begin()
     native(...)        # with `graphs.functions.launch` and so on, and `replay.address` where the stream goes
@@ -23,8 +23,14 @@ child by `cuGraphExecChildGraphNodeSetParams` (some 30 us). That is the only way
 kernels that are not ours. A program should therefore read what changes at each call by kernels: a small operand of a
 product is copied to the workspace first.
 
+A loop whose condition the device computes (`repeat`) is one WHILE node (`conditions.py`): the host calls the body once,
+and waits for nothing. That nodes of a body can be changed in an executable graph is not documented, so a body with
+other arguments is another graph, which is kept as any other; and what the body is called with should be memory of the
+workspace, not the caller's. Where the device cannot do it the host loops: each `repeat` ends a segment and waits.
+
 What the host must keep to: memory that a segment's calls use lives, and is not given to others, until the segment
-ends; before anything else is done on the stream (a call back to Python), `flush`.
+ends; before anything else is done on the stream (a call back to Python), `flush`; neither that nor `read` in the body
+of a loop, and no loop in another's.
 """
 
 from __future__ import annotations
@@ -32,20 +38,20 @@ from __future__ import annotations
 import ctypes
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from jitgrad.codegen.cuda import precision, replaying
-from jitgrad.codegen.cuda.blaslt import FAILED, WORDS, Call
+from jitgrad.codegen.cuda.blaslt import FAILED, Call
+from jitgrad.codegen.cuda.conditions import Conditions
 from jitgrad.codegen.cuda.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi, KernelNode
-from jitgrad.codegen.cuda.graphs import Builder, Executable, captured, linear_copy
+from jitgrad.codegen.cuda.graphs import captured
 from jitgrad.codegen.cuda.libraries import CudaError
-from jitgrad.codegen.cuda.replaying import COPY, DIRECT, LAUNCH, PRODUCT, READ, RECORD, SAME, TOGETHER, Node, State
+from jitgrad.codegen.cuda.replaying import AGAIN, DIRECT, PRODUCT, READ, RECORD, REPEAT, SAME, State
+from jitgrad.codegen.cuda.variants import LAUNCHES, Record, Variant, launch_record, words_at
 
 UPDATE_FAILED = 910
-LAUNCHES = (LAUNCH, TOGETHER)
 #: calls of a host function that are launched directly, before the first graph
 WARM = 1
 #: a first recorded call of fewer launches than this is quicker without a graph
@@ -63,36 +69,17 @@ class Products(Protocol):
     def matmul(self, stream: int, call: Call, owner: int | None = None) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One call: a launch of either kind (`kernel`, `grid`: blocks, threads, shared bytes, `arguments`), or the words of
-    another.
-    """
-
-    kind: int
-    kernel: int = 0
-    grid: tuple[int, ...] = ()
-    arguments: tuple[bytes, ...] = ()
-    words: tuple[int, ...] = ()
-
-    @property
-    def identity(self) -> tuple[int, ...]:
-        """What cannot be changed in a graph."""
-        if self.kind in LAUNCHES:
-            return self.kind, self.kernel
-        return (PRODUCT, *self.words[:10], *self.words[13:18]) if self.kind == PRODUCT else (COPY,)
-
-
 class Graphs:
-    """What the replays of a device share. `launch` and so on are the addresses of the driver's functions.
+    """What the replays of a device share. `launch` and so on are what the driver has (`driver.py`).
 
     Attributes:
         functions: what a host function calls instead.
+        conditions: what loops need; its `reason` says why the device has none.
         failure: the exception of the last call that returned `FAILED`.
     """
 
     def __init__(self, api: DriverApi, products: Products, *, launch: int, together: int, matmul: int, copy: int,
-                 read: int):
+                 read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
         self.api, self.products = api, products
         self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
         self.functions = replaying.functions()
@@ -102,6 +89,7 @@ class Graphs:
         self._sizes: dict[int, tuple[int, ...]] = {}
         self._stream = 0
         self._capturing = threading.Lock()  # one stream is captured by one thread
+        self.conditions = Conditions(api, self.context, load=load, allocate=allocate, read=read, lock=self._capturing)
 
     def replay(self, stream: int) -> Replay:
         """The graphs of one host function with one workspace, on a stream."""
@@ -134,90 +122,6 @@ class Graphs:
         if self._stream:
             self.api.call("cuStreamDestroy_v2", self._stream)
             self._stream = 0
-
-
-class Variant:
-    """A graph of some calls, and the calls as it has them, in the memory that `replaying.py` compares with."""
-
-    def __init__(self, graphs: Graphs, records: Sequence[Record], stream: int):
-        self.graphs, self.stream = graphs, stream
-        self.identities = [r.identity for r in records]
-        self.after: Variant | None = None  # which one followed last
-        self.nodes = (Node * len(records))()
-        self._kept: list[Any] = []  # what the nodes point to
-        builder = Builder(graphs.api, graphs.context)
-        try:
-            for node, record in zip(self.nodes, records, strict=True):
-                node.kind = record.kind
-                if record.kind in LAUNCHES:
-                    self._launch(node, record)
-                    node.node = builder.kernel(node.launch, together=record.kind == TOGETHER)
-                    continue
-                self._kept.append((c_int64 * len(record.words))(*record.words))
-                node.words = ctypes.addressof(self._kept[-1])
-                node.node = (builder.copy(*record.words) if record.kind == COPY
-                             else builder.child(graphs.product(record.words, stream)))
-        except BaseException:
-            builder.discard()
-            raise
-        self.executable: Executable = builder.instantiate()
-
-    def _launch(self, node: Node, record: Record) -> None:
-        count = len(record.arguments)
-        values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in record.arguments]
-        places = (c_void_p * max(1, count))(*[ctypes.addressof(v) for v in values])
-        sizes = (c_int64 * max(1, count))(*[len(a) for a in record.arguments])
-        self._kept += [*values, places, sizes]
-        node.launch.function, node.launch.parameters = record.kernel, ctypes.addressof(places)
-        set_grid(node.launch, record.grid)
-        node.count, node.sizes = count, ctypes.addressof(sizes)
-
-    def record(self, i: int) -> Record:
-        """Call `i` as the graph has it."""
-        node = self.nodes[i]
-        if node.kind in LAUNCHES:
-            return launch_record(node.launch, self.graphs.sizes(node.launch.function), node.kind)
-        return Record(node.kind, words=words_at(node.kind, node.words))
-
-    def change(self, i: int, record: Record) -> None:
-        """Make call `i`, of the same identity, what `record` says. CudaError where the graph cannot be changed."""
-        if self.record(i) == record:
-            return
-        node, api, handle = self.nodes[i], self.graphs.api, self.executable.handle
-        if record.kind in LAUNCHES:
-            places = ctypes.cast(node.launch.parameters, ctypes.POINTER(c_void_p))
-            for k, value in enumerate(record.arguments):
-                ctypes.memmove(places[k], value, len(value))
-            set_grid(node.launch, record.grid)
-            api.call("cuGraphExecKernelNodeSetParams_v2", handle, node.node, byref(node.launch))
-            return
-        if record.kind == COPY:
-            api.call("cuGraphExecMemcpyNodeSetParams", handle, node.node, byref(linear_copy(*record.words)),
-                     self.graphs.context)
-        else:
-            child = self.graphs.product(record.words, self.stream)
-            try:
-                api.call("cuGraphExecChildGraphNodeSetParams", handle, node.node, child)
-            finally:
-                api.call("cuGraphDestroy", child)
-        (c_int64 * len(record.words)).from_address(node.words)[:] = list(record.words)
-
-
-def set_grid(launch: KernelNode, grid: Sequence[int]) -> None:
-    """Blocks, threads and bytes of shared memory of a launch."""
-    launch.grid[:], launch.block[:], launch.shared = list(grid[:3]), list(grid[3:6]), grid[6]
-
-
-def words_at(kind: int, address: int) -> tuple[int, ...]:
-    """The words of a product or a copy."""
-    return tuple((c_int64 * (WORDS if kind == PRODUCT else 3)).from_address(address))
-
-
-def launch_record(launch: KernelNode, sizes: Sequence[int], kind: int = LAUNCH) -> Record:
-    """A launch and its arguments, of these sizes."""
-    places = ctypes.cast(launch.parameters, ctypes.POINTER(c_void_p))
-    arguments = tuple([ctypes.string_at(places[k] or 0, size) for k, size in enumerate(sizes)])
-    return Record(kind, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments)
 
 
 class Replay:
@@ -269,6 +173,7 @@ class Replay:
     def flush(self) -> None:
         """Give the device what was called so far; go on. CudaError."""
         if self.state.mode != DIRECT:
+            assert not self.state.repeating
             self._close()
             self._open(self._previous.after if self._previous is not None else None)
 
@@ -277,13 +182,15 @@ class Replay:
         if self.state.mode == DIRECT:
             return
         try:
-            few = not self._segments and not self._variants and 0 < self._length() < FEW
+            left = self._left_loop()
+            few = not (left or self._segments or self._variants or any(r.kind == REPEAT for r in self._records)
+                       ) and 0 < self._length() < FEW
             self._close()
             if few or self._credit < 0:
                 self.direct = True
                 self._forget(self._variants)
         finally:
-            self.state.mode = DIRECT
+            self.state.mode, self.state.repeating = DIRECT, 0
 
     def close(self) -> None:
         """Destroy the graphs, once the device has done with them."""
@@ -294,6 +201,18 @@ class Replay:
 
     def _length(self) -> int:
         return len(self._records) if self.state.mode == RECORD else self.state.next
+
+    def _left_loop(self) -> bool:
+        """Whether the host function left in the body of a loop, of which nothing is launched then."""
+        state = self.state
+        if not state.repeating:
+            return False
+        state.repeating = 0
+        if state.mode == RECORD:
+            del self._records[max(i for i, r in enumerate(self._records) if r.kind == REPEAT):]
+        elif self._current is not None:
+            state.next = max(i for i in range(state.next) if self._current.nodes[i].kind == REPEAT)
+        return True
 
     def _open(self, expected: Variant | None) -> None:
         self._records = []
@@ -398,15 +317,19 @@ class Replay:
 
     def _other(self, kind: int, what: int) -> int:
         try:
+            inside = bool(self.state.repeating)
             if kind == READ:
+                assert not inside
                 return self._waited(what)
+            if kind == REPEAT:
+                return self._repeated(what)
             if kind in LAUNCHES:
                 launch = KernelNode.from_address(what)
-                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0), kind))
+                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0), kind, inside))
                 return 0
             words = words_at(kind, what)
             if kind == PRODUCT or words[2]:
-                self._taken(Record(kind, words=words))
+                self._taken(Record(kind, words=words, fixed=inside))
             return 0
         except BaseException as error:  # it cannot pass through the native code that called
             self.graphs.failure = error
@@ -419,6 +342,16 @@ class Replay:
         self._open(self._previous.after if self._previous is not None else None)
         return status
 
+    def _repeated(self, what: int) -> int:
+        """Begin or end a loop; where the device has none, see whether there is another iteration."""
+        begins = not self.state.repeating
+        if begins and not self.graphs.conditions.works(self.stream):
+            return self._waited(what)
+        host, device, size = (c_int64 * 3).from_address(what)
+        assert size == 8
+        self._taken(Record(REPEAT, words=(device,), fixed=True) if begins else Record(AGAIN, fixed=True))
+        c_int64.from_address(host).value = self.state.repeating = int(begins)
+        return 0
 
 
-__all__ = ["Graphs", "Record", "Replay", "Variant"]
+__all__ = ["Graphs", "Replay"]

@@ -3,6 +3,10 @@
 Its LLVM text is compiled once per machine, like the CPU's library of functions (`engine.runtime_symbols`), and linked
 once per driver; programs hold declarations alone.
 
+`jg_repeat(block, to, from)` stores at `to` whether a loop's body is to be called (again): the word at `from`, for which
+the host waits; or, where the calls become a graph, in which the device decides, 1 and then 0 (`replaying.py`). The body
+reads nothing, its calls are the same in each iteration, and one of its kernels writes the word.
+
 An error of the driver is kept in the block, the first one; launches after it do no harm, and the function reports it at
 its end or where it waits for the device.
 """
@@ -48,6 +52,7 @@ TEXT = f"""
 declare i32 @jg_cuda_launch(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
 declare i32 @jg_cuda_together(ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr, ptr)
 declare i32 @jg_cuda_read(ptr, i64, i64, ptr)
+declare i32 @jg_cuda_repeat(ptr, i64, i64, ptr)
 declare i32 @jg_cuda_copy(i64, i64, i64, ptr)
 declare i32 @jg_cuda_matmul(ptr, ptr)
 declare ptr @jg_cuda_memory(ptr, i64, i64)
@@ -198,6 +203,22 @@ go:
   %stream = call ptr @jg_stream(ptr %block)
   %source = ptrtoint ptr %from to i64
   %status = call i32 @jg_cuda_read(ptr %to, i64 %source, i64 %bytes, ptr %stream)
+  call void @jg_note(ptr %block, i32 %status)
+  %good = icmp eq i32 %status, 0
+  ret i1 %good
+bad:
+  ret i1 false
+}}
+define i1 @jg_repeat(ptr %block, ptr %to, ptr %from) nounwind {{
+entry:
+  %errorat = getelementptr i64, ptr %block, i64 {ERROR}
+  %before = load i64, ptr %errorat
+  %fine = icmp eq i64 %before, 0
+  br i1 %fine, label %go, label %bad
+go:
+  %stream = call ptr @jg_stream(ptr %block)
+  %source = ptrtoint ptr %from to i64
+  %status = call i32 @jg_cuda_repeat(ptr %to, i64 %source, i64 8, ptr %stream)
   call void @jg_note(ptr %block, i32 %status)
   %good = icmp eq i32 %status, 0
   ret i1 %good

@@ -18,10 +18,6 @@ from tests.codegen.cuda import fakegraphs, host
 from tests.codegen.cuda.fakeblas import FakeBlas
 from tests.codegen.cuda.fakedriver import entries, parameter_bytes
 
-CONDITION = re.compile(r'extern "C" __device__ __cudart_builtin__ void cudaGraphSetConditional[^;]*;')
-SETS = """extern "C" { void (*tell_condition)(u64, u32); }
-static void cudaGraphSetConditional(u64 handle, u32 value) { tell_condition(handle, value); }"""
-
 
 class Array(np.ndarray):
     """An array of the "device"."""
@@ -79,10 +75,7 @@ class Gpu(fakegraphs.FakeGraphs):
                         for kind in ("launch", "together")}
         self.texts: dict[int, Any] = {}
         self.names: dict[str, int] = {}
-        self.conditions: dict[int, int] = {}
-        self.kept: list[Any] = []
         self.captured: dict[int, int] = {}  # streams whose work goes into a graph that was there
-        self.told = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint)(self.conditions.__setitem__)
         super().__init__()
         attributes = {driverapi.MAJOR: 9, driverapi.MINOR: 0, driverapi.SHARED_OPTIN: 232448,
                       driverapi.PROCESSORS: 3}
@@ -97,10 +90,8 @@ class Gpu(fakegraphs.FakeGraphs):
             "cuMemcpyDtoHAsync_v2": lambda to, source, size, stream: ctypes.memmove(to, source, size) and 0,
             "cuMemsetD2D8Async": self.clear,
             "cuMemsetD8Async": lambda to, value, size, stream: ctypes.memset(to, value, size) and 0,
-            "cuGraphConditionalHandleCreate": self.condition,
-            "cuGraphAddNode_v2": self.add_conditional, "cuGraphExecUpdate_v2": self.update_whole,
+            "cuGraphExecUpdate_v2": self.update_whole,
             "cuStreamBeginCaptureToGraph": self.capture_to})
-        self.bodies: dict[int, int] = {}
         self.blas = Blas(self)
         self.driver = CudaDriver(0, Cupy(), self.api, self.blas)
 
@@ -108,11 +99,9 @@ class Gpu(fakegraphs.FakeGraphs):
 
     def module(self, place: Any, image: int) -> None:
         place[0] = self.library.fresh("module")
-        source = ctypes.string_at(image).decode().removeprefix(text.prelude())
-        source = CONDITION.sub(SETS, source)
+        source = host.conditional(ctypes.string_at(image).decode().removeprefix(text.prelude()))
         library = host.shared(f'#include "{host.header()}"\n{source}\n{entries(source)}')
-        if SETS in source:
-            c_void_p.in_dll(library, "tell_condition").value = ctypes.cast(self.told, c_void_p).value
+        host.tells(library, self.told)
         self.texts[place[0]] = library, source
 
     def function(self, place: Any, module: int, name: bytes) -> int:
@@ -149,16 +138,9 @@ class Gpu(fakegraphs.FakeGraphs):
             assert self.execute[operation[0]](kernel, *grid, None, ctypes.addressof(places), None) == 0
         elif operation[0] == "copy":
             ctypes.memmove(*operation[1:])
-        elif operation[0] == "product":
-            operation[1]()
         else:
-            kind, handle, bodies = operation
-            while self.conditions.get(handle, 0):
-                self.do([o for _, o in self.graphs[bodies[0]]])
-                if kind == driverapi.COND_IF:
-                    return
-            if kind == driverapi.COND_IF and len(bodies) > 1:
-                self.do([o for _, o in self.graphs[bodies[1]]])
+            assert operation[0] == "product"
+            operation[1]()
 
     def clear(self, address, pitch, value, width, height, stream):
         for row in range(height):
@@ -166,25 +148,8 @@ class Gpu(fakegraphs.FakeGraphs):
 
     # --- graphs ---
 
-    def launch_graph(self, executable, stream):
-        for handle, default in self.bodies.items():
-            self.conditions[handle] = default
-        self.do(list(self.executables[executable].values()))
-
-    def condition(self, place, graph, context, default, flags):
-        place[0] = handle = self.library.fresh("condition")
-        del self.library.alive[handle]
-        self.bodies[handle] = default
-
-    def add_conditional(self, place, graph, before, edges, count, node):
-        assert (node[0].kind, edges) == (driverapi.NODE_CONDITIONAL, None)
-        of = node[0].of.conditional
-        graphs = (c_void_p * of.size)(*[self.library.fresh("body") for _ in range(of.size)])
-        for body in graphs:
-            self.graphs[body] = []
-        self.kept.append(graphs)
-        of.graphs = ctypes.cast(graphs, ctypes.POINTER(c_void_p))
-        self.add(place, graph, before, count, (of.kind, of.handle, list(graphs)))
+    def replay(self, stream, operation):
+        self.do(operation)
 
     def update_whole(self, executable, graph, result):
         nodes = self.executables[executable]
