@@ -40,6 +40,8 @@ jg_count(long long* left, long long* done) {
     if (threadIdx.x == 0) { *left -= 1; *done += 1; }
 }
 """
+#: the functions that old drivers lack
+NEEDED = ("cuGraphConditionalHandleCreate", "cuGraphAddNode_v2")
 THREADS = 32
 #: iterations of the loop that is tried
 TRIPS = 3
@@ -84,7 +86,7 @@ class Conditions:
         _kernel(builder, self._decide, c_uint64(go), c_uint64(handle))
 
     def _try(self, stream: int) -> None:
-        for name in ("cuGraphConditionalHandleCreate", "cuGraphAddNode_v2"):
+        for name in NEEDED:
             self.api.address(name)
         self._decide, count = self.load(TEXT, ("jg_decide", "jg_count"))
         block = self.allocate(16)
@@ -133,4 +135,4 @@ def _kernel(builder: Builder, function: int, *values: Any) -> None:
                               parameters=ctypes.addressof(places)))
 
 
-__all__ = ["DECIDE", "TEXT", "Conditions", "Loop"]
+__all__ = ["DECIDE", "NEEDED", "TEXT", "Conditions", "Loop"]

@@ -26,7 +26,8 @@ product is copied to the workspace first.
 A loop whose condition the device computes (`repeat`) is one WHILE node (`conditions.py`): the host calls the body once,
 and waits for nothing. That nodes of a body can be changed in an executable graph is not documented, so a body with
 other arguments is another graph, which is kept as any other; and what the body is called with should be memory of the
-workspace, not the caller's. Where the device cannot do it the host loops: each `repeat` ends a segment and waits.
+workspace, not the caller's. Where the device cannot do it the host loops: each `repeat` ends a segment and waits. So it
+is from then on where a graph with just this loop cannot be built; what was recorded is launched one by one that time.
 
 What the host must keep to: memory that a segment's calls use lives, and is not given to others, until the segment
 ends; before anything else is done on the stream (a call back to Python), `flush`; neither that nor `read` in the body
@@ -49,9 +50,9 @@ from jitgrad.codegen.cuda.driverapi import INVALID_VALUE, NON_BLOCKING, DriverAp
 from jitgrad.codegen.cuda.graphs import captured
 from jitgrad.codegen.cuda.libraries import CudaError
 from jitgrad.codegen.cuda.replaying import AGAIN, DIRECT, PRODUCT, READ, RECORD, REPEAT, SAME, State
-from jitgrad.codegen.cuda.variants import LAUNCHES, Record, Variant, launch_record, words_at
+from jitgrad.codegen.cuda.variants import LAUNCHES, Record, Variant, launch_record, perform, words_at
 
-UPDATE_FAILED = 910
+UPDATE_FAILED, NOT_SUPPORTED = 910, 801
 #: calls of a host function that are launched directly, before the first graph
 WARM = 1
 #: a first recorded call of fewer launches than this is quicker without a graph
@@ -130,11 +131,13 @@ class Replay:
     Attributes:
         address: what takes the place of the stream in the host function's calls.
         direct: whether calls are launched one by one, for good.
+        reason: why a graph with loops could not be built, so that the host does them; "" as long as none failed.
     """
 
     def __init__(self, graphs: Graphs, stream: int):
         self.graphs, self.stream = graphs, stream
         self.direct = False
+        self.reason = ""
         self._variants: list[Variant] = []  # the one used last is last
         self._records: list[Record] = []
         self._current: Variant | None = None  # compared with, in the mode SAME
@@ -237,7 +240,15 @@ class Replay:
         if self.state.mode == RECORD:
             variant = self._matching(self._records, len(self._records))
             if variant is None or not all(self._changed(variant, i, r) for i, r in enumerate(self._records)):
-                variant = self._built()
+                try:
+                    variant = self._built()
+                except CudaError as error:
+                    if all(r.kind != REPEAT for r in self._records):
+                        raise
+                    self.reason = str(error)
+                    self._launch_singly()
+                    self._previous, self._segments = None, self._segments + 1
+                    return
         assert variant is not None
         variant.executable.launch(self.stream)
         self._credit = min(self._credit + 1, CREDIT)
@@ -255,6 +266,26 @@ class Replay:
             self._forget(self._variants[:1])
         self._credit -= BUILT
         return Variant(self.graphs, self._records, self.stream)
+
+    def _launch_singly(self) -> None:
+        """Launch what was recorded, and wait for the conditions of its loops. CudaError."""
+        records, go = self._records, c_int64()
+        i = begin = 0
+        while i < len(records):
+            record = records[i]
+            if record.kind == AGAIN:
+                i = begin
+                continue
+            if record.kind == REPEAT:
+                begin = i
+                status = self._read(ctypes.addressof(go), record.words[0], 8, self.stream)
+                if status:
+                    raise self.graphs.api.error("cuMemcpyDtoHAsync_v2", status)
+                if not go.value:
+                    i = next(k for k in range(i, len(records)) if records[k].kind == AGAIN)
+            else:
+                perform(self.graphs, record, self.stream)
+            i += 1
 
     def _forget(self, variants: Sequence[Variant]) -> None:
         gone = list(variants)
@@ -288,7 +319,7 @@ class Replay:
         try:
             variant.change(i, record)
         except CudaError as error:
-            if error.code not in (UPDATE_FAILED, INVALID_VALUE):
+            if error.code not in (UPDATE_FAILED, INVALID_VALUE, NOT_SUPPORTED):
                 raise
             self._forget([variant])
             return False
@@ -345,7 +376,7 @@ class Replay:
     def _repeated(self, what: int) -> int:
         """Begin or end a loop; where the device has none, see whether there is another iteration."""
         begins = not self.state.repeating
-        if begins and not self.graphs.conditions.works(self.stream):
+        if begins and (self.reason or not self.graphs.conditions.works(self.stream)):
             return self._waited(what)
         host, device, size = (c_int64 * 3).from_address(what)
         assert size == 8

@@ -3,17 +3,18 @@
     variant = Variant(graphs, records, stream)     # `Record`s, of which some begin and end loops
     variant.change(i, record)                      # a call of the same identity
     variant.executable.launch(stream)
+    perform(graphs, record, stream)                # what a record says, without a graph
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import byref, c_int64, c_void_p
+from ctypes import byref, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.codegen.cuda.blaslt import WORDS
+from jitgrad.codegen.cuda.blaslt import WORDS, Call
 from jitgrad.codegen.cuda.conditions import Loop
 from jitgrad.codegen.cuda.driverapi import KernelNode
 from jitgrad.codegen.cuda.graphs import Builder, Executable, linear_copy
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from jitgrad.codegen.cuda.replay import Graphs
 
 LAUNCHES = (LAUNCH, TOGETHER)
+_LAUNCH = ctypes.CFUNCTYPE(c_int, c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p)
+_COPY = ctypes.CFUNCTYPE(c_int, c_uint64, c_uint64, c_size_t, c_void_p)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,7 @@ class Variant:
 
     def _launch(self, node: Node, record: Record) -> None:
         count = len(record.arguments)
-        values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in record.arguments]
-        places = (c_void_p * max(1, count))(*[ctypes.addressof(v) for v in values])
+        values, places = placed(record.arguments)
         sizes = (c_int64 * max(1, count))(*[len(a) for a in record.arguments])
         self._kept += [*values, places, sizes]
         node.launch.function, node.launch.parameters = record.kernel, ctypes.addressof(places)
@@ -137,6 +139,30 @@ class Variant:
         (c_int64 * len(record.words)).from_address(node.words)[:] = list(record.words)
 
 
+def placed(arguments: Sequence[bytes]) -> tuple[list[Any], ctypes.Array[c_void_p]]:
+    """The arguments of a launch in memory, and where each is."""
+    values = [ctypes.create_string_buffer(a, max(8, len(a))) for a in arguments]
+    return values, (c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
+
+
+def perform(graphs: Graphs, record: Record, stream: int) -> None:
+    """Launch, multiply or copy at once, without a graph. CudaError."""
+    if record.kind == PRODUCT:
+        call = Call(*record.words)
+        graphs.products.prepare(stream, call)
+        graphs.products.matmul(stream, call, stream)
+        return
+    if record.kind == COPY:
+        name, status = "cuMemcpyDtoDAsync_v2", _COPY(graphs.copy)(*record.words, stream)
+    else:
+        name = "cuLaunchKernel" if record.kind == LAUNCH else "cuLaunchCooperativeKernel"
+        function = graphs.launch if record.kind == LAUNCH else graphs.together
+        _values, places = placed(record.arguments)
+        status = _LAUNCH(function)(record.kernel, *record.grid, stream, ctypes.addressof(places), None)
+    if status:
+        raise graphs.api.error(name, status)
+
+
 def set_grid(launch: KernelNode, grid: Sequence[int]) -> None:
     """Blocks, threads and bytes of shared memory of a launch."""
     launch.grid[:], launch.block[:], launch.shared = list(grid[:3]), list(grid[3:6]), grid[6]
@@ -154,4 +180,4 @@ def launch_record(launch: KernelNode, sizes: Sequence[int], kind: int = LAUNCH, 
     return Record(kind, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments, fixed=fixed)
 
 
-__all__ = ["LAUNCHES", "Record", "Variant", "launch_record", "words_at"]
+__all__ = ["LAUNCHES", "Record", "Variant", "launch_record", "perform", "words_at"]

@@ -47,6 +47,7 @@ class FakeGraphs:
         self.fails: Exception | None = None  # what a product raises
         self.trips: dict[int, list[int]] = {}
         self.asked = 0
+        self.broken = ""  # which of the driver's functions fails
         self.conditions: dict[int, int] = {}
         self.defaults: dict[int, int] = {}
         self.told = ctypes.CFUNCTYPE(None, c_uint64, c_uint)(self.conditions.__setitem__)
@@ -245,11 +246,11 @@ class FakeGraphs:
 
     def launch(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
         self.run(stream, ("launch", kernel, (gx, gy, gz, bx, by, bz, shared), arguments_of(arguments, kernel)))
-        return 0
+        return 2 if self.broken == "launch" else 0
 
     def together(self, kernel, gx, gy, gz, bx, by, bz, shared, stream, arguments, extra):
         self.run(stream, ("together", kernel, (gx, gy, gz, bx, by, bz, shared), arguments_of(arguments, kernel)))
-        return 0
+        return 2 if self.broken == "together" else 0
 
     def raw_matmul(self, stream, words):
         self.run(stream, ("matmul", *(c_int64 * 20).from_address(words)))
@@ -257,9 +258,11 @@ class FakeGraphs:
 
     def raw_copy(self, to, source, size, stream):
         self.run(stream, ("copy", to, source, size))
-        return 0
+        return 2 if self.broken == "copy" else 0
 
     def raw_read(self, host, device, size, stream):
+        if self.broken == "read":
+            return 2
         if device in self.memory:
             ctypes.memmove(host, device, size)
             return 0

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ctypes
 
+import numpy as np
 import pytest
 
-from jitgrad.codegen.cuda import replay
+from jitgrad.codegen import engine
+from jitgrad.codegen.cuda import launcher, replay, runtime
 from jitgrad.codegen.cuda.blaslt import FAILED
+from jitgrad.codegen.layout import STREAM as STREAM_WORD
+from tests.codegen.cuda import fakedriver, hostgraphs
+from tests.codegen.cuda import host as shim
 from tests.codegen.cuda.fakegraphs import error
 from tests.codegen.cuda.test_replay import CALLS, STREAM, Run, copy, launch, loop, product, read, warm, written_out
 
@@ -206,12 +211,100 @@ def test_bodies_that_keep_changing_are_launched_directly(host):
     assert host.replay.direct
 
 
-def test_a_graph_that_cannot_be_built_is_destroyed(host, monkeypatch):
+@pytest.mark.parametrize("name", ["cuGraphAddNode_v2", "cuGraphInstantiateWithFlags", "cuGraphKernelNodeSetAttribute"])
+@pytest.mark.parametrize("trips", [0, 1, 3])
+def test_what_cannot_be_built_is_launched_one_by_one(host, monkeypatch, name, trips):
+    """And from then on the host loops."""
+    program = (*calls(trips), loop(0xB0, 2, launch(0x400)), CALLS[0])
+    host.run(*program)
+    with monkeypatch.context() as patch:
+        patch.setitem(host.library.handlers, name, lambda *_: 1)
+        assert "Launch" not in host.run(*program)
+    assert host.replay.reason == f"{name}: CUDA_ERROR_INVALID_VALUE"
+    assert not host.device.graphs
+    assert not host.replay.direct
+    host.run(*program)
+    asked = host.device.asked
+    assert host.run(*program)["Launch"] == trips + 5
+    assert host.device.asked == asked + trips + 4
+    assert host.device.shared.conditions.reason == ""
+
+
+@pytest.mark.parametrize("broken", ["launch", "together", "copy", "read"])
+def test_what_fails_one_by_one_is_an_error(host, monkeypatch, broken):
     host.run(*calls(3))
     monkeypatch.setitem(host.library.handlers, "cuGraphAddNode_v2", lambda *_: 1)
+    host.device.broken = broken
     host.replay.begin()
     for operation in calls(3):
         assert host.device.perform(host.replay.address, operation) == 0
-    with pytest.raises(RuntimeError, match="cuGraphAddNode_v2: CUDA_ERROR_INVALID_VALUE"):
+    with pytest.raises(RuntimeError, match="CUDA_ERROR_OUT_OF_MEMORY"):
         host.replay.finish()
-    assert not host.device.graphs
+    host.device.broken = ""
+    host.device.trips.clear()
+    host.run(*calls(3))
+
+
+KERNEL = """extern "C" __global__ void __launch_bounds__(32)
+jg_advance(i64* go, float* y) { if (threadIdx.x == 0) { y[0] += 0.5f * (float)go[0]; go[0] -= 1; } }
+"""
+#: a host function whose loop launches a kernel as long as the word at %go is not 0
+PROGRAM = f"""{runtime.DECLARATIONS}
+define i64 @f(ptr %block, ptr %kernel, ptr %arguments, ptr %go) {{
+entry:
+  %to = alloca i64
+  call void @jg_together(ptr %block, ptr %kernel, i64 1, i64 1, i64 32, ptr %arguments)
+  br label %head
+head:
+  %good = call i1 @jg_repeat(ptr %block, ptr %to, ptr %go)
+  br i1 %good, label %look, label %bad
+look:
+  %word = load i64, ptr %to
+  %more = icmp ne i64 %word, 0
+  br i1 %more, label %body, label %end
+body:
+  call void @jg_together(ptr %block, ptr %kernel, i64 1, i64 1, i64 32, ptr %arguments)
+  br label %head
+end:
+  ret i64 0
+bad:
+  ret i64 1
+}}
+"""
+
+
+@shim.needs_compiler
+@pytest.mark.parametrize("graphs", [True, False])
+@pytest.mark.parametrize("order", [True, False])
+def test_a_host_function_on_the_host(graphs, order):
+    """What a driver with graphs and one without compute, and how often the host waits."""
+    driver = hostgraphs.driver() if graphs else fakedriver.driver()
+    code = engine.load(engine.compile_module(PROGRAM), launcher.symbols(driver))
+    (kernel,) = driver.load(KERNEL, ["jg_advance"])
+    memory = driver.allocate(16)
+    block = (ctypes.c_int64 * 64)()
+    replay = driver.graphs.replay(0) if graphs else None
+    block[STREAM_WORD] = replay.address if replay else 0
+    values = (ctypes.c_uint64 * 2)(memory.ptr, memory.ptr + 8)
+    places = (ctypes.c_void_p * 2)(*[ctypes.addressof(values) + 8 * k for k in range(2)])
+    f = ctypes.CFUNCTYPE(ctypes.c_int64, *(ctypes.c_void_p,) * 4)(code.address("f"))
+    with driver.reversed(order):
+        for turn, trips in enumerate((3, 3, 0, 1, 20)):
+            given = np.array([trips + 1, 0], np.int64)
+            driver.c.fake_begin()
+            ctypes.memmove(memory.ptr, given.ctypes.data, 16)
+            driver.c.fake_end()
+            reads = driver.c.fake_reads()
+            if replay:
+                replay.begin()
+            assert f(ctypes.addressof(block), kernel, ctypes.addressof(places), memory.ptr) == 0
+            if replay:
+                replay.finish()
+            assert driver.c.fake_reads() - reads == (0 if graphs and turn else trips + 1)
+            driver.c.fake_begin()
+            left, = (ctypes.c_int64 * 1).from_address(memory.ptr)
+            y, = (ctypes.c_float * 1).from_address(memory.ptr + 8)
+            driver.c.fake_end()
+            assert (left, y) == (0, 0.25 * (trips + 1) * (trips + 2))
+    if replay:
+        replay.close()
