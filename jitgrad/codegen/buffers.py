@@ -113,7 +113,7 @@ class _Walker:
             elif isinstance(step, CallStep):
                 self.steps(step.before, loops)
             elif isinstance(step, ResidentStep):  # barriers tell buffers apart, not memory that several use in turn
-                for buffer in all_buffers(step.steps):
+                for buffer in all_buffers([*step.steps, *step.otherwise]):
                     self.touch(buffer, self.position, loops)
             if isinstance(step, (CallStep, NumberStep)) and step.leaving is not None:
                 left[step.leaving] = left.get(step.leaving, (self.position, 0))[0], self.position

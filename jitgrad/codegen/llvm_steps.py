@@ -138,7 +138,7 @@ def loop_step(p: ProgramPrinter, step: LoopStep) -> None:
     p.steps(step.body)
     if step.frees:
         p.release_arena(kept)
-    _poll(p)
+    poll(p)
     p.line(f"br label %{head}")
     p.start(after)
 
@@ -160,7 +160,7 @@ def remember_arena(p: ProgramPrinter) -> tuple[V, V]:
     return chunk, p.code.emit(f"phi i64 [ {used.name}, %{some} ], [ 0, %{none} ]", "i64", 1)
 
 
-def _poll(p: ProgramPrinter) -> None:
+def poll(p: ProgramPrinter) -> None:
     """Every 50 ms or so, let Python handle its signals."""
     if not p.clock:
         p.clock = p.variable("i64")

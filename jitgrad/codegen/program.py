@@ -342,6 +342,7 @@ class ResidentStep:
     """Steps with branches and loops that one kernel of a device runs, without the host: see `cuda/regions.py`.
 
     The host runs them where one of `conditions` does not hold, or one of `counters` is so large that it might overflow.
+    Where their products are too large it runs `otherwise`.
 
     Attributes:
         values: what is read from registers.
@@ -350,6 +351,8 @@ class ResidentStep:
         seqs: sequences that the steps, one loop, write to: where one is full the kernel stops, and is launched again.
         exits: what is set here and read after: it is read from `told`, which waits for the device.
         settled: moves of pointers with which the steps end, and of which the host knows without waiting.
+        otherwise: other steps that do the same (see `cuda/repeating.py`), if there are any.
+        alone: the steps are numbers, for one thread, which the host need not look at.
     """
 
     steps: list[Any]
@@ -362,6 +365,29 @@ class ResidentStep:
     exits: tuple[Value | Buffer, ...]
     told: Buffer | None
     settled: Point | None = None
+    otherwise: list[Any] = field(default_factory=list)
+    alone: bool = False
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Recall:
+    """Inside a `ResidentStep`: read a number from word `k` of `state`, where another one has written it."""
+
+    value: Value
+    state: Buffer
+    k: int
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class RepeatStep:
+    """While the first word of `state` is not 0: `body`, launches alone, the same in every iteration; one of them sets
+    the state, whose words are the values `words`. `wanted`: those that the host reads after the loop.
+    """
+
+    body: list[Any]
+    state: Buffer
+    words: tuple[Value, ...]
+    wanted: tuple[Value, ...]
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda import blaslt, each
-from jitgrad.codegen.cuda.device_regions import as_word, resident_step
+from jitgrad.codegen.cuda.device_regions import as_word, repeat_step, resident_step
 from jitgrad.codegen.cuda.runtime import PRODUCT_WORDS
 from jitgrad.codegen.cuda.spoiling import SPOIL
 from jitgrad.codegen.layout import (
@@ -43,6 +43,7 @@ from jitgrad.codegen.program import (
     KernelStep,
     LoadScalar,
     LoopStep,
+    RepeatStep,
     ResidentStep,
     SpoilStep,
 )
@@ -212,7 +213,8 @@ class DevicePrinter(ProgramPrinter):
 
     PRINT: ClassVar[dict[type, Any]] = {**PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar,
                                          EachPut: put, EachStep: lambda p, s: p.batch(s).launch(p),
-                                         SpoilStep: spoil, ResidentStep: resident_step, Barrier: lambda p, s: None}
+                                         SpoilStep: spoil, ResidentStep: resident_step, RepeatStep: repeat_step,
+                                         Barrier: lambda p, s: None}
     module: DeviceModule
     sequences: DeviceSequences
 

@@ -6,17 +6,27 @@ kernel that keeps what the gradient needs stops where a sequence is full, and is
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.codegen.cuda import resident
-from jitgrad.codegen.cuda.regions import every, set_by
+from jitgrad.codegen.cuda.mentions import every, set_by
 from jitgrad.codegen.layout import DEVICE_FAILED, SCRATCH
 from jitgrad.codegen.llvm_numbers import part_types
 from jitgrad.codegen.llvm_sequences import ROOM
 from jitgrad.codegen.llvm_sizes import alone
-from jitgrad.codegen.program import Allocate, Buffer, GemmStep, KernelStep, Point, ResidentStep, SeqGrow
+from jitgrad.codegen.llvm_steps import poll
+from jitgrad.codegen.program import (
+    Allocate,
+    Buffer,
+    GemmStep,
+    KernelStep,
+    Point,
+    RepeatStep,
+    ResidentStep,
+    SeqGrow,
+)
 from jitgrad.dims import Size, Symbol, product, symbols
 from jitgrad.kernels.values import V
 from jitgrad.ops.types import INT
@@ -37,24 +47,52 @@ ELEMENTS = 4096
 
 def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     """Launch the kernel of a region, and read what it has set; where the kernel cannot do it, print its steps."""
-    number, scratch = p.module.resident(step)
-    p.scratch = max(p.scratch, scratch)
+    if step.alone:
+        launch_alone(p, step)
+        return
     here, host, after = p.label("resident"), p.label("host"), p.label("go")
     allocated(p, step.steps)
     kept = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.exits
             if isinstance(v, Value) and v not in p.variables}
     if step.seqs:
         make_room(p, step)
-    p.line(f"br i1 {device_can(p, step).name}, label %{here}, label %{host}")
+    good, small = device_can(p, step), products_are_small(p, step)
+    p.line(f"br i1 {(good & small).name}, label %{here}, label %{host}")
     p.start(here)
-    words: list[V | str] = [as_word(p.one(v)) for v in step.values]
-    words += [p.sizes.value(alone(s)) for s in step.sizes]
-    words += [p.address(b, 0) for b in step.buffers]
+    on_device(p, step, kept, here, after)
+    p.start(host)
+    if step.otherwise:
+        repeat, host = p.label("repeat"), p.label("host")
+        p.line(f"br i1 {p.here(good).name}, label %{repeat}, label %{host}")
+        p.start(repeat)
+        by_host(p, step.otherwise, kept)
+        p.line(f"br label %{after}")
+        p.start(host)
+    by_host(p, step.steps, kept)
+    p.line(f"br label %{after}")
+    p.start(after)
+    for value, names in kept.items():
+        p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
+                          for t, n in zip(part_types(value.type), names, strict=True)])
+
+
+def by_host(p: DevicePrinter, steps: Sequence[Any], kept: dict[Value, tuple[str, ...]]) -> None:
+    """Print steps, on one of several ways; `kept`: where the values are stored that are read behind all of them."""
+    values, p.values = p.values, dict(p.values)
+    p.steps(steps)
+    for value, names in kept.items():
+        for name, part in zip(names, p.parts(value), strict=True):
+            p.line(f"store {part.type} {part.name}, ptr {name}")
+    p.values = values
+
+
+def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]], here: str, after: str) -> None:
+    """Launch the kernel; again, at the label `here`, until no sequence is full; then go on at `after`."""
+    words = words_of(p, step)
     mirrors = kept_on_device(p, step, words)
     if step.told is not None:
         words.append(p.address(step.told, 0))
-    place = p.code.emit(f"getelementptr ptr, ptr @jg_handles, i64 {number}", "ptr", 1).name
-    function = p.code.emit(f"load ptr, ptr {place}", "ptr", 1).name
+    function = function_of(p, step)
     most = p.code.emit("load i64, ptr @jg_machine", "i64", 1).name
     p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
            f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
@@ -64,25 +102,58 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     read_mirrors(p, *mirrors)
     if full is None:
         p.line(f"br label %{after}")
-    else:
-        more = p.label("full")
-        p.line(f"br i1 {full.name}, label %{more}, label %{after}")
-        p.start(more)
-        for one in step.seqs:
-            p.sequences.grow(one)
-        p.line(f"br label %{here}")
-    p.start(host)
-    values, p.values = p.values, dict(p.values)
-    p.steps(step.steps)
-    for value, names in kept.items():
-        for name, part in zip(names, p.parts(value), strict=True):
-            p.line(f"store {part.type} {part.name}, ptr {name}")
-    p.values = values
-    p.line(f"br label %{after}")
+        return
+    more = p.label("full")
+    p.line(f"br i1 {full.name}, label %{more}, label %{after}")
+    p.start(more)
+    for one in step.seqs:
+        p.sequences.grow(one)
+    p.line(f"br label %{here}")
+
+
+def launch_alone(p: DevicePrinter, step: ResidentStep) -> None:
+    """Launch a region of numbers: one thread, and nobody waits."""
+    assert step.told is not None
+    words = [*words_of(p, step), p.address(step.told, 0)]
+    p.line(f"call void @jg_alone(ptr %block, ptr {function_of(p, step)}, ptr {arguments_of(p, words)})")
+
+
+def repeat_step(p: DevicePrinter, step: RepeatStep) -> None:
+    """A loop that a graph does alone; without one, the host reads the first word of the state in each iteration."""
+    head, body, after = p.label("repeat"), p.label("body"), p.label("end")
+    word = p.variable("i64")
+    p.line(f"br label %{head}")
+    p.start(head)
+    good = p.code.emit(f"call i1 @jg_repeat(ptr %block, ptr {word}, ptr {p.address(step.state, 0)})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    more = p.code.emit(f"load i64, ptr {word}", "i64", 1).ne(0)
+    p.line(f"br i1 {more.name}, label %{body}, label %{after}")
+    p.start(body)
+    p.steps(step.body)
+    poll(p)
+    p.line(f"br label %{head}")
     p.start(after)
-    for value, names in kept.items():
-        p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
-                          for t, n in zip(part_types(value.type), names, strict=True)])
+    if step.wanted:
+        new = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.words if v not in p.variables}
+        read_words(p, step.words, step.state, len(step.words), new)
+        for value, names in new.items():
+            p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
+                              for t, n in zip(part_types(value.type), names, strict=True)])
+
+
+def words_of(p: DevicePrinter, step: ResidentStep) -> list[V | str]:
+    """The first words of the table of a region: what it reads."""
+    words: list[V | str] = [as_word(p.one(v)) for v in step.values]
+    words += [p.sizes.value(alone(s)) for s in step.sizes]
+    return [*words, *[p.address(b, 0) for b in step.buffers]]
+
+
+def function_of(p: DevicePrinter, step: ResidentStep) -> str:
+    """A register with the handle of the kernel of a region, for which there will be scratch memory."""
+    number, scratch = p.module.resident(step)
+    p.scratch = max(p.scratch, scratch)
+    place = p.code.emit(f"getelementptr ptr, ptr @jg_handles, i64 {number}", "ptr", 1).name
+    return p.code.emit(f"load ptr, ptr {place}", "ptr", 1).name
 
 
 def arguments_of(p: DevicePrinter, words: list[V | str]) -> str:
@@ -106,12 +177,18 @@ def allocated(p: DevicePrinter, steps: Iterable[Any]) -> None:
 
 
 def device_can(p: DevicePrinter, step: ResidentStep) -> V:
-    """Whether the kernel of a region may run: checks hold, counters are not large, products are small."""
+    """Whether the device may do a region's numbers: checks hold, counters are not large."""
     good = p.code.const(True, "i1", 1)
     for condition in step.conditions:
         good = good & p.one(condition)
     for counter in step.counters:
         good = good & (p.one(counter) + LARGE_COUNT).compare("ult", 2 * LARGE_COUNT)
+    return good
+
+
+def products_are_small(p: DevicePrinter, step: ResidentStep) -> V:
+    """Whether a region's products are for a kernel."""
+    small = p.code.const(True, "i1", 1)
     bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
     for inner in every(step.steps):
         if isinstance(inner, GemmStep):
@@ -120,8 +197,8 @@ def device_can(p: DevicePrinter, step: ResidentStep) -> V:
                 work = p.const(1)
                 for size in sizes:
                     work = work * p.size(size)
-                good = good & (work <= MOST_WORK)
-    return good
+                small = small & (work <= MOST_WORK)
+    return small
 
 
 def blocks(p: DevicePrinter, step: ResidentStep) -> V:
@@ -213,24 +290,29 @@ def read_mirrors(p: DevicePrinter, mirrors: list[Mirror], device: str, total: V)
 def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> V | None:
     """Wait for the kernel of a region, and take what it has set; whether it stopped because a sequence is full."""
     assert step.told is not None
-    count = len(step.exits) + bool(step.seqs)
-    found = p.variable(f"[{count} x i64]")
-    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(step.told, 0)}, i64 {8 * count})",
-                       "i1", 1)
-    p.leave_unless(good, DEVICE_FAILED)
-    for k, what in enumerate(step.exits):
-        place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {k}", "ptr", 1).name
-        if isinstance(what, Buffer):
-            address = p.code.emit(f"load ptr, ptr {place}", "ptr", 1)
-            p.line(f"store ptr {address.name}, ptr {p.pointer_variable(what)}")
-            continue
-        value = from_word(p.code.emit(f"load i64, ptr {place}", "i64", 1), part_types(what.type)[0])
-        (name,) = kept.get(what) or p.value_variables(what)
-        p.line(f"store {value.type} {value.name}, ptr {name}")
+    found = read_words(p, step.exits, step.told, len(step.exits) + bool(step.seqs), kept)
     if not step.seqs:
         return None
     place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {len(step.exits)}", "ptr", 1).name
     return p.code.emit(f"load i64, ptr {place}", "i64", 1).ne(0)
+
+
+def read_words(p: DevicePrinter, what: Sequence[Value | Buffer], told: Buffer, count: int,
+               kept: dict[Value, tuple[str, ...]]) -> str:
+    """Wait for `count` words, of which the first ones are values and addresses, and take these. Where the words are."""
+    found = p.variable(f"[{count} x i64]")
+    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(told, 0)}, i64 {8 * count})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    for k, one in enumerate(what):
+        place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {k}", "ptr", 1).name
+        if isinstance(one, Buffer):
+            address = p.code.emit(f"load ptr, ptr {place}", "ptr", 1)
+            p.line(f"store ptr {address.name}, ptr {p.pointer_variable(one)}")
+            continue
+        value = from_word(p.code.emit(f"load i64, ptr {place}", "i64", 1), part_types(one.type)[0])
+        (name,) = kept.get(one) or p.value_variables(one)
+        p.line(f"store {value.type} {value.name}, ptr {name}")
+    return found
 
 
 def from_word(word: V, kind: str) -> V:
@@ -251,4 +333,4 @@ def as_word(value: V) -> V:
     return value if value.elem == "i64" else value.cast("zext" if value.elem == "i1" else "sext", "i64")
 
 
-__all__ = ["as_word", "from_word", "resident_step"]
+__all__ = ["as_word", "from_word", "repeat_step", "resident_step"]

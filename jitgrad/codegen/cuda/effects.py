@@ -29,6 +29,8 @@ from jitgrad.codegen.program import (
     NumberStep,
     Point,
     Program,
+    Recall,
+    RepeatStep,
     ResidentStep,
     ScalarStep,
     SeqGet,
@@ -116,8 +118,8 @@ class Memory:
             return self.touching([step.a[0], step.b[0], *more], step.writes)
         if isinstance(step, EachPut):  # of a list inside: its group runs there
             return self.touching(*_of_kernel(step.each.kernel, step.starts))
-        if isinstance(step, LoadScalar):
-            return self.touching([step.buffer], [])
+        if isinstance(step, (LoadScalar, Recall)):
+            return self.touching([step.buffer if isinstance(step, LoadScalar) else step.state], [])
         if isinstance(step, (Allocate, StoreScalar)):
             return self.touching([], [step.buffer])
         if isinstance(step, (Assign, Barrier, CommitSlot, EachStep, Point, ScalarStep)):
@@ -129,7 +131,7 @@ class Memory:
                     self.told[part] = self.all(part.before)
                 found.add(self.told[part])
             return found
-        if isinstance(step, (IfStep, LoopStep, ResidentStep)):
+        if isinstance(step, (IfStep, LoopStep, RepeatStep, ResidentStep)):
             return self.all(s for inner in inside(step) for s in inner)
         return Effects(unknown=True)
 
@@ -139,8 +141,8 @@ def inside(step: Any) -> tuple[list[Any], ...]:
     if isinstance(step, IfStep):
         return step.then, step.otherwise
     if isinstance(step, ResidentStep):
-        return (step.steps,)
-    return (step.body,) if isinstance(step, LoopStep) else ()
+        return step.steps, step.otherwise
+    return (step.body,) if isinstance(step, (LoopStep, RepeatStep)) else ()
 
 
 def _of_kernel(kernel: Any, starts: Sequence[Any]) -> tuple[list[Buffer], list[Buffer]]:

@@ -13,7 +13,7 @@ from jitgrad.codegen.cuda.passes import prepared
 from jitgrad.codegen.cuda.regions import region_name
 from jitgrad.codegen.kernel import Kernel
 from jitgrad.codegen.module import ModuleText
-from jitgrad.codegen.program import EachStep, IfStep, KernelStep, LoopStep, ResidentStep
+from jitgrad.codegen.program import EachStep, IfStep, KernelStep, LoopStep, RepeatStep, ResidentStep
 from jitgrad.script.ir import Graph
 
 
@@ -136,11 +136,11 @@ def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentS
         elif isinstance(step, IfStep):
             yield from _kernels(step.then)
             yield from _kernels(step.otherwise)
-        elif isinstance(step, LoopStep):
+        elif isinstance(step, (LoopStep, RepeatStep)):
             yield from _kernels(step.body)
         elif isinstance(step, ResidentStep):
             yield step
-            yield from _kernels(step.steps)
+            yield from _kernels([*step.steps, *step.otherwise])
 
 
 __all__ = ["DeviceModule", "kernels"]

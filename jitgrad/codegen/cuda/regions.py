@@ -10,23 +10,25 @@ taken in, if that leaves nothing; else tensors are copied to where the host know
 read back (`exits`), which waits once. A branch with exits is left to the host, which waits once either way.
 
 The host keeps the steps for what the kernel does not do: a check that fails (its condition is known before), integers
-that may leave 64 bits, products too large to be worth it.
+that may leave 64 bits, products too large to be worth it, if they are not `repeated`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.effects import Effects, Memory, inside
+from jitgrad.codegen.cuda.homes import at_home, copies, new_homes
+from jitgrad.codegen.cuda.mentions import Mention, every, mentions, read_by, set_by
 from jitgrad.codegen.cuda.ordered import is_ordered
+from jitgrad.codegen.cuda.repeating import repeated
 from jitgrad.codegen.cuda.scalars import EXPRESSIONS
 from jitgrad.codegen.cuda.writer import lane_of
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program import (
     Allocate,
     ArenaAllocate,
@@ -48,9 +50,9 @@ from jitgrad.codegen.program import (
     SeqPlace,
     SeqPut,
 )
-from jitgrad.dims import Dim, Size, Symbol, dim, symbols
+from jitgrad.dims import Symbol, symbols
 from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
-from jitgrad.script.ir import Node, Value
+from jitgrad.script.ir import Value
 from jitgrad.script.irops import COMPARISONS
 
 #: bytes of static shared memory that the kernel of a region may take: a block has 48 KiB
@@ -67,76 +69,9 @@ STEP = 1 << 31
 #: words of a kernel's parameter
 WORDS = 500
 
-Mention = Value | Symbol | Buffer
-
-
 def resident(program: Program) -> Program:
     """The program with regions where it has branches and loops that need not wait for the host."""
     return _Regions(program).program
-
-
-# --- what steps read and set ------------------------------------------------------------------------------------------
-
-
-def read_by(step: Any) -> Iterator[Mention]:
-    """What a step reads, without the lists of steps in it: values, symbols, buffers whose address it takes."""
-    if isinstance(step, Assign):
-        parts: Iterable[Any] = [*[source for _, source in step.values], *[size for _, size in step.sizes]]
-    elif isinstance(step, Point):
-        parts = [part for _, *source in step.targets for part in source]
-    elif isinstance(step, KernelStep):
-        parts = [step.sizes, step.starts, step.strides, step.scalars]
-    elif isinstance(step, (NumberStep, ScalarStep)):
-        dims = [d for d in step.node.attrs.values() if isinstance(d, Dim)]
-        parts = [*step.node.inputs, *dims, getattr(step, "leaving", None)]
-    elif isinstance(step, LoadScalar):
-        parts = [step.buffer, step.offset]
-    elif isinstance(step, (SeqPlace, SeqPut)):
-        parts = [step.seq, step.k, getattr(step, "what", None)]
-    elif isinstance(step, ArenaAllocate):
-        parts = [step.size]
-    else:
-        parts = [getattr(step, name) for name in step.__slots__ if name not in ("then", "otherwise", "body", "steps")]
-    yield from _mentions(parts)
-
-
-def _mentions(part: Any) -> Iterator[Mention]:
-    if isinstance(part, (Value, Buffer)):
-        yield part
-    elif isinstance(part, Dim):
-        yield from symbols(part)
-    elif isinstance(part, Node):
-        yield from part.inputs
-    elif isinstance(part, (tuple, list)):
-        for p in part:
-            yield from _mentions(p)
-    elif hasattr(part, "__slots__") and not isinstance(part, (Kernel, Type, dtypes.dtype, Symbol)):
-        for name in part.__slots__:
-            yield from _mentions(getattr(part, name))
-
-
-def set_by(step: Any) -> list[Mention]:
-    """What a step sets, without the lists of steps in it."""
-    if isinstance(step, Assign):
-        return [*[target for target, _ in step.values], *[symbol for symbol, _ in step.sizes]]
-    if isinstance(step, Point):
-        return [target for target, _, _ in step.targets]
-    if isinstance(step, (ArenaAllocate, SeqPlace)):
-        return [step.target]
-    if isinstance(step, LoadScalar):
-        return [step.value]
-    if isinstance(step, (NumberStep, ScalarStep)):
-        bound = [step.node.attrs["symbol"]] if step.node.op == "dim.bind" else []
-        return [*step.node.outputs, *bound]
-    return []
-
-
-def every(steps: Iterable[Any]) -> Iterator[Any]:
-    """All steps, those inside of others too."""
-    for step in steps:
-        yield step
-        for inner in inside(step):
-            yield from every(inner)
 
 
 # --- finding regions ------------------------------------------------------------------------------------------------
@@ -157,7 +92,7 @@ class _Regions:
         self.memory = Memory(program)
         self.scratch = Buffer(dtypes.uint8, 0, "slot")  # stands for the scratch memory of reductions
         self.reads = Counter(m for step in every(program.steps) for m in read_by(step))
-        self.reads.update(m for output in program.outputs for m in _mentions(output))
+        self.reads.update(m for output in program.outputs for m in mentions(output))
         self.constants = {s.node.outputs[0]: s.node.attrs["value"] for s in every(program.steps)
                           if isinstance(s, NumberStep) and s.node.op == "num.const"}
         self.at_entry = frozenset(program.input_symbols)
@@ -254,29 +189,25 @@ class _Regions:
             light = itertools.takewhile(lambda s: isinstance(s, LIGHT) and self.fits(s), following[:AFTER])
             after = [*light]
             made, taken = self.settled([*steps, *after]), len(after)
-        if made is not None:
-            return [*known, made], taken
-        return ([*known, first], 0) if first is not None and loops else None
+        if made is None and loops:
+            made, taken = first, 0
+        if made is None:
+            return None
+        made.otherwise = repeated(made, self.memory, self.at_entry) or []
+        return [*known, made], taken
 
     def settled(self, steps: Sequence[Any]) -> ResidentStep | None:
         """A region that ends with copies of the tensors that later steps read, to memory that the host knows."""
         made = self.made(steps, True)
         if made is None or not made.exits:
             return made
-        moves: list[tuple[Buffer, Buffer, Size]] = []
-        copies: list[KernelStep] = []
-        for pointer in made.exits:
-            if not isinstance(pointer, Buffer) or pointer.size == 0 or not symbols(pointer.size) <= self.at_entry:
-                return None
-            size = pointer.size
-            home = Buffer(pointer.dtype, size, "slot", keeps=True)
-            moves.append((pointer, home, 0))
-            copies.append(KernelStep(copying(pointer.dtype), (size,), ((pointer, 0), (home, 0)), (), ()))
-        for pointer, home, _ in moves:
-            pointer.aliases.add(home)
+        pointers = [e for e in made.exits if isinstance(e, Buffer) and e.size != 0 and symbols(e.size) <= self.at_entry]
+        if len(pointers) < len(made.exits):
+            return None
+        homes = new_homes(pointers)
         self.memory.known.clear()
-        last = Point(tuple(moves))
-        found = self.made([*steps, *copies, last], True)
+        last = at_home(homes)
+        found = self.made([*steps, *copies({p: p for p in homes}, homes), last], True)
         assert found is not None
         found.exits, found.told, found.settled = (), None, last
         return found
@@ -437,12 +368,6 @@ class _Regions:
         return made, pending
 
 
-def copying(d: dtypes.dtype) -> Kernel:
-    """A kernel that copies."""
-    operands = (Operand(d, (1,)), Operand(d, (1,), "out"))
-    return Kernel((dim(Symbol()),), (), operands, (), (Stmt("load", operand=0), Stmt("store", (0,), operand=1)), "copy")
-
-
 def shared_bytes(steps: Iterable[Any]) -> int:
     """At most how much static shared memory a kernel with these steps takes: see `jg_columns` and `jg_tiles`.
 
@@ -497,4 +422,4 @@ def word_type(type_: Type) -> bool:
     return type_ in (INT, FLOAT, BOOL) or isinstance(type_, TensorType)
 
 
-__all__ = ["every", "read_by", "region_name", "resident", "set_by", "word_type"]
+__all__ = ["region_name", "resident", "word_type"]

@@ -22,8 +22,9 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.geometry import TICKETS
+from jitgrad.codegen.cuda.mentions import every, set_by
 from jitgrad.codegen.cuda.pointwise import Pointwise
-from jitgrad.codegen.cuda.regions import EPILOGUES, every, set_by
+from jitgrad.codegen.cuda.regions import EPILOGUES
 from jitgrad.codegen.cuda.rows import Rows
 from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.writer import Writer, lane_of
@@ -42,6 +43,7 @@ from jitgrad.codegen.program import (
     LoopStep,
     NumberStep,
     Point,
+    Recall,
     Ref,
     ResidentStep,
     ScalarStep,
@@ -274,6 +276,10 @@ class _Region:
         place = f"jg_global<{stored}>({self.address(step.buffer, step.offset)})"
         self.define(step.value, widen(f"jg_seen({place})", d))
 
+    def recall(self, step: Recall) -> None:
+        word = f"jg_seen(jg_global<i64>({self.name(step.state)}) + {step.k})"
+        self.define(step.value, f"jg_number<{self.kind(step.value)}>::of({word})")
+
     def define(self, value: Value, text: str) -> None:
         name = self.name(value)
         if value in self.step.exits:
@@ -436,8 +442,8 @@ _ROUNDED = {"num.add": "__dadd_rn", "num.sub": "__dsub_rn", "num.mul": "__dmul_r
 
 PRINT: dict[type, Callable[[_Region, Any], None]] = {
     KernelStep: _Region.kernel, GemmStep: _Region.product, NumberStep: _Region.number, ScalarStep: _Region.scalar,
-    LoadScalar: _Region.load, Point: _Region.point, Assign: _Region.assign, IfStep: _Region.if_step,
-    LoopStep: _Region.loop_step, SeqGrow: _Region.grow, SeqPlace: _Region.place,
+    LoadScalar: _Region.load, Recall: _Region.recall, Point: _Region.point, Assign: _Region.assign,
+    IfStep: _Region.if_step, LoopStep: _Region.loop_step, SeqGrow: _Region.grow, SeqPlace: _Region.place,
     SeqPut: _Region.put, ArenaAllocate: _Region.arena,
     Barrier: lambda p, s: p.line("jg_meet(arrived);"),
     Allocate: lambda p, s: None, CallStep: lambda p, s: None,  # done, or tested, by the host before

@@ -170,6 +170,14 @@ entry:
   call void @jg_note(ptr %block, i32 %status)
   ret void
 }}
+define void @jg_alone(ptr %block, ptr %function, ptr %arguments) nounwind {{
+entry:
+  %stream = call ptr @jg_stream(ptr %block)
+  %status = call i32 @jg_cuda_launch(ptr %function, i32 1, i32 1, i32 1, i32 1, i32 1, i32 1, i32 0, ptr %stream,
+                                      ptr %arguments, ptr null)
+  call void @jg_note(ptr %block, i32 %status)
+  ret void
+}}
 define void @jg_product(ptr %block, ptr %words) nounwind {{
 entry:
   %stream = call ptr @jg_stream(ptr %block)
