@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from jitgrad import dtypes
 from jitgrad.codegen import sites
 from jitgrad.codegen.cuda import drivers
 from tests.codegen.cuda.fakedriver import HostDriver
+from tests.codegen.cuda.hostgraphs import GraphDriver
 from tests.cuda import standin
 
 
@@ -51,18 +53,25 @@ class StandinDriver(HostDriver):
         return int(array.data.ptr)
 
 
-_drivers: list[StandinDriver] = []
+class ReplayingDriver(StandinDriver, GraphDriver):
+    """The same, with graphs."""
+
+
+@functools.cache
+def _drivers(replayed: bool) -> list[StandinDriver]:
+    if replayed:
+        return [ReplayingDriver()]
+    return [StandinDriver(k) for k in range(standin.COUNT)]
 
 
 @contextmanager
-def gpu() -> Iterator[StandinDriver]:
-    """A stand-in of two GPUs, on which scripts run too; the driver of the first one."""
-    if not _drivers:
-        _drivers.extend(StandinDriver(k) for k in range(standin.COUNT))
-    tell = _drivers[0].c.fake_current
+def gpu(replayed: bool = False) -> Iterator[StandinDriver]:
+    """A stand-in of two GPUs, on which scripts run too; the driver of the first one. `replayed`: one GPU, with graphs."""
+    found = _drivers(replayed)
+    tell = found[0].c.fake_current
     standin.switched.append(tell)
     try:
-        with standin.installed(), drivers.using(*_drivers) as driver:
+        with standin.installed(), drivers.using(*found) as driver:
             yield driver
     finally:
         standin.switched.remove(tell)

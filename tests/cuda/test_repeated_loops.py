@@ -11,18 +11,22 @@ import jitgrad as torch
 from jitgrad import config
 from jitgrad.codegen.cuda import device_regions
 from tests.codegen.cuda import host
-from tests.cuda.hosted import StandinDriver, gpu
+from tests.cuda.hosted import gpu
 from tests.cuda.test_loops import definite, equilibrium, power, randn, same, softmax_fixed_point
 
 pytestmark = host.needs_compiler
 
 
 @pytest.fixture(autouse=True)
-def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandinDriver]:
+def large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every product is too large for a kernel."""
     monkeypatch.setattr(device_regions, "MOST_WORK", -1)
-    with gpu() as driver, config.override(cache="", debug_arena=True):
-        yield driver
+    with config.override(cache="", debug_arena=True):
+        yield
+
+
+def moved(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple([a.cuda() if isinstance(a, torch.Tensor) else a for a in given])
 
 
 def equal_depth(x: Any, w: Any, tol: float, most: int) -> Any:
@@ -123,15 +127,45 @@ PROGRAMS: list[tuple[Callable[..., Any], Callable[[int], tuple[Any, ...]], float
 
 @pytest.mark.parametrize("order", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize(("function", "arguments", "tolerance"), PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
-def test_values(function: Any, arguments: Any, tolerance: float, order: bool, driver: StandinDriver) -> None:
-    """The host loops here; the work is what a graph repeats."""
+def test_values(function: Any, arguments: Any, tolerance: float, order: bool) -> None:
+    """The host loops; the work is what a graph repeats."""
     scripted = torch.script(function)
-    with driver.reversed(order):
+    with gpu() as driver, driver.reversed(order):
         for n in (1, 7, 40) if not order else (33,):
             given = arguments(n)
             for _ in range(2):
-                moved = tuple([a.cuda() if isinstance(a, torch.Tensor) else a for a in given])
-                same(scripted(*moved), function(*given), tolerance)
+                same(scripted(*moved(given)), function(*given), tolerance)
+
+
+@pytest.mark.parametrize(("function", "arguments", "tolerance"), PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
+def test_graphs(function: Any, arguments: Any, tolerance: float) -> None:
+    """The graph repeats them: other values and sizes, other numbers of iterations, and again."""
+    scripted = torch.script(function)
+    with gpu(replayed=True) as driver:
+        assert driver.graphs.conditions.works(0)
+        for n in (7, 7, 7, 1, 40, 7):
+            given = arguments(n)
+            same(scripted(*moved(given)), function(*given), tolerance)
+
+
+@pytest.mark.parametrize(("function", "reads"), [
+    (equal_depth, 1), (swapped, 0), (turned, 0), (shrunk, 0), (delayed, 1), (softmax_fixed_point, 0)],
+    ids=lambda p: getattr(p, "__name__", ""))
+def test_a_graph_does_not_wait(function: Any, reads: int) -> None:
+    """Once per call where the host is told numbers, never for a tensor."""
+    given = {equal_depth: (randn(9, 5), 0.2 * randn(5, 5), 1e-4, 50),
+             softmax_fixed_point: (randn(9, 12), 0.1 * randn(12, 12))}
+    arguments = given.get(function, halving(9))
+    scripted = torch.script(function)
+    with gpu(replayed=True) as driver:
+        assert driver.graphs.conditions.works(0)
+        on_device = moved(arguments)
+        for _ in range(3):
+            scripted(*on_device)
+        before, launched = driver.waits(), driver.simulated.launched
+        same(scripted(*on_device), function(*arguments), 1e-4)
+        assert driver.waits() - before == reads
+        assert driver.simulated.launched - launched == 1 + reads
 
 
 @pytest.mark.parametrize("function", [equal_depth, swapped, again, delayed, in_place], ids=lambda f: f.__name__)

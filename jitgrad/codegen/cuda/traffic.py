@@ -18,6 +18,8 @@ from typing import Any
 from jitgrad.codegen.across import PARTS
 from jitgrad.codegen.cuda import geometry, resident, text
 from jitgrad.codegen.cuda.columns import Columns
+from jitgrad.codegen.cuda.device_regions import MOST_WORK
+from jitgrad.codegen.cuda.mentions import every
 from jitgrad.codegen.cuda.reducing import Reducing
 from jitgrad.codegen.cuda.regions import region_name
 from jitgrad.codegen.cuda.rows import Rows
@@ -34,6 +36,7 @@ from jitgrad.codegen.program import (
     LoopStep,
     Program,
     Ref,
+    RepeatStep,
     ResidentStep,
 )
 from jitgrad.dims import Size, Symbol, evaluate, product
@@ -89,7 +92,7 @@ def _steps(program: Program, steps: Iterable[Any], sizes: Mapping[Symbol, int],
         elif isinstance(step, IfStep):
             yield from _steps(program, step.then, sizes, (*inside, "if"))
             yield from _steps(program, step.otherwise, sizes, (*inside, "else"))
-        elif isinstance(step, LoopStep):
+        elif isinstance(step, (LoopStep, RepeatStep)):
             yield from _steps(program, step.body, sizes, (*inside, "loop"))
 
 
@@ -224,11 +227,20 @@ def _exchanged(writer: Reducing, outer: int, inner: int) -> int:
 
 def _region(program: Program, step: ResidentStep, nodes: tuple[Node, ...], sizes: Mapping[Symbol, int],
             inside: tuple[str, ...]) -> Iterator[Moved]:
-    """One launch, with the bytes of all in it once; a wait where something of it is read back."""
+    """One launch, with the bytes of all in it once; a wait where something of it is read back. Its other steps, where a
+    product is too large for a kernel.
+    """
+    work = [_value(product((p.m, p.n, p.k, *[axis[0] for axis in p.batch])), sizes) for p in every(step.steps)
+            if isinstance(p, GemmStep)]
+    if any(w is not None and w > MOST_WORK for w in work):
+        yield from _steps(program, step.otherwise or step.steps, sizes, inside)
+        if any(isinstance(s, RepeatStep) and s.wanted for s in step.otherwise):
+            yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
+        return
     moved = list(_steps(program, step.steps, sizes, inside))
     read, written = _added((m.read, m.written) for m in moved)
     yield Moved("kernel", resident.symbol_of(region_name(step)), nodes, 1, read, written, (*inside, "loop"))
-    if step.exits:
+    if step.exits and not step.alone:
         yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
 
 

@@ -70,6 +70,20 @@ def test_products_libraries_waits_loops_and_branches():
     assert "loop" in str(found)
 
 
+def test_a_loop_with_large_products_is_launched_piece_by_piece():
+    def f(x, w, most: int):
+        k = 0
+        while x.abs().max() > 1e-3 and k < most:
+            x = jitgrad.tanh(x @ w)
+            k += 1
+        return x, k
+
+    small, large = (count(f, jitgrad.ones(n, n), jitgrad.ones(n, n), 5) for n in (8, 512))
+    assert [s.kind for s in small.steps if s.inside] == ["kernel"]
+    assert ("product", ("loop",)) in [(s.kind, s.inside) for s in large.steps]
+    assert small.waits == large.waits == 1  # for k
+
+
 def test_equal_updates_are_one_launch():
     found = count(lambda a, b, c: (a.mul_(2), b.mul_(2), c.mul_(2)), *[jitgrad.ones(n) for n in (5, 6, 7)])
     (step,) = found.steps
