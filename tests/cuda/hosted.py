@@ -66,7 +66,7 @@ def _drivers(replayed: bool) -> list[StandinDriver]:
 
 @contextmanager
 def gpu(replayed: bool = False) -> Iterator[StandinDriver]:
-    """A stand-in of two GPUs, on which scripts run too; the driver of the first one. `replayed`: one GPU, with graphs."""
+    """A stand-in of two GPUs, or of one with graphs, on which scripts run too; the driver of the first one."""
     found = _drivers(replayed)
     tell = found[0].c.fake_current
     standin.switched.append(tell)
