@@ -252,18 +252,20 @@ class ScriptFunction:
         return bound.args, bound.kwargs
 
     def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool,
-              lists: Mapping[sig.Source, elements.Kind] = elements.NOTHING) -> sig.ScriptGraph:
+              lists: Mapping[sig.Source, elements.Kind] = elements.NOTHING,
+              late_checks: bool = False) -> sig.ScriptGraph:
         """The graph for parameters with these values, from source; see `frontend.build`. Raises ScriptError."""
         from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
         args, kwargs = self.call_arguments(values)
         numbers = self._varying(values)
-        for given in ((numbers, lists), (frozenset[Any](), lists), (numbers, elements.NOTHING)):
-            if any(given):
+        for slots, kinds in ((numbers, lists), (frozenset[Any](), lists), (numbers, elements.NOTHING)):
+            if slots or kinds:
                 with suppress(ScriptError):  # one of them is needed as a constant, a list as separate objects
-                    return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, *given))
+                    return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, slots, kinds,
+                                                late_checks))
         try:
-            script = build(self.eager, args, kwargs, optimistic, any_grads)
+            script = build(self.eager, args, kwargs, optimistic, any_grads, late_checks=late_checks)
         except ScriptError as error:
             if config.current().debug:
                 raise

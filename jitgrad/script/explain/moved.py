@@ -90,7 +90,7 @@ def count(function: ScriptFunction, params: tuple[Any, ...], backward: bool = Tr
     """Lower what a call with these parameters would run on a GPU, and count."""
     values = dict(zip(function.parameters, params, strict=True))
     chosen = function.specialisation_of(params)
-    script = function.build(values, *chosen.options)
+    script = function.build(values, *chosen.options, late_checks=True)
     objects = [resolve(s, values) for s in script.inputs]
     made = _Graphs.prepare(script.graph, objects, function.__name__, script.differentiable, chosen.function.device)
     assert isinstance(made, _Graphs)

@@ -238,7 +238,7 @@ class SymbolicBackend:
         """On a GPU, outside of branches and loops, the worst index becomes a result, at which the host looks when it
         next waits; the program uses the nearest index that is in range. None, and nothing done, elsewhere.
         """
-        if not indices.is_cuda or self.context.depth:
+        if not (indices.is_cuda or self.context.late_checks) or self.context.depth:
             return None
         return placement.expect(self.context, indices, low, high, (error, head, tail))
 

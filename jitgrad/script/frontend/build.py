@@ -48,7 +48,7 @@ STACK = 10_000  # Python frames: inlined calls and nested branches take about fi
 
 def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
           optimistic: bool = True, any_grads: bool = False, numbers: frozenset[Any] = frozenset(),
-          lists: Mapping[sig.Source, Kind] = NOTHING) -> sig.ScriptGraph:
+          lists: Mapping[sig.Source, Kind] = NOTHING, late_checks: bool = False) -> sig.ScriptGraph:
     """Specialise `function` for arguments like these; nothing is executed and no object is changed.
 
     Args:
@@ -58,6 +58,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         numbers: slots of ints (attributes, globals, closure variables) that are read at run time from the start.
         lists: lists and tuples that are taken with any length, and the kind of their items.
         any_grads: whether each call may find a `.grad` or None on each tensor; else they are as at the first call.
+        late_checks: whether indices on the CPU are checked as those on a GPU, when the host next waits.
 
     Raises:
         ScriptError: the function cannot be compiled.
@@ -77,7 +78,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     try:
         for _ in range(RESTARTS):
             try:
-                return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists)
+                return _evaluate(function, bound.arguments, decisions, log, optimistic, any_grads, lists, late_checks)
             except Restart as restart:
                 decisions.add(restart.decision)
                 log.append(restart.text)
@@ -95,9 +96,11 @@ def _takes_gradients(function: Callable[..., Any]) -> bool:
 
 
 def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions: set[Any], log: list[str],
-              optimistic: bool, any_grads: bool, lists: Mapping[sig.Source, Kind]) -> sig.ScriptGraph:
+              optimistic: bool, any_grads: bool, lists: Mapping[sig.Source, Kind],
+              late_checks: bool) -> sig.ScriptGraph:
     context = Context(Sizes(optimistic), set(decisions), backend().is_grad_enabled())
     context.inputs = Inputs(context, any_grads, lists)
+    context.late_checks = late_checks
     try:
         with asked() as facts:
             return _graph_of(context, function, arguments, log, facts)

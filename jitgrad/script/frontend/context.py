@@ -121,6 +121,7 @@ class Context:
         depth: how many run-time branches and loops enclose this point.
         gradient_state: whether the script has looked at the grad mode or at what needs a gradient.
         device_state: whether it has looked at where a tensor is.
+        late_checks: whether indices on the CPU are checked when the host next waits, too.
         log: decisions in words, for `explain`.
         bodies: how many loop bodies were evaluated.
     """
@@ -135,6 +136,7 @@ class Context:
         self.bodies = 0
         self.gradient_state = False
         self.device_state = False
+        self.late_checks = False
         #: on a GPU: tensors that say which index was out of range, and the exception, text before and after it
         self.expected: list[tuple[Any, tuple[type[Exception], str, str]]] = []
         self.second: tuple[device, Span | None] | None = None  # another GPU, and where it was met

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import jitgrad
 from jitgrad.script.explain.moved import Traffic
+from tests.codegen.cuda import host
+from tests.cuda.hosted import gpu
 
 F = jitgrad.nn.functional
 
@@ -116,3 +118,17 @@ def test_a_size_that_only_the_run_knows():
 def test_a_scripted_module_has_it_too():
     net = jitgrad.script(jitgrad.nn.Linear(4, 2))
     assert net.traffic(jitgrad.ones(3, 4)).launches >= 1
+
+
+@host.needs_compiler
+def test_tensors_on_the_cpu_are_counted_as_those_on_a_gpu():
+    """Which checks its indices late: nothing waits."""
+    def loss(x, t):
+        return F.cross_entropy(x, t) + x[t].sum()
+
+    x, t = jitgrad.ones(5, 5, requires_grad=True), jitgrad.arange(5)
+    here = jitgrad.script(loss).traffic(x, t)
+    assert here.waits == 0
+    with gpu():
+        there = jitgrad.script(loss).traffic(x.detach().cuda().requires_grad_(), t.cuda())
+    assert [(s.name, s.read, s.written) for s in here.steps] == [(s.name, s.read, s.written) for s in there.steps]
