@@ -75,7 +75,7 @@ class Across:
             if group is alone or len(alone.items) > 1 or len(group.items) >= MAX_ITEMS or (
                     len(group.sources) >= MAX_OPERANDS):
                 continue
-            found = self.places(group, item, operand) or {}
+            found = self.places(group, operand) or {}
             axes = tuple([found.get(a, -1) for a in range(len(item.space))])
             if sorted(axes) != list(range(len(group.space))) or any(
                     group.space[a] != n for a, n in zip(axes, item.space, strict=True)):
@@ -114,7 +114,7 @@ class Across:
         """The group's axes that are the sum's, where it sums over those that the group does not reduce."""
         if not group.inner or operand.stored or len(group.space) != len(item.space):
             return None
-        found = self.places(group, item, operand)
+        found = self.places(group, operand)
         if found is None or len(found) != len(item.space):
             return None
         axes = tuple([found[a] for a in range(len(item.space))])
@@ -122,7 +122,7 @@ class Across:
                 and all(group.space[axes[a]] == n for a, n in enumerate(item.space)))
         return axes if fits else None
 
-    def places(self, group: Group, item: Item, operand: Operand) -> dict[int, int] | None:
+    def places(self, group: Group, operand: Operand) -> dict[int, int] | None:
         """Axis of the sum -> axis of the group, by how both have what the sum reads."""
         producer = self.fusion.producers.get(operand.base)
         if producer is not None:

@@ -77,7 +77,7 @@ class BlockLowering:
         for group in groups:
             for item in group.items:
                 self.group_of[item] = group
-        state.reasons += [r for r in fusion.reasons if self.apart(*r)]
+        state.reasons += [r for r in fusion.reasons if self.apart(*r[:2])]
         around = state.origin
         units = self.order(groups)
         lower_commits.aim_commits(self, units)
@@ -92,7 +92,7 @@ class BlockLowering:
         steps, state.steps = state.steps, outer
         return steps
 
-    def apart(self, producer: Node, consumer: Node, why: str) -> bool:
+    def apart(self, producer: Node, consumer: Node) -> bool:
         """Whether two nodes that could not merge did not come together by another way either."""
         first, second = (self.item_of[n.outputs[0]] for n in (producer, consumer))
         groups = self.group_of

@@ -123,13 +123,6 @@ def aux_stride(epilogue: int, n: int) -> int:
     return 0
 
 
-def aux_bytes(epilogue: int, m: int, n: int, dtype: int) -> int:
-    """Bytes of that memory."""
-    stride = aux_stride(epilogue, n)
-    return m * stride // 8 if epilogue in (RELU_AUX, RELU_AUX_BIAS, DRELU, DRELU_BGRAD) else m * stride * ITEM_BYTES[
-        dtype]
-
-
 def fits(call: Call) -> bool:
     """Whether cuBLASLt has the epilogue of a call, by its documentation.
 
@@ -432,4 +425,4 @@ class BlasLt:
                 self._handle = 0
 
 
-__all__ = ["DTYPES", "BlasLt", "Call", "Plan", "aux_bytes", "aux_stride", "fits"]
+__all__ = ["DTYPES", "BlasLt", "Call", "Plan", "aux_stride", "fits"]

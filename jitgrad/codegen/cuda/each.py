@@ -31,14 +31,14 @@ CHUNK = 1 << CHUNK_BITS
 #: words of the largest table: a kernel's parameters may take 4096 bytes
 MOST_WORDS = 480
 #: words that are left for numbers that all entries share
-MOST_SHARED = 24
+MOST_NUMBERS = 24
 
 
 def fits(kernel: Kernel) -> bool:
     """Whether a kernel may be launched over many tuples of operands."""
     strides = [s for o in kernel.operands for s in o.strides]
     return (((not kernel.inner and len(kernel.outer) == 1) or each_reducing.fits(kernel))
-            and all(isinstance(s, int) and s in (0, 1) for s in strides) and len(kernel.scalars) <= MOST_SHARED
+            and all(isinstance(s, int) and s in (0, 1) for s in strides) and len(kernel.scalars) <= MOST_NUMBERS
             and not any(s.op in ("gather", "scatter", "scatter_add", "random.word") or s.op in ORDERED
                         for s in kernel.body))
 

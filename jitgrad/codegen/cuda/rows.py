@@ -218,14 +218,7 @@ class Rows(Reducing):
                     self.line(f"for (int g = 0; g < together; g++) total += {own}[g * columns + j];")
                     self.line(f"{target}[blockIdx.x * columns + j] = total;")
             elif self.held:
-                end = f"{self.first('c')} < columns" if self.held == "shared" else f"c < {self.chunks}"
-                self.line("#pragma unroll" if self.held == "registers" else "#pragma unroll 1")
-                with self.block(f"for (int c = 0; {end}; c++)"):
-                    self.line(f"const i64 e = {self.first('c')};")
-                    self.line("#pragma unroll")
-                    with self.block(f"for (int k = 0; k < {self.width}; k++)"):
-                        self.line(f"if (e + k < columns) {target}[blockIdx.x * columns + e + k] = "
-                                  f"a{i}[{self.slot_index}];")
+                self.put_sums(i, f"{target}[blockIdx.x * columns + e + k]")
             with self.block(f"for (i64 part = blockIdx.x + gridDim.x; part < {PARTS}; part += gridDim.x)"):
                 self.line(f"for (i64 j = threadIdx.x; j < columns; j += {self.threads}) "
                           f"{target}[part * columns + j] = 0;")
@@ -238,15 +231,19 @@ class Rows(Reducing):
         else:
             self.line("__syncthreads();")
         self.line(f"{kind}* const g{i} = ({kind}*)jg_groups;")
-        self.line("#pragma unroll")
-        with self.block(f"for (int c = 0; c < {self.chunks}; c++)"):
+        self.put_sums(i, f"g{i}[threadIdx.x / lanes * columns + e + k]")
+        self.line("__syncthreads();")
+        return f"g{i}"
+
+    def put_sums(self, i: int, place: str) -> None:
+        """Write a thread's sums, that of column e + k to `place`."""
+        end = f"{self.first('c')} < columns" if self.held == "shared" else f"c < {self.chunks}"
+        self.line("#pragma unroll" if self.held == "registers" else "#pragma unroll 1")
+        with self.block(f"for (int c = 0; {end}; c++)"):
             self.line(f"const i64 e = {self.first('c')};")
             self.line("#pragma unroll")
             with self.block(f"for (int k = 0; k < {self.width}; k++)"):
-                self.line(f"if (e + k < columns) g{i}[threadIdx.x / lanes * columns + e + k] = "
-                          f"a{i}[{self.slot_index}];")
-        self.line("__syncthreads();")
-        return f"g{i}"
+                self.line(f"if (e + k < columns) {place} = a{i}[{self.slot_index}];")
 
     # --- loops ---
 

@@ -20,6 +20,7 @@ from jitgrad.codegen.cuda import geometry, resident, text
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.device_regions import MOST_WORK
 from jitgrad.codegen.cuda.mentions import every
+from jitgrad.codegen.cuda.each import each_symbol
 from jitgrad.codegen.cuda.reducing import Reducing
 from jitgrad.codegen.cuda.regions import region_name
 from jitgrad.codegen.cuda.rows import Rows
@@ -80,7 +81,7 @@ def _steps(program: Program, steps: Iterable[Any], sizes: Mapping[Symbol, int],
             yield _kernel(step, nodes, sizes, inside)
         elif isinstance(step, EachStep):
             found = [_pointwise(step.kernel, (_value(size, sizes),)) for size, _ in step.parts]
-            yield Moved("kernel", f"jg_each_{step.kernel.name}", nodes, 1, *_added(found), inside)
+            yield Moved("kernel", each_symbol(step.kernel.name), nodes, 1, *_added(found), inside)
         elif isinstance(step, GemmStep):
             yield _product(step, nodes, sizes, inside)
         elif isinstance(step, LoadScalar) and not step.buffer.host:

@@ -216,7 +216,7 @@ class Writer:
             self.line(f"const i64 i{self.lane} = e;") if self.lane_index_used(indices, stage) else None
             self.each(indices, stage, position or "e")
             return
-        common = self.common(indices, stage)
+        common = self.common(indices)
         if common:
             self.each(common, stage, "", vector=False)
             indices = [i for i in indices if i not in common]
@@ -241,7 +241,7 @@ class Writer:
                 place = self.vector_place(stmt.operand, self.gathered_terms(i))
                 self.line(f"jg_add_row<{self.width}>({place}, y{i}, m);")
 
-    def common(self, indices: Sequence[int], stage: int) -> list[int]:
+    def common(self, indices: Sequence[int]) -> list[int]:
         """What is the same for all E elements and can be computed once; notes which rows their indices lead to."""
         found: list[int] = []
         others, rows = set(indices), set()
@@ -506,4 +506,4 @@ class Writer:
             self.define(i, stmt.dtype or source, convert(part, source, stmt.dtype or source))
 
 
-__all__ = ["Writer", "lane_of", "unit_operands", "vector_width"]
+__all__ = ["Writer", "lane_of"]

@@ -36,7 +36,7 @@ Unary = Callable[["Tensor"], "Tensor"]
 # --- arithmetic ----------------------------------------------------------------------------------------------------
 
 
-def _scaled(name: str, other: Any, alpha: Any, d: dtypes.dtype) -> Any:
+def _scaled(other: Any, alpha: Any, d: dtypes.dtype) -> Any:
     kind = number_type(alpha)
     if kind is float and not d.is_floating_point:
         raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
@@ -58,7 +58,7 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
     if not isinstance(alpha, int) or alpha != 1:
         if d.is_half:
             return _scaled_in_float32(add, input, other, alpha, d)
-        other = _scaled("add", other, alpha, d)
+        other = _scaled(other, alpha, d)
     return backend().apply(OPS["add"], (as_operand(input, d), as_operand(other, d)), {})
 
 
@@ -79,7 +79,7 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
     if not isinstance(alpha, int) or alpha != 1:
         if d.is_half:
             return _scaled_in_float32(sub, input, other, alpha, d)
-        other = _scaled("sub", other, alpha, d)
+        other = _scaled(other, alpha, d)
     return backend().apply(OPS["sub"], (as_operand(input, d), as_operand(other, d)), {})
 
 
