@@ -346,3 +346,22 @@ def test_what_an_exception_leaves_is_where_eager_has_it(interpret: bool) -> None
         found.append([(t.device, t.requires_grad, t.tolist()) for t in tensors])
     assert found[0] == found[1]
     assert {str(where) for where, *_ in found[0]} == {"cpu", "cuda:0"}
+
+
+def test_an_argument_that_the_backward_reads_again_is_not_written() -> None:
+    """Eager keeps `x + b`; a script on a GPU keeps x, which its caller has anyway."""
+    def wave(x: Any, b: Any) -> Any:
+        return (x + b).sin()
+
+    script = torch.script(wave)
+    x, b = torch.ones(5, 4, device="cuda"), torch.ones(4, device="cuda", requires_grad=True)
+    y = script(x, b)
+    y.sum().backward()
+    expected = b.grad.tolist()
+    b.grad = None
+    y, z = wave(x, b), script(x, b)
+    x.add_(1)
+    y.sum().backward()
+    assert b.grad.tolist() == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()

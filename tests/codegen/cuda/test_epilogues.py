@@ -418,3 +418,47 @@ def test_gradients_in_a_program_of_their_own(d):
             if where == "cuda":
                 assert {p[17] for p in device.products} >= {blaslt.GELU_AUX_BIAS, blaslt.DGELU_BGRAD, blaslt.BGRADB}
     same(results[1], results[0], 1e-5 if d is dtypes.float32 else 5e-2)
+
+
+def test_two_layers_and_their_gradients_are_five_products():
+    def both(first, second, x, g):
+        y = second(F.relu(first(x)))
+        y.backward(g)
+        return y
+
+    with hosted.gpu() as device, jitgrad.device("cuda"), config.override(cache=""):
+        jitgrad.manual_seed(0)
+        layers, compiled = (nn.Linear(6, 8), nn.Linear(8, 4)), jitgrad.script(both)
+        x, g = jitgrad.randn(5, 6), jitgrad.randn(5, 4)
+        compiled(*layers, x, g)
+        parameters = (*layers[0].parameters(), *layers[1].parameters())
+        found = [p.grad.cpu().numpy() for p in parameters]
+        for p in parameters:
+            p.grad = None
+        device.forget()
+        device.products.clear()
+        compiled(*layers, x, g)
+        assert (len(device.launches()), len(device.products)) == (0, 5)
+        for p in parameters:
+            p.grad = None
+        both(*layers, x, g)
+        same(found, [p.grad.cpu().numpy() for p in parameters])
+
+
+def test_at_its_kink_relu_is_that_of_what_is_rounded_once():
+    """Eager rounds 1 + 2 ** -10 to 1 before it adds the bias of -1; both have the gradient of their own result."""
+    def layer(x, w, b):
+        return F.relu(F.linear(x, w, b))
+
+    found = []
+    for where in ("cpu", "cuda"):
+        with hosted.gpu() as device, jitgrad.device(where), config.override(cache=""):
+            d = jitgrad.bfloat16
+            x, w, b = (jitgrad.tensor(v, dtype=d) for v in ([[1.0, 2 ** -5]], [[1.0, 2 ** -5]] * 2, [-1.0, -2.0]))
+            h = (jitgrad.script(layer) if where == "cuda" else layer)(x, w.requires_grad_(), b.requires_grad_())
+            h.sum().backward()
+            if where == "cuda":
+                assert blaslt.RELU_BIAS in {p[17] for p in device.products}
+            assert ((b.grad != 0) == (h[0] > 0)).all()
+            found.append(h.float().tolist())
+    assert found == [[[0, 0]], [[2 ** -10, 0]]]
