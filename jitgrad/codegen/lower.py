@@ -36,7 +36,7 @@ from jitgrad.codegen.program import (
 )
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import INT, OptionalType, TensorType
-from jitgrad.script.ir import Graph, Node, Value, walk
+from jitgrad.script.ir import Graph, Node, Value, committed, walk
 from jitgrad.script.irops import Effect, effect
 
 
@@ -108,7 +108,7 @@ class Lowering:
         outputs = lower_effects.plan_outputs(self)
         self.steps = [*before, *BlockLowering(self, self.graph.block).run()]
         lower_effects.store_outputs(self, outputs)
-        commits = tuple(sorted({n.attrs["target"] for n in walk(self.graph.block) if n.op == "commit"}))
+        commits = tuple(committed(self.graph.block))
         return Program(self.name, tuple(v.type for v in self.graph.inputs), self.input_buffers, parts,
                        self.symbols, self.steps, outputs, self.sites, self.reasons, commits, self.origins)
 

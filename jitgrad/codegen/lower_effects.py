@@ -23,7 +23,7 @@ from jitgrad.codegen.program import (
 )
 from jitgrad.dims import Size, product
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
-from jitgrad.script.ir import Graph, Node, Value, type_symbols, walk
+from jitgrad.script.ir import Graph, Node, Value, committed, type_symbols, walk
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
@@ -53,7 +53,6 @@ class NumberOutput:
 def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
     """Windows on the inputs' memory; the flags and numbers that the launcher passes per input."""
     parts: list[tuple[Value, ...]] = []
-    committed = {n.attrs["target"] for n in walk(state.graph.block) if n.op == "commit"}
     for i, value in enumerate(state.graph.inputs):
         mine: list[Value] = []
         inner = value
@@ -73,7 +72,8 @@ def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
         else:
             mine.append(inner)
         parts.append(tuple(mine))
-    for i in overwritten_early(state.graph, sorted(committed & set(state.input_buffers) - state.host_inputs)):
+    written = [i for i in committed(state.graph.block) if i in state.input_buffers and i not in state.host_inputs]
+    for i in overwritten_early(state.graph, written):
         keep(state, i)
     return parts
 

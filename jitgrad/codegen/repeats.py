@@ -19,7 +19,7 @@ from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Node, Value, walk
+from jitgrad.script.ir import Node, Value, committed
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower_block import BlockLowering
@@ -51,8 +51,7 @@ class Repeats:
     def __init__(self, block: BlockLowering, fusion: Fusion):
         self.block, self.fusion = block, fusion
         graph = block.state.graph
-        self.given = set(graph.inputs) - {
-            graph.inputs[n.attrs["target"]] for n in walk(graph.block) if n.op == "commit"}
+        self.given = set(graph.inputs) - {graph.inputs[i] for i in committed(graph.block)}
         self.copies: dict[tuple[Group, Item, tuple[int, ...]], Item] = {}
 
     def run(self) -> None:

@@ -12,18 +12,22 @@ from jitgrad.eager.arrays import on_device, to_host
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.types import TensorType
 from jitgrad.script import callback
-from jitgrad.script.ir import Graph, walk
+from jitgrad.script.ir import Graph, committed
 
 if TYPE_CHECKING:
     from jitgrad.codegen.compiled import Compiled
     from jitgrad.codegen.cuda.driver import Driver
 
 
-def compiled(graphs: Mapping[str, Graph], where: device, inputs: Mapping[str, Collection[int]]) -> Compiled:
-    """Graphs after passes as programs of a device; `inputs`: for each, those of one element that stay on the CPU."""
+def compiled(graphs: Mapping[str, Graph], where: device, inputs: Mapping[str, Collection[int]],
+             ordered: bool) -> Compiled:
+    """Graphs after passes as programs of a device; `inputs`: for each, those of one element that stay on the CPU.
+
+    `ordered`: scatters are made in a fixed order.
+    """
     from jitgrad.codegen.cuda import gpu
 
-    return gpu.compile(graphs, driver_of(where), inputs)
+    return gpu.compile(graphs, driver_of(where), inputs, ordered)
 
 
 def loaded(data: bytes, where: device) -> Compiled:
@@ -49,7 +53,7 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     """A program that interprets `graph`: arrays of the device in and out, and what it writes is written there."""
     from jitgrad.script.interpret import interpret
 
-    committed = sorted({n.attrs["target"] for n in walk(graph.block) if n.op == "commit"})
+    written = committed(graph.block)
 
     def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
         hosted = [_on_host(v) for v in inputs]
@@ -57,7 +61,7 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
             with callback.on_host():
                 return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
         finally:
-            for i in committed:
+            for i in written:
                 if hosted[i] is not inputs[i] and hasattr(hosted[i], "dtype"):
                     with on_device(where).on(where):
                         inputs[i][...] = from_host(hosted[i], where)

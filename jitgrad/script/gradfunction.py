@@ -26,7 +26,7 @@ from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script import elsewhere
 from jitgrad.script.callnode import CallNode, version_of
-from jitgrad.script.ir import Block, Graph, walk
+from jitgrad.script.ir import Block, Graph, committed, walk
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff import Derivative
@@ -171,7 +171,7 @@ class GraphFunction:
 
         An input that the program itself overwrites is not one of them: its old value is an output like any other.
         """
-        written = _committed(forward)
+        written = committed(forward.block)
         position = {v: i for i, v in enumerate(forward.inputs)
                     if i not in written and (_is_tensor(v.type) or isinstance(v.type, ListType))}
         results = list(forward.outputs[:self.n_outputs])
@@ -203,7 +203,7 @@ class GraphFunction:
         function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
                        tuple(i for i, t in enumerate(types) if _is_tensor(t)),
                        tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types),
-                       tuple(i for i in _committed(optimised) if _is_tensor(graph.inputs[i].type)),
+                       tuple(i for i in committed(optimised.block) if _is_tensor(graph.inputs[i].type)),
                        tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
                        tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)), device,
                        tuple(on_host))
@@ -262,10 +262,7 @@ class GraphFunction:
 
             compiled = compile(graphs)
         else:
-            from jitgrad.codegen.cuda import gpu
-            from jitgrad.script.elsewhere import driver_of
-
-            compiled = gpu.compile(graphs, driver_of(self.device), {"forward": self.hosted}, self.ordered)
+            compiled = elsewhere.compiled(graphs, self.device, {"forward": self.hosted}, self.ordered)
         self._compiled.append(compiled)
         return {name: compiled[name] for name in graphs}
 
@@ -468,11 +465,6 @@ def unpack(data: bytes) -> list[bytes]:
             raise ValueError("truncated data")
         parts.append(data[at - length:at])
     return parts
-
-
-def _committed(graph: Graph) -> list[int]:
-    """The numbers of the inputs that a program writes, ascending."""
-    return sorted({node.attrs["target"] for node in walk(graph.block) if node.op == "commit"})
 
 
 def _payload(type_: Any) -> Any:

@@ -20,7 +20,7 @@ from jitgrad.errors import JitgradError
 from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script import number_ops
-from jitgrad.script.ir import Block, Graph, Node, Value, map_attr, type_symbols, walk
+from jitgrad.script.ir import Block, Graph, Node, Value, committed, map_attr, type_symbols
 from jitgrad.script.leaving import Pending
 from jitgrad.script.text import describe
 
@@ -67,8 +67,7 @@ class _Run:
         self.values: dict[Value, Any] = {}
         self.sizes: dict[Symbol, int] = {}
         self.arrays = ArrayNamespace(np)
-        written = [inputs[n.attrs["target"]] for n in walk(graph.block) if n.op == "commit"]
-        written = [w for w in written if isinstance(w, np.ndarray)]
+        written = [w for i in committed(graph.block) if isinstance(w := inputs[i], np.ndarray)]
         given = []
         for array, value in zip(inputs, graph.inputs, strict=True):
             if isinstance(array, np.ndarray) and any(np.may_share_memory(array, w) for w in written):

@@ -162,6 +162,11 @@ def walk(block: Block) -> Iterator[Node]:
             stack.append(itertools.chain.from_iterable([b.nodes for b in node.blocks]))
 
 
+def committed(block: Block) -> list[int]:
+    """The numbers of the graph's inputs that a block, or one in it, writes; ascending."""
+    return sorted({node.attrs["target"] for node in walk(block) if node.op == "commit"})
+
+
 # --- building ------------------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ from jitgrad.script.autodiff.mirrors import FunctionFrame
 from jitgrad.script.autodiff.prepare import expand_composites, without_effects
 from jitgrad.script.autodiff.regions import flatten, fold
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.ir import Block, Graph, Node, Value, committed
 
 
 class Derivative:
@@ -48,7 +48,7 @@ class Derivative:
         context, frame, self._full = self._sweep(graph, self._present, None)
         assert frame.residuals is not None
         self.residuals = tuple(frame.residuals)
-        written = {n.attrs["target"] for n in walk(graph.block) if n.op == "commit"}
+        written = committed(graph.block)
         inputs = {v: i for i, v in enumerate(graph.inputs) if i not in written}
         self.input_of = tuple(inputs.get(v) for v in self.residuals)
         block = context.amend.rebuild(graph.block)

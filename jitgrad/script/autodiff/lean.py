@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from jitgrad.dims import Size
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Block, Builder, Graph, Node, Value, walk
+from jitgrad.script.ir import Block, Builder, Graph, Node, Value, committed, walk
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff.frame import Mirror
@@ -61,8 +61,7 @@ class Lean:
     def __init__(self, frame: Mirror, instead: Mapping[Value, Value]):
         self.frame, self.instead = frame, instead
         block = frame.block
-        written = {block.params[n.attrs["target"]] for n in walk(block) if n.op == "commit"}
-        self.given = set(block.params) - written
+        self.given = set(block.params) - {block.params[i] for i in committed(block)}
         self.given.update(block.results)
         self.fused = set(_arguments(block))
 
