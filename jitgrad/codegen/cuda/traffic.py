@@ -19,8 +19,8 @@ from jitgrad.codegen.across import PARTS
 from jitgrad.codegen.cuda import geometry, resident, text
 from jitgrad.codegen.cuda.columns import Columns
 from jitgrad.codegen.cuda.device_regions import MOST_WORK
-from jitgrad.codegen.cuda.mentions import every
 from jitgrad.codegen.cuda.each import each_symbol
+from jitgrad.codegen.cuda.mentions import every
 from jitgrad.codegen.cuda.reducing import Reducing
 from jitgrad.codegen.cuda.regions import region_name
 from jitgrad.codegen.cuda.rows import Rows
