@@ -26,9 +26,9 @@ ALLOWED = {
     "public": ("ops", "eager", "script.top", "script.graph", "codegen", "kernels"),
 }
 
-TOP = ("api", "arrayguards", "callnode", "check", "diskcache", "elsewhere", "executor", "explain", "gradfunction",
-       "locate", "mismatch", "persist", "pushforward", "pycode", "pyeffects", "pyexpr", "pyhelpers", "pynames",
-       "results", "saved", "sources", "specialisation", "state", "stores", "tracebacks")
+TOP = ("api", "arrayguards", "callnode", "check", "diskcache", "elsewhere", "entry", "executor", "explain",
+       "gradfunction", "locate", "mismatch", "persist", "pushforward", "pycode", "pyeffects", "pyexpr", "pyhelpers",
+       "pynames", "results", "saved", "sources", "specialisation", "state", "stores", "tracebacks")
 
 
 def storey(module: str) -> str:

@@ -16,7 +16,7 @@ from jitgrad.codegen.launch import TUPLE_ITEMS
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import TensorType
 from jitgrad.script import signature as sig
-from jitgrad.script.sources import EntryWriter
+from jitgrad.script.entry import EntryWriter
 
 #: with fewer arrays the call costs more than it saves
 FEWEST = 12

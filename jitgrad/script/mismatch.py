@@ -13,7 +13,8 @@ from jitgrad.ops import autocast
 from jitgrad.ops.types import TensorType
 from jitgrad.script import elements
 from jitgrad.script import signature as sig
-from jitgrad.script.sources import Unreadable, describe, elem_of, resolve, separate, tensor_key, type_of_tensor
+from jitgrad.script.entry import separate
+from jitgrad.script.sources import Unreadable, describe, elem_of, resolve, tensor_key, type_of_tensor
 
 if TYPE_CHECKING:
     from jitgrad.script.specialisation import Specialisation

@@ -7,8 +7,8 @@ from typing import Any
 
 from jitgrad.dims import Dim, Size, substitute
 from jitgrad.script import signature as sig
+from jitgrad.script.entry import EntryWriter
 from jitgrad.script.ir import map_attr
-from jitgrad.script.sources import EntryWriter
 
 #: what a result is that is none
 NOTHING = sig.Nothing()

@@ -23,19 +23,9 @@ from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script import arrayguards, callback, leaving
 from jitgrad.script import signature as sig
+from jitgrad.script.entry import EntryWriter, known_shapes, picker, separate
 from jitgrad.script.gradfunction import GraphFunction
-from jitgrad.script.sources import (
-    MISSES,
-    EntryWriter,
-    Unreadable,
-    argument_guards,
-    describe,
-    known_shapes,
-    picker,
-    resolve,
-    separate,
-    type_of_tensor,
-)
+from jitgrad.script.sources import MISSES, Unreadable, argument_guards, describe, resolve, type_of_tensor
 from jitgrad.script.stores import Leave, commit_writer, gather, leave_writer
 
 

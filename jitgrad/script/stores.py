@@ -1,6 +1,6 @@
 """The end of a call: its result, and writing back what the program changed besides memory (attributes, items...).
 
-One generated Python function per specialisation, as for reading (`sources.py`): a training step may store the `.grad`
+One generated Python function per specialisation, as for reading (`entry.py`): a training step may store the `.grad`
 of a hundred parameters.
 """
 
@@ -17,9 +17,9 @@ from jitgrad.eager import arrays
 from jitgrad.eager.node import Node
 from jitgrad.eager.tensor import wrap
 from jitgrad.script import signature as sig
+from jitgrad.script.entry import EntryWriter
 from jitgrad.script.leaving import Pending
 from jitgrad.script.results import NOTHING, ResultWriter
-from jitgrad.script.sources import EntryWriter
 
 #: what the gradient of a tensor that an exception left behind is
 ENDED = ("this tensor was left behind by a compiled function that raised: its history ended with the exception. Take "

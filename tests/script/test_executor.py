@@ -12,7 +12,6 @@ import jitgrad
 from jitgrad import config
 from jitgrad.errors import ScriptError
 from jitgrad.script.executor import ENTRIES
-from jitgrad.script.sources import parameter_reader, separate
 
 
 def tensor(*values, **options):
@@ -205,17 +204,6 @@ def test_gradients_of_one_tensor_passed_twice_add_up():
     assert a.grad.tolist() == [12.0, 27.0]
 
 
-def test_separate():
-    a, b = np.zeros(4), np.zeros(4)
-    assert separate((a,), (b,))
-    assert separate((a[:2],), (a[2:],))
-    assert not separate((a[:3],), (a[2:],))
-    assert not separate((a, a), ())
-    assert separate((), (a, a))
-    assert not separate((a,), (np.frombuffer(memoryview(a)),))
-    assert separate((a[:0],), (a,))
-
-
 # --- what a call leaves behind -------------------------------------------------------------------------------------
 
 
@@ -355,19 +343,6 @@ def test_switches():
         assert f(x, 2).tolist() == [2.0, 2.0]
     assert f.cache_info().disk_hits == 0
     assert f.kernels() == []
-
-
-def test_parameter_reader_binds_like_the_call():
-    marker = object()
-
-    def f(a, b=marker, /, c=2, *rest, d, e=marker, **named):
-        raise AssertionError
-
-    read = parameter_reader(f)
-    assert read(1, d=4) == (1, marker, 2, (), 4, marker, {})
-    assert read(1, 2, 3, 4, d=5, z=6) == (1, 2, 3, (4,), 5, marker, {"z": 6})
-    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'd'"):
-        read(1)
 
 
 def test_source_is_what_the_compiler_read():

@@ -1,0 +1,105 @@
+"""The generated entry function: reads what it should, and returns None at the first broken assumption."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+
+from jitgrad.script import signature as sig
+from jitgrad.script.entry import EntryWriter, separate
+from jitgrad.script.sources import argument_guards
+
+
+def outer():
+    factor = 2.0
+
+    def inner(x):
+        return x * factor
+
+    return inner
+
+
+class Holder:
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
+
+
+def enter(values, guards, inputs):
+    writer = EntryWriter(list(values), values)
+    for guard in guards:
+        writer.guard(guard)
+    names = [writer.read(s) for s in inputs]
+    return writer.finish(f"[{', '.join(names)}]")
+
+
+def test_every_kind_of_source_is_read_again_at_every_entry():
+    function = outer()
+    holder = Holder(scale=3.0, table={"lr": [0.1, 0.2]})
+    path = sig.Item(sig.Item(sig.Attr(sig.Arg("h"), "table"), "lr"), 1)
+    sources = [sig.Attr(sig.Arg("h"), "scale"), path, sig.Cell(function, 0), sig.Constant("c", 1)]
+    run = enter({"h": holder}, [], sources)
+    assert run((holder,)) == [3.0, 0.2, 2.0, "c"]
+    holder.scale, holder.table["lr"][1], function.__closure__[0].cell_contents = 4.0, 0.5, 9.0
+    assert run((holder,)) == [4.0, 0.5, 9.0, "c"]
+
+
+def test_a_global_is_read_from_the_functions_own_module():
+    module = types.ModuleType("m")
+    exec("k = 5\ndef f(): return k", module.__dict__)
+    run = enter({}, [], [sig.Global(module.f, "k")])
+    assert run(()) == [5]
+    module.k = 6
+    assert run(()) == [6]
+    del module.k
+    assert run(()) is None
+
+
+@pytest.mark.parametrize(("kind", "value", "good", "bad"), [
+    ("is", Holder, Holder, object()),
+    ("equal", 3, 3, 4),
+    ("equal", 1, 1, True),
+    ("equal", True, True, 1),
+    ("equal", "a", "a", "b"),
+    ("equal", None, None, 0),
+    ("type", float, 2.5, 2),
+    ("len", 2, [1, 2], [1]),
+    ("keys", ("a", "b"), {"a": 1, "b": 2}, {"b": 2, "a": 1}),
+])
+def test_guards(kind, value, good, bad):
+    run = enter({"x": good}, [sig.Guard(sig.Arg("x"), kind, value)], [])
+    assert run((good,)) == []
+    assert run((bad,)) is None
+
+
+def test_absence_is_an_assumption_too():
+    run = enter({"h": Holder()}, [sig.Guard(sig.Attr(sig.Arg("h"), "hook"), "absent", None)], [])
+    assert run((Holder(),)) == []
+    assert run((Holder(hook=1),)) is None
+
+
+def test_what_cannot_be_read_any_more_is_a_miss_and_not_an_error():
+    run = enter({"h": Holder(a=1)}, [], [sig.Attr(sig.Arg("h"), "a")])
+    assert run((Holder(),)) is None
+
+
+def test_arguments_are_keyed_by_type_and_structure_not_by_value():
+    value = {"n": 3, "pair": (1.5, "mode"), "none": None}
+    run = enter({"x": value}, argument_guards(sig.Arg("x"), value), [])
+    assert run(({"n": 99, "pair": (-2.0, "mode"), "none": None},)) == []
+    for other in ({"n": 3.0, "pair": (1.5, "mode"), "none": None}, {"n": 3, "pair": (1.5, "other"), "none": None},
+                  {"n": 3, "pair": [1.5, "mode"], "none": None}, {"n": 3, "pair": (1.5, "mode")},
+                  {"n": 3, "pair": (1.5, "mode"), "none": 0}, {"n": True, "pair": (1.5, "mode"), "none": None}):
+        assert run((other,)) is None
+
+
+def test_separate():
+    a, b = np.zeros(4), np.zeros(4)
+    assert separate((a,), (b,))
+    assert separate((a[:2],), (a[2:],))
+    assert not separate((a[:3],), (a[2:],))
+    assert not separate((a, a), ())
+    assert separate((), (a, a))
+    assert not separate((a,), (np.frombuffer(memoryview(a)),))
+    assert separate((a[:0],), (a,))
