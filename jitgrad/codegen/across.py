@@ -156,7 +156,7 @@ class Across:
         item.node = Node("sum", (partial,), {"axes": (0,), "keepdim": False}, (item.out,), (), item.node.span)
         item.space, item.inner = (PARTS, *of_kept), frozenset({0})
         item.out_axes = tuple([place.get(a, -1) for a in item.out_axes])
-        item.operands = [Operand(partial, everything, stored=True)]
+        item.operands = [Operand(partial, everything, True, frozenset({part}))]
         fusion.split(item, part)
         block.split(item, part)
         if room[1] is not None and fusion.ranks[group] > fusion.ranks[fusion.group[part]]:

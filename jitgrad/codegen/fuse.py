@@ -31,11 +31,17 @@ Room = tuple["set[object] | None", "set[object] | None"]
 
 @dataclass(slots=True, eq=False)
 class Operand:
-    """A value that an item reads, at an index map over the item's axes. `stored`: it has to be in memory."""
+    """A value that an item reads, at an index map over the item's axes.
+
+    Attributes:
+        stored: it has to be in memory.
+        makers: then, the units that make it, or what it is a view of.
+    """
 
     base: Value
     entries: IndexMap
     stored: bool = False
+    makers: frozenset[object] = frozenset()
 
 
 @dataclass(slots=True, eq=False)
@@ -212,11 +218,11 @@ class Fusion:
         producers, group = self.producers, self.group
         for item in high.items:
             for operand in item.operands:
+                if any(group.get(maker) is low for maker in operand.makers):
+                    return False
                 producer = producers.get(operand.base)
                 if producer is None or group[producer] is not low:
                     continue
-                if operand.stored:
-                    return False
                 for axis, (a, factor, shift) in zip(producer.out_axes, operand.entries, strict=True):
                     if axis >= 0 and (a < 0 or factor != 1 or shift != 0 or maps[item][a] != maps[producer][axis]):
                         return False

@@ -317,9 +317,12 @@ class BlockLowering:
             for operand in unit.operands:
                 base = state.base(operand.base)
                 reads |= self.leaves(base)
-                self.add_producers(base, found)
+                makers: set[object] = set()
+                self.add_producers(base, makers)
+                found |= makers
                 if operand.stored:
                     self.stored.add(base)
+                    operand.makers = frozenset(makers)
             for value in node.inputs:
                 if not isinstance(value.type, TensorType):  # the numbers of a draw
                     self.add_producers(value, found)

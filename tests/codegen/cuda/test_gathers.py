@@ -96,6 +96,21 @@ def test_rows_that_are_not_aligned() -> None:
         programs.agree(g, inputs, 0, passes=False)
 
 
+def test_a_table_is_made_before_it_is_read_also_through_a_view() -> None:
+    """No kernel reads elements by index that its own threads write."""
+    (n,) = sizes("n")
+
+    def body(F: Any, x: Any, y: Any, i: Any) -> Any:
+        rows = F.unsqueeze(F.add(x, y), axis=0)
+        return F.sub(F.gather(rows, i, axis=1), F.amax(rows, axes=(1,), keepdim=True)), rows
+
+    g = pipeline.run(graph(body, tensor(n), tensor(n), tensor(1, 1, dtype=dtypes.int64)))
+    rng = np.random.default_rng(0)
+    for width in (2, 33, 5000):
+        x, y = rng.standard_normal((2, width)).astype(np.float32)
+        programs.agree(g, [x, y, rng.integers(0, width, (1, 1))], 1e-6, passes=False)
+
+
 def writes(d: dtypes.dtype) -> Graph:
     """What is put at places of which some are equal."""
     V, D, N = sizes("V D N")
