@@ -21,7 +21,7 @@ from jitgrad.codegen.lower_block import BlockLowering
 from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import KernelBuilder, read
 from jitgrad.codegen.lower_pending import attach
-from jitgrad.codegen.lower_random import DRAWS, draw
+from jitgrad.codegen.lower_random import draw
 from jitgrad.codegen.program import (
     Allocate,
     Buffer,
@@ -37,7 +37,7 @@ from jitgrad.codegen.program import (
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.ir import Graph, Node, Value, committed, walk
-from jitgrad.script.irops import Effect, effect
+from jitgrad.script.irops import DRAWS, Effect, effect
 
 
 def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (), ordered: bool = False

@@ -27,14 +27,13 @@ from jitgrad.codegen.lower_joins import tensor
 from jitgrad.codegen.lower_kernel import REDUCTIONS, GroupBuilder
 from jitgrad.codegen.lower_narrowed import narrowed
 from jitgrad.codegen.lower_padded import unpadded
-from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.codegen.lower_updates import PARTS
 from jitgrad.codegen.program import NumberStep, ScalarStep
 from jitgrad.dims import Size, Symbol
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.ir import Block, Node, Value, attr_symbols, type_symbols
-from jitgrad.script.irops import Effect, effect, is_exact
+from jitgrad.script.irops import DRAWS, Effect, effect, is_exact
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering

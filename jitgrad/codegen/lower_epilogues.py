@@ -24,12 +24,12 @@ from jitgrad.codegen.access import AFFINE
 from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_kernel import REDUCTIONS
 from jitgrad.codegen.lower_products import EPILOGUE, mask_bytes
-from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.codegen.patterns import GELU, GELU_SLOPE, match
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
 from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Block, Node, Value
+from jitgrad.script.irops import DRAWS
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering

@@ -23,13 +23,14 @@ from jitgrad.dtypes import int64
 from jitgrad.ops.specs import broadcast_shapes, index_result_shape
 from jitgrad.ops.types import BOOL, INT, TensorType
 from jitgrad.script.ir import Node, Value
+from jitgrad.script.irops import DRAWS
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower import Lowering
 
 #: rows that run in Python on the buffers, because there is no native form of them
-LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", "random.uniform",
-                     "random.bits", "sum_to", "inv", "solve", "cholesky", "slogdet", "eigh"})
+LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", *DRAWS, "sum_to", "inv", "solve",
+                     "cholesky", "slogdet", "eigh"})
 #: rows whose operands are read as memory, not by a kernel
 STORING = frozenset({"matmul", ACCUMULATE, EPILOGUE, "reshape", "windows", "max_pool", "conv", "conv_transpose",
                      "conv_weight"}) | LIBRARY

@@ -15,8 +15,6 @@ from jitgrad.dims import Size
 from jitgrad.dtypes import dtype, float32, float64, int32, int64
 from jitgrad.script.ir import Node, Value
 
-DRAWS = frozenset({"random.uniform", "random.bits"})
-
 
 def draw(builder: KernelBuilder, node: Node, shape: Sequence[Size], entries: IndexMap, axes: Sequence[int],
          number: Callable[[Size], Value]) -> int:

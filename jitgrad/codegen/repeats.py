@@ -17,9 +17,9 @@ from jitgrad.codegen.access import IndexMap
 from jitgrad.codegen.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.llvm_emit import EMIT
 from jitgrad.codegen.lower_joins import tensor
-from jitgrad.codegen.lower_random import DRAWS
 from jitgrad.ops.types import TensorType
 from jitgrad.script.ir import Node, Value, committed
+from jitgrad.script.irops import DRAWS
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower_block import BlockLowering

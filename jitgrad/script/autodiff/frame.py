@@ -30,7 +30,7 @@ CHEAP = frozenset({
 })
 #: cheap ops whose operand is not larger than their result: the operand is saved instead
 _OPERAND_INSTEAD = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "flip", "neg"})
-_DEPTH = 8  # how long a chain of cheap ops may be
+DEPTH = 8  # how long a chain of cheap ops may be
 
 
 class Context:
@@ -237,7 +237,7 @@ class Mirror(Frame):
     def may_save(self, v: Value) -> None:
         """Called before the forward is made to save `v`."""
 
-    def ready(self, v: Value, depth: int = _DEPTH) -> bool:
+    def ready(self, v: Value, depth: int = DEPTH) -> bool:
         """Whether `v` can be had here without anything new being saved."""
         flow = self.context.flow
         if flow.home[v] is not self.block or v in self.saved or v in self.given or self.saved_already(v):

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING
 from jitgrad.dims import Size
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
+from jitgrad.script.autodiff.frame import DEPTH
 from jitgrad.script.ir import Block, Builder, Graph, Node, Value, committed, walk
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff.frame import Mirror
 
-DRAWS = frozenset({"random.uniform", "random.bits"})
 #: ops whose results are in memory in any case
 STORED = frozenset({"matmul", "conv", "conv_transpose", "conv_weight", "index_put", "scatter", "scatter_add", "cat"})
-#: how long a chain of repeated ops may be
-DEPTH = 8
 
 
 def with_rows(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
@@ -129,4 +127,4 @@ def _axes(shape: tuple[Size, ...]) -> list[Size]:
     return [d for d in shape if d != 1]
 
 
-__all__ = ["DRAWS", "Lean", "with_rows"]
+__all__ = ["Lean", "with_rows"]
