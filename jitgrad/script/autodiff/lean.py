@@ -11,16 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from jitgrad.dims import Size
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
-from jitgrad.script.autodiff.frame import DEPTH
+from jitgrad.script.autodiff.frame import DEPTH, Mirror
 from jitgrad.script.ir import Block, Builder, Graph, Node, Value, committed, walk
-
-if TYPE_CHECKING:
-    from jitgrad.script.autodiff.frame import Mirror
 
 #: ops whose results are in memory in any case
 STORED = frozenset({"matmul", "conv", "conv_transpose", "conv_weight", "index_put", "scatter", "scatter_add", "cat"})
