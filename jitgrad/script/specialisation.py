@@ -147,12 +147,7 @@ class Specialisation:
         for i in optional:
             raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
         writer.lines.append(f"r = [{', '.join(raw)}]")
-        separation = ""
-        if self.may_share:
-            others = f"{writer.constant(picker([i for i in tensors if i not in written]))}(r)"
-            if lists:
-                others = f"(*{others}, {', '.join([f'*{raw[i]}' for i in lists])})"
-            separation = f"{writer.constant(separate)}({writer.constant(picker(written))}(r), {others})"
+        separation = self._separation(writer, tensors, [raw[i] for i in lists]) if self.may_share else ""
         if quick is not None:
             with writer.block(f"not {quick.condition(writer)}"):
                 writer.tensors(shapes, own=False)
@@ -166,6 +161,14 @@ class Specialisation:
         if separation and (quick is None or not quick.separates):
             writer.require(separation)
         return writer.finish(f"(({''.join(n + ', ' for n in names)}), r)")
+
+    def _separation(self, writer: EntryWriter, tensors: Sequence[int], lists: Sequence[str]) -> str:
+        """The condition that what is written has memory of its own; `r` is the list of the program's inputs."""
+        written = self.function.writes
+        others = f"{writer.constant(picker([i for i in tensors if i not in written]))}(r)"
+        if lists:
+            others = f"(*{others}, {', '.join([f'*{name}' for name in lists])})"
+        return f"{writer.constant(separate)}({writer.constant(picker(written))}(r), {others})"
 
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         """Execute with what `enter` returned."""
