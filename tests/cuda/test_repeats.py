@@ -108,6 +108,14 @@ def smoothed(x: Any) -> Any:
     return loss.detach(), x.grad
 
 
+def weighted(x: Any) -> Any:
+    x = x.detach().requires_grad_()
+    weight = (jitgrad.arange(x.shape[1]) + 1).to(x.device, x.dtype)
+    loss = F.cross_entropy(x, jitgrad.arange(x.shape[0]).to(x.device), weight, label_smoothing=0.1)
+    loss.backward()
+    return loss.detach(), x.grad
+
+
 def of_a_product(x: Any) -> Any:
     w = jitgrad.full((x.shape[1], 40), 0.25, dtype=x.dtype).to(x.device).requires_grad_()
     loss = F.cross_entropy(x @ w, jitgrad.arange(x.shape[0]).to(x.device))
@@ -133,7 +141,7 @@ def run(f: Callable[[Any], Any], d: Any, where: str) -> list[np.ndarray[Any, Any
 
 @pytest.mark.parametrize("d", [jitgrad.float32, jitgrad.bfloat16], ids=str)
 @pytest.mark.parametrize("f", [between, drawn, twice, of_rows, moved, turned, both_ways, square, kept, written,
-                               looped, cross_entropy, smoothed, of_a_product, trained],
+                               looped, cross_entropy, smoothed, weighted, of_a_product, trained],
                          ids=lambda f: f.__name__)
 def test_as_eager(f: Callable[[Any], Any], d: Any) -> None:
     for a, b in zip(run(jitgrad.script(f), d, "cuda"), run(f, d, "cpu"), strict=True):
@@ -155,6 +163,7 @@ def per_element(f: Callable[[Any], Any], d: Any = jitgrad.bfloat16) -> int:
     (written, 2 + 4 + 4 + 4 + 2 + 2),
     (cross_entropy, 2 + 2 + 2),
     (smoothed, 2 + 2 + 2),
+    (weighted, 2 + 2 + 2),
 ], ids=lambda f: getattr(f, "__name__", ""))
 def test_bytes(f: Callable[[Any], Any], bytes_: int) -> None:
     assert per_element(f) == bytes_

@@ -2,11 +2,12 @@
 
     y = x - m;  gather(y, i)           becomes   gather(x, i) - m            where i has size 1 along the axis
     scatter_add(zeros, i, v)           becomes   where(arange == i, v, 0)    likewise; its sum along the axis is v
-    scatter_add(expand(u), i, v)       becomes   where(arange == i, u + v, u)
+    scatter_add(expand(u), i, v)       becomes   where(arange == i, u + v, u)    likewise for what is pointwise
 
 So the log-probabilities of a cross-entropy are never stored for its target's sake, and their cotangent, which is zero
-(with label smoothing: some number of the row) but for one element of each row, is part of the kernel that reads it.
-Values are the same, bit for bit.
+(with label smoothing: some number of the row, or of the class) but for one element of each row, is part of the kernel
+that reads it. Values are the same, bit for bit. A scatter to memory that is there writes one element of each row only;
+it is left alone.
 """
 
 from __future__ import annotations
@@ -73,24 +74,26 @@ class _Picks(Rewriter):
         return self.emit("gather", v, i, axis=axis) if shape == whole.dims else None
 
     def write(self, node: Node) -> Value | None:
-        """What all elements of a row are alike, but for one of them."""
+        """What kernels compute of the elements of a row, and of one of them otherwise."""
         target, i, source = node.inputs
         axis, whole = node.attrs["axis"], tensor(target)
         if not one_each(whole, tensor(i), axis) or tensor(source).dims != tensor(i).dims:
             return None
-        start, expand = constant(self, target), self.source(target, "expand")
+        start, made = constant(self, target), self.nodes.get(target)
         if start is not None:
-            alike = self.emit("full", value=start, shape=(), dtype=whole.dtype)
-        elif expand is not None and tensor(expand.inputs[0]).dims == tensor(i).dims:
-            alike = expand.inputs[0]
+            others = self.emit("full", value=start, shape=(), dtype=whole.dtype)
+        elif made is not None and made.op == "expand" and tensor(made.inputs[0]).dims == tensor(i).dims:
+            others = made.inputs[0]
+        elif made is not None and made.op in _POINTWISE:
+            others = target
         else:
             return None
         number = self.emit("arange", length=whole.dims[axis], dtype=int64)
         shape = tuple([n if a == axis else 1 for a, n in enumerate(whole.dims)])
         here = self.emit("eq", self.emit("reshape", number, shape=shape), i)
         if start != 0 or whole.dtype.is_floating_point:  # adding 0 makes 0 of -0
-            source = self.emit("add", source, alike)
-        result = self.emit("where", here, source, alike)
+            source = self.emit("add", source, others)
+        result = self.emit("where", here, source, others)
         if start == 0:
             self.hot[result] = axis, source
         return result

@@ -19,6 +19,7 @@ TARGETS = {
     "zeros": "full(){value=0.0, shape=(N, M), dtype=DTYPE}",
     "threes": "full(){value=3.0, shape=(N, M), dtype=DTYPE}",
     "rows": "expand(%u){shape=(N, M)}",
+    "computed": "mul(%x, %u)",
 }
 
 
