@@ -98,6 +98,11 @@ class EagerBackend:
         return tensor.item()
 
     @staticmethod
+    def counts_to(indices: Tensor, n: int) -> bool:
+        """Never: nothing is known of a tensor but its numbers."""
+        return False
+
+    @staticmethod
     def expect_range(indices: Tensor, low: int, high: int, error: type[Exception], head: str,
                      tail: str) -> Tensor | None:
         """Check indices where they are, without waiting; None, and nothing done, for those on the CPU."""

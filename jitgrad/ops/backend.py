@@ -103,6 +103,9 @@ class Backend(Protocol):
     def item(self, tensor: Any) -> Any:
         """The number in a one-element tensor."""
 
+    def counts_to(self, indices: Any, n: Any) -> bool:
+        """Whether indices are known to be 0, 1, ... n - 1, so that nothing about them has to be checked."""
+
     def expect_range(self, indices: Any, low: Any, high: Any, error: type[Exception], head: str,
                      tail: str) -> Any:
         """Where indices are on a device: let `error`, head, index and tail, be raised when a number is next read if

@@ -116,6 +116,14 @@ def weighted(x: Any) -> Any:
     return loss.detach(), x.grad
 
 
+def by_places(x: Any) -> Any:
+    x = x.detach().requires_grad_()
+    rows = jitgrad.arange(x.shape[0], device=x.device)
+    loss = -x.log_softmax(1)[rows, jitgrad.arange(x.shape[0], device=x.device) - 3].mean()
+    loss.backward()
+    return loss.detach(), x.grad
+
+
 def of_a_product(x: Any) -> Any:
     w = jitgrad.full((x.shape[1], 40), 0.25, dtype=x.dtype).to(x.device).requires_grad_()
     loss = F.cross_entropy(x @ w, jitgrad.arange(x.shape[0]).to(x.device))
@@ -141,7 +149,8 @@ def run(f: Callable[[Any], Any], d: Any, where: str) -> list[np.ndarray[Any, Any
 
 @pytest.mark.parametrize("d", [jitgrad.float32, jitgrad.bfloat16], ids=str)
 @pytest.mark.parametrize("f", [between, drawn, twice, of_rows, moved, turned, both_ways, square, kept, written,
-                               looped, cross_entropy, smoothed, weighted, of_a_product, trained],
+                               looped, cross_entropy, smoothed, weighted, by_places, of_a_product,
+                               trained],
                          ids=lambda f: f.__name__)
 def test_as_eager(f: Callable[[Any], Any], d: Any) -> None:
     for a, b in zip(run(jitgrad.script(f), d, "cuda"), run(f, d, "cpu"), strict=True):
@@ -164,6 +173,7 @@ def per_element(f: Callable[[Any], Any], d: Any = jitgrad.bfloat16) -> int:
     (cross_entropy, 2 + 2 + 2),
     (smoothed, 2 + 2 + 2),
     (weighted, 2 + 2 + 2),
+    (by_places, 2 + 2),
 ], ids=lambda f: getattr(f, "__name__", ""))
 def test_bytes(f: Callable[[Any], Any], bytes_: int) -> None:
     assert per_element(f) == bytes_

@@ -233,6 +233,11 @@ class SymbolicBackend:
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
+    def counts_to(self, indices: SymTensor, n: Any) -> bool:
+        """Whether indices are an `arange` of just this length."""
+        length, size = self.context.builder.counts.get(heap.read(self.context, indices).id), numbers.size_of(n)
+        return length is not None and size is not None and self.context.sizes.equal(length, size)
+
     def expect_range(self, indices: SymTensor, low: Any, high: Any, error: type[Exception], head: str,
                      tail: str) -> SymTensor | None:
         """On a GPU, outside of branches and loops, the worst index becomes a result, at which the host looks when it

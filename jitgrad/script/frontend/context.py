@@ -76,6 +76,7 @@ class GraphBuilder(Builder):
         super().__init__()
         self.context = context
         self.history: set[int] = set()  # ids of values that may depend differentiably on an input
+        self.counts: dict[int, Size] = {}  # ids of values that are 0, 1, 2, ..., and how many they are
 
     def emit(self, op: str, inputs: Sequence[Value] = (), *, blocks: Sequence[Block] = (), span: Span | None = None,
              types: Sequence[Type] | None = None, names: Sequence[str] = (), binds: Sequence[Symbol] = (),
@@ -93,6 +94,8 @@ class GraphBuilder(Builder):
         history = self.history
         if history and any(v.id in history for v in inputs) and _differentiable(op):
             history.update(v.id for v in outputs if _floating(v.type))
+        if op == "arange":
+            self.counts[outputs[0].id] = attrs["length"]
         return outputs
 
 

@@ -1,5 +1,6 @@
 """One element of each row: read or written without the rows being stored, on devices.
 
+    index(x, arange, i){axes=(0, 1)}   becomes   gather(x, i)                and likewise index_put that adds
     y = x - m;  gather(y, i)           becomes   gather(x, i) - m            where i has size 1 along the axis
     scatter_add(zeros, i, v)           becomes   where(arange == i, v, 0)    likewise; its sum along the axis is v
     scatter_add(expand(u), i, v)       becomes   where(arange == i, u + v, u)    likewise for what is pointwise
@@ -36,7 +37,9 @@ class _Picks(Rewriter):
 
     def visit(self, node: Node) -> Sequence[Value] | None:
         found = None
-        if node.op == "gather":
+        if node.op in ("index", "index_put"):
+            found = self.along(node)
+        elif node.op == "gather":
             found = self.read(node)
         elif node.op == "scatter_add":
             found = self.write(node)
@@ -46,6 +49,23 @@ class _Picks(Rewriter):
         elif node.op == "sum" and node.inputs[0] in self.hot:
             found = self.total(node)
         return None if found is None else (found,)
+
+    def along(self, node: Node) -> Value | None:
+        """One element of each row by the numbers of all rows and places in them, as a gather or scatter."""
+        whole = tensor(node.inputs[0]).dims
+        if node.attrs["axes"] != (0, 1) or len(whole) != 2:
+            return None
+        x, *given, rows, places = node.inputs
+        count = self.source(rows, "arange")
+        if count is None or count.attrs["length"] != whole[0] or any(
+                tensor(v).dims != whole[:1] for v in (*given, places)):
+            return None
+        i = self.emit("unsqueeze", places, axis=1)
+        if node.op == "index":
+            return self.emit("squeeze", self.emit("gather", x, i, axis=1), axis=1)
+        if not node.attrs["accumulate"]:
+            return None
+        return self.emit("scatter_add", x, i, self.emit("unsqueeze", given[0], axis=1), axis=1)
 
     def total(self, node: Node) -> Value | None:
         """The sum of zeros and one element is that."""

@@ -112,3 +112,28 @@ def test_gates_of_user_written_cells(cell: Any, gates: int) -> None:
             jitgrad.testing.assert_close(a, b)
         if state == hidden:
             assert "sum_to" not in {n.op for n in walk(f.grad_graph.block)}
+
+
+def test_the_numbers_of_all_rows_are_no_indices_to_check():
+    @jitgrad.script
+    def picked(x, i):
+        return x[jitgrad.arange(x.shape[0]), i]
+
+    x, i = jitgrad.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), jitgrad.tensor([1, -2, 0])
+    assert picked(x, i).tolist() == [2.0, 3.0, 5.0]
+    assert sum(n.op == "check" for n in walk(picked.graph.block)) == 2  # the least and the largest place
+    with pytest.raises(IndexError, match="index 2 is out of bounds for dimension 1 with size 2"):
+        picked(x, jitgrad.tensor([1, 2, 0]))
+
+
+def test_numbers_that_were_written_are_checked():
+    @jitgrad.script
+    def picked(x, k: int):
+        i = jitgrad.arange(x.shape[0])
+        i[0] = k
+        return x[i]
+
+    x = jitgrad.tensor([1.0, 2.0, 3.0])
+    assert picked(x, 2).tolist() == [3.0, 2.0, 3.0]
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
+        picked(x, 3)

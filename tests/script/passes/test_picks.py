@@ -86,9 +86,30 @@ def test_reads() -> None:
     np.testing.assert_array_equal(bits(interpret(after, given())[0]), bits(interpret(graph, given())[0]))
 
 
+def test_places_in_all_rows() -> None:
+    graph = parse("""graph f(%u: f32[N, 1], %i: i64[N], %v: f32[N], %x: f32[N, M]) -> ():
+  %a: i64[N] = arange(){length=N, dtype=i64}
+  %y: f32[N, M] = sub(%x, %u)
+  %r: f32[N] = index(%y, %a, %i){axes=(0, 1)}
+  %w: f32[N, M] = index_put(%y, %v, %a, %i){axes=(0, 1), accumulate=True}
+  %p: f32[N, M] = index_put(%y, %v, %a, %i){axes=(0, 1), accumulate=False}
+  return %r, %w, %p
+""")
+    after = dce(picks(graph))
+    verify(after)
+    assert {"gather", "index_put"} <= set(ops(after))
+    assert ops(after).count("index_put") == 1  # that does not add
+    assert not {"index", "scatter_add"} & set(ops(after))
+    u, i, v, x = given()
+    for a, b in zip(interpret(after, [u, i[:, 0], v[:, 0], x]), interpret(graph, [u, i[:, 0], v[:, 0], x]),
+                    strict=True):
+        np.testing.assert_array_equal(bits(a), bits(b))
+
+
 @pytest.mark.parametrize("body", [
     "%y: f32[N, M] = scatter_add(%x, %i, %v){axis=1}",       # memory: a row of it is not written as a whole
     "%y: f32[N, 1] = gather(%x, %i){axis=1}",                # already
+    "%y: f32[N, 1, M] = index(%x, %i){axes=(0,)}",           # whole rows
     "%y: f32[N, 1] = scatter_add(%v, %i, %v){axis=1}",       # a row of one element
 ])
 def test_what_is_left_alone(body: str) -> None:
