@@ -6,6 +6,7 @@ import operator
 import types
 from typing import Any, cast
 
+from jitgrad.device import CPU
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend import calls, contents, merge
 from jitgrad.script.frontend.context import Context
@@ -33,7 +34,7 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
         if isinstance(obj, Union):
             return merge.switch(context, obj, lambda v: getitem(context, v, index))
     if isinstance(obj, SymTensor):
-        given = calls.argument(context, index)
+        given = _key(context, index)
         return calls.guarded(context, lambda: operator.getitem(cast("Any", obj), given))
     from jitgrad.script.frontend import growing
 
@@ -81,7 +82,7 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
             merge.switch(context, obj, lambda v: setitem(context, v, index, value))
             return
     if isinstance(obj, SymTensor):
-        given, source = calls.argument(context, index), calls.argument(context, value)
+        given, source = _key(context, index), calls.argument(context, value)
         calls.guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
         return
     if isinstance(obj, SymDict) and growing.takes(context, obj, index):
@@ -111,6 +112,23 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
         calls.call(context, method, (obj, index, value), {})
         return
     raise merge.raise_now(context, TypeError, (f"'{calls.type_name(obj)}' object does not support item assignment",))
+
+
+def _key(context: Context, index: Any) -> Any:
+    """What is in the brackets behind a tensor as the library takes it: a `range` as a tensor of its numbers."""
+    if type(index) is tuple:
+        return tuple([_key(context, item) for item in index])
+    if not isinstance(index, Range):
+        return calls.argument(context, index)
+    from jitgrad.ops.library.creation import arange
+    from jitgrad.script.frontend.iteration import range_length
+
+    def numbers() -> Any:
+        found: Any = arange(range_length(context, index), device=CPU)
+        found = found * index.step if index.step != 1 else found
+        return found + index.start if isinstance(index.start, Number) or index.start else found
+
+    return calls.guarded(context, numbers)
 
 
 def _set_list_item(context: Context, obj: SymList, index: Any, value: Any) -> None:

@@ -41,6 +41,16 @@ def math_of_constants(x: float):
             math.factorial(5), math.comb(5, 2), math.perm(5, 2))
 
 
+@program((t(3, 2), ints(1, 0, 1)), (t(5, 2), ints(0, 0, 1, 1, 0)))
+def ranges_as_indices(x, i):
+    n = x.shape[0]
+    y = x * 2
+    y[range(n), i] = 5.0
+    y[range(n), 0] += 1
+    return (x[range(n), i], x[range(n - 1, -1, -1)], x[range(1, n)], x[range(0, n, 2), 1], y, x[range(1), 0],
+            x[(range(n), i - 2)])
+
+
 @program((2.675, 1), (-1234.5678, -2), (1e300, 3), (0.5, 0), (math.nan, 2))
 def round_to_digits(x: float, n: int):
     return round(x, 2), round(x, 0), round(x, -1), round(x, n), round(2.675, n)
