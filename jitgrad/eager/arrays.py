@@ -182,6 +182,11 @@ def to_host(array: Any) -> Any:
     return array if type(array) is _ndarray else library(array).to_host(array)
 
 
+def host_copy(array: Any) -> Any:
+    """A NumPy array with the same elements and memory of its own."""
+    return array.copy() if type(array) is _ndarray else to_host(array)
+
+
 def different_devices(a: device, b: device) -> RuntimeError:
     """torch's error for operands on several devices."""
     return RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {a} and {b}!")

@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from jitgrad.device import CPU
 from jitgrad.dtypes import FLOAT_KINDS
+from jitgrad.eager.arrays import transfer
 from jitgrad.eager.grad_mode import enable_grad, mode, no_grad
 from jitgrad.eager.inplace import LEAF, rebase
 from jitgrad.eager.node import SECOND_BACKWARD, Meta, Node, changed, storage_of, version_of
@@ -95,10 +97,11 @@ class FunctionCtx(Node):
         return self._call(list(cotangents))
 
     def _call(self, cotangents: list[Any]) -> list[Any]:
-        if self._materialize:
+        if self._materialize and any(g is None for g in cotangents):
+            where = next((g.device for g in cotangents if g is not None), CPU)  # one has come, or this would not run
             for slot, meta in enumerate(self._outputs):
                 if cotangents[slot] is None:
-                    cotangents[slot] = wrap(np.zeros(meta.shape, meta.dtype))
+                    cotangents[slot] = wrap(transfer(np.zeros(meta.shape, meta.dtype), where))
         result = self._function.backward(self, *cotangents)
         gradients = list(result) if isinstance(result, (tuple, list)) else [result]
         expected = len(self.edges)

@@ -15,6 +15,7 @@ from onnx import helper
 
 import jitgrad
 from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.eager.arrays import to_host
 from jitgrad.errors import Span, UnsupportedOnnx
 from jitgrad.onnx.emitter import Emitter, numpy_type, tensor, value_info
 from jitgrad.onnx.structure import Writer
@@ -107,7 +108,7 @@ class ModelWriter:
     def _constant(self, source: sig.Source, value: Value) -> None:
         found = resolve(source, self.values)
         name = self.e.name(self._state_name(source))
-        array = found._data if isinstance(value.type, TensorType) else found
+        array = to_host(found._data) if isinstance(value.type, TensorType) else found
         self.e.initializers[name] = tensor(np.asarray(array, numpy_type(value.type)), name)
         self.writer.values[value] = (name,)
 

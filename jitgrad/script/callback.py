@@ -89,7 +89,8 @@ Tape = tuple[dict[int, Tensor], dict[int, Tensor]]
 
 class _Runs(threading.local):
     stack: tuple[Any, ...] = ()
-    on_host = False
+    where: device | None = None  # of a program that is interpreted on the host
+    tell: Callable[[], None] | None = None
 
 
 _runs = _Runs()
@@ -107,13 +108,16 @@ def running(run: Any) -> Iterator[None]:
 
 
 @contextmanager
-def on_host() -> Iterator[None]:
-    """Results are NumPy's arrays inside, wherever they are: for the interpreter."""
-    before, _runs.on_host = _runs.on_host, True
+def on_host(where: device, tell: Callable[[], None]) -> Iterator[None]:
+    """Inside, results are NumPy's arrays, wherever they are: for the interpreter of a program of the device `where`.
+    `tell` brings what it has written to the tensors that a function may see, before one is called.
+    """
+    before = _runs.where, _runs.tell
+    _runs.where, _runs.tell = where, tell
     try:
         yield
     finally:
-        _runs.on_host = before
+        _runs.where, _runs.tell = before
 
 
 def current() -> Any:
@@ -166,6 +170,8 @@ class Callback:
             RuntimeError: it changed what the script has read.
         """
         run: Run = current()
+        if _runs.tell is not None:
+            _runs.tell()
         given = [self._given(i, v) for i, v in enumerate(values)]
         if self.stores:
             run.store(self, given)
@@ -192,7 +198,7 @@ class Callback:
             return [self._given(-1, v) for v in value]
         if not isinstance(value, library(value).ndarray):
             return value
-        place = self.places.get(i)
+        place = self.places.get(i, _runs.where)
         there = value if place is None else transfer(value, place)
         tensor = wrap(value.copy() if there is value else there)
         if i in self.recorded:
@@ -274,7 +280,7 @@ class Callback:
 
 def _result(array: Any) -> Any:
     """A copy of an array for the program; for the interpreter on the host."""
-    return np.array(to_host(array)) if _runs.on_host else array.copy()
+    return np.array(to_host(array)) if _runs.tell is not None else array.copy()
 
 
 def _flat(result: Any) -> list[Any]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitgrad.eager.arrays import host_copy, to_host
 from jitgrad.eager.engine import grad
 from jitgrad.eager.node import edge_of
 from jitgrad.eager.tensor import Tensor, wrap
@@ -110,7 +111,7 @@ def _outcome(run: Callable[[], Any], objects: dict[str, Any], state: State) -> O
     leaves = outcome.leaves
     results = list(_flat("the result", outcome.result))
     for name, value in results:
-        leaves[name] = value._data.copy() if isinstance(value, Tensor) else value
+        leaves[name] = host_copy(value._data) if isinstance(value, Tensor) else value
         if isinstance(value, Tensor):
             leaves[f"whether {name} requires a gradient"] = value.requires_grad
     leaves.update(state.leaves())
@@ -124,14 +125,15 @@ def _gradients(leaves: dict[str, Any], results: Sequence[tuple[str, Any]], state
     inputs = [(name, t) for name, t, *_ in state.tensors.values() if t.requires_grad and edge_of(t) is not None]
     if not outputs or not inputs:
         return
-    cotangents = [wrap(np.cos(np.arange(v._data.size)).reshape(v._data.shape).astype(v._data.dtype)) for v in outputs]
+    cotangents = [wrap(np.cos(np.arange(v._data.size)).reshape(v._data.shape).astype(v._data.dtype)).to(v.device)
+                  for v in outputs]
     try:
         found = grad(outputs, [t for _, t in inputs], cotangents, retain_graph=True, allow_unused=True)
     except RuntimeError:  # the function freed the graph, or changed what it needs: in both runs, then
         leaves["whether the result can be differentiated"] = False
         return
     for (name, _), g in zip(inputs, found, strict=True):
-        leaves[f"the gradient of `{name}`"] = None if g is None else g._data
+        leaves[f"the gradient of `{name}`"] = None if g is None else to_host(g._data)
 
 
 def _flat(name: str, value: Any) -> Any:

@@ -57,14 +57,21 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
 
     def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
         hosted = [_on_host(v) for v in inputs]
-        try:
-            with callback.on_host():
-                return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
-        finally:
+
+        def tell() -> None:
             for i in written:
                 if hosted[i] is not inputs[i] and hasattr(hosted[i], "dtype"):
                     with on_device(where).on(where):
                         inputs[i][...] = from_host(hosted[i], where)
+
+        try:
+            with callback.on_host(where, tell):
+                return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
+        except Exception as error:
+            error.args = tuple([a.to(where) if isinstance(a, Tensor) else a for a in error.args])
+            raise
+        finally:
+            tell()
 
     return run
 

@@ -485,7 +485,7 @@ def _argument(stated: Any, values: Sequence[Any]) -> Any:
         return None
     if isinstance(stated, int):
         value = values[stated]
-        return _tensor(value.copy()) if isinstance(value, np.ndarray) else value
+        return _tensor(value.copy()) if hasattr(value, "dtype") else value
     kind, *parts = stated
     if kind == "text":
         return render(parts, values)
@@ -493,8 +493,8 @@ def _argument(stated: Any, values: Sequence[Any]) -> Any:
     return found if kind == "list" else tuple(found)
 
 
-def _tensor(array: np.ndarray[Any, Any]) -> Any:
-    """The eager tensor that formats as the user expects."""
+def _tensor(array: Any) -> Any:
+    """The eager tensor of an array, on its device, that formats as the user expects."""
     from jitgrad.ops.backend import backend
 
     return backend().from_data(array, None)

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitgrad.device import device
 from jitgrad.dims import Dim
 from jitgrad.dtypes import FLOAT_KINDS
+from jitgrad.eager.arrays import host_copy, to_host
 from jitgrad.eager.engine import grad
 from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.errors import Span
@@ -80,7 +82,7 @@ def locate(function: ScriptFunction, args: Any, kwargs: Any, plain: Callable[[],
     script = build(function.eager, args, kwargs)
     values = dict(zip(function._params, _bound(function, args, kwargs), strict=True))
     objects = [resolve(s, values) for s in script.inputs]
-    arrays = [o._data.copy() if isinstance(o, Tensor) else np.array(o) if isinstance(o, np.ndarray) else o
+    arrays = [host_copy(o._data) if isinstance(o, Tensor) else np.array(o) if isinstance(o, np.ndarray) else o
               for o in objects]
     run = Recording(script.graph, arrays)
     with _quiet(noted), callback.running(callback.Run(
@@ -92,7 +94,8 @@ def locate(function: ScriptFunction, args: Any, kwargs: Any, plain: Callable[[],
     with _quiet(noted), contextlib.suppress(Exception):
         _trace(plain, set(run.lines), events)
     state.restore()
-    return _by_line(run, events) or _by_node(run) or (None, "every line by itself gives what plain Python gives")
+    unknown = None, "every line by itself gives what plain Python gives"
+    return _by_line(run, events) or _by_node(run, script.device) or unknown
 
 
 def _bound(function: ScriptFunction, args: Any, kwargs: Any) -> Any:
@@ -153,7 +156,7 @@ def _identity(value: Any) -> Any:
 
 def _note(events: list[tuple[Place, str, Any]], place: Place, name: str, value: Any) -> None:
     if isinstance(value, Tensor):
-        events.append((place, name, value._data.copy()))
+        events.append((place, name, host_copy(value._data)))
     elif isinstance(value, float):
         events.append((place, name, value))
 
@@ -177,7 +180,7 @@ def _alike(a: Any, b: Any) -> bool:
 # --- nodes alone ---------------------------------------------------------------------------------------------------
 
 
-def _by_node(run: Recording) -> tuple[Span | None, str] | None:
+def _by_node(run: Recording, where: device) -> tuple[Span | None, str] | None:
     from jitgrad.script.check import compare
 
     for derivative in (False, True):
@@ -186,7 +189,7 @@ def _by_node(run: Recording) -> tuple[Span | None, str] | None:
                 continue
             if any(isinstance(d, Dim) for a in attrs.values() if isinstance(a, tuple) for d in a):
                 continue
-            words = _gradient(node, given, attrs) if derivative else _alone(node, given, made, attrs)
+            words = _gradient(node, given, attrs, where) if derivative else _alone(node, given, made, attrs, where)
             if words:
                 what = f"the gradient of `{node.op}`" if derivative else f"`{node.op}`"
                 return node.span, f"{what} is {words}"
@@ -207,17 +210,17 @@ def _type(value: Value, array: Any) -> TensorType:
     return TensorType(value.type.dtype, tuple(array.shape))
 
 
-def _alone(node: Node, given: Sequence[Any], made: Sequence[Any], attrs: dict[str, Any]) -> str:
-    """How the node compiled alone differs from the interpreter."""
+def _alone(node: Node, given: Sequence[Any], made: Sequence[Any], attrs: dict[str, Any], where: device) -> str:
+    """How the node compiled alone, for a device, differs from the interpreter."""
     from jitgrad.script.check import compare
 
-    tensors = [wrap(np.array(x)) for x in given]
-    function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op)
+    tensors = [wrap(np.array(x)).to(where) for x in given]
+    function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op, device=where)
     outputs = function(tensors, [t._data for t in tensors])
-    return next((w for o, m in zip(outputs, made, strict=True) if (w := compare(o._data, np.asarray(m)))), "")
+    return next((w for o, m in zip(outputs, made, strict=True) if (w := compare(to_host(o._data), np.asarray(m)))), "")
 
 
-def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any]) -> str:
+def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: device) -> str:
     """How the compiled gradient of the node alone differs from that of the tape."""
     from jitgrad.script.check import compare
 
@@ -226,12 +229,12 @@ def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any]) -> str:
         return ""
     found = []
     for compiled in (True, False):
-        tensors = [wrap(np.array(x)) for x in given]
+        tensors = [wrap(np.array(x)).to(where) for x in given]
         for t in tensors:
             t._needs = t._data.dtype.kind in FLOAT_KINDS
         if compiled:
-            made = [np.asarray(x) for x in _run_row(row, tensors, attrs)]
-            function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op)
+            made = _run_row(row, tensors, attrs)
+            function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op, device=where)
             outputs: Any = function(tensors, [t._data for t in tensors])
         else:
             outputs = backend().apply(row, tuple(tensors), attrs)
@@ -239,11 +242,11 @@ def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any]) -> str:
         outputs = [o for o in outputs if o.requires_grad]
         if not outputs:
             return ""
-        cotangents = [wrap(np.cos(np.arange(o._data.size)).reshape(o._data.shape).astype(o._data.dtype))
+        cotangents = [wrap(np.cos(np.arange(o._data.size)).reshape(o._data.shape).astype(o._data.dtype)).to(where)
                       for o in outputs]
         found.append(grad(outputs, [t for t in tensors if t._needs], cotangents, allow_unused=True))
     for a, b in zip(*found, strict=True):
-        words = compare(*(None if g is None else g._data for g in (a, b)))
+        words = compare(*(None if g is None else to_host(g._data) for g in (a, b)))
         if words:
             return words
     return ""

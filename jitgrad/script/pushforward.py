@@ -6,8 +6,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
+from jitgrad.eager.arrays import filled_like
 from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.errors import NonDifferentiable
 from jitgrad.script import signature as sig
@@ -68,7 +67,7 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
 
 
 def _zeros(value: Any) -> Any:
-    return wrap(np.zeros_like(value._data)) if isinstance(value, Tensor) else value
+    return wrap(filled_like(value._data, "zeros_like")) if isinstance(value, Tensor) else value
 
 
 def _places(result: sig.Result) -> Iterator[sig.Result]:
@@ -97,7 +96,8 @@ def _program(specialisation: Specialisation, objects: Sequence[Any], wrt: tuple[
         n = len(graph.outputs)
         known = specialisation.script.differentiable
         history = [*(outputs if known is None else known), *range(n, n + len(outputs))]
+        on_host = [*function.on_host, *[k for k, i in enumerate(outputs, n) if i in function.on_host]]
         program = GraphFunction.prepare(tangent_function(graph, wrt, outputs), [*objects, *tangents],
-                                        f"{function.name}_tangent", history)
+                                        f"{function.name}_tangent", history, function.device, on_host)
         found = specialisation.tangents[key] = (program, tuple(outputs))
     return found

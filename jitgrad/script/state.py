@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import random
+from jitgrad.eager.arrays import host_copy
 from jitgrad.eager.node import storage_of
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import Module
@@ -98,9 +99,9 @@ class State:
     def leaves(self) -> Iterator[tuple[str, Any]]:
         """(name, array or number) of everything now that can be compared, in order of the names' first mention."""
         for name, tensor, *_ in self.tensors.values():
-            yield name, tensor._data.copy()
+            yield name, host_copy(tensor._data)
             if not name.endswith(".grad"):
-                yield f"{name}.grad", None if tensor._grad is None else tensor._grad._data.copy()
+                yield f"{name}.grad", None if tensor._grad is None else host_copy(tensor._grad._data)
         for obj, _ in self.attributes.values():
             for k, v in obj.__dict__.items():
                 if isinstance(v, (bool, int, float)):
