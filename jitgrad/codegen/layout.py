@@ -9,7 +9,8 @@ Status: 0 done; 1 the check at site `block[SITE]` failed; 2 an input is not cont
 or one more than the site that says what is to be stored.
 
 A program for a device reads no Python objects: the addresses of its arrays and their sizes are words of the block too
-(`pointers`, `sizes`), as are the stream, the chunk of device memory that sequences are in, and what kernels scratch on.
+(`pointers`, `sizes`), as are the stream, the chunk of device memory that sequences are in, what kernels scratch on,
+and how much shared memory a block may have.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 
 #: words at fixed places in the block
 (SITE, DATA_OFFSET, DIMS_OFFSET, FLAGS_OFFSET, WORKSPACE, CAPACITY, ARENA, LEFT, STREAM, ERROR, CHUNK, CHUNK_USED,
- CHUNK_SIZE, CHUNKS, SCRATCH, SCRATCH_SIZE, FIRST_FREE) = range(17)
+ CHUNK_SIZE, CHUNKS, SCRATCH, SCRATCH_SIZE, SHARED, FIRST_FREE) = range(18)
 OK, FAILED, NOT_CONTIGUOUS, NO_MEMORY, RAISED, DEVICE_FAILED = range(6)
 
 

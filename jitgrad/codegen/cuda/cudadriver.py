@@ -31,6 +31,7 @@ from jitgrad.codegen.cuda.driverapi import (
     SHARED_OPTIN,
     DriverApi,
 )
+from jitgrad.codegen.cuda.geometry import STATIC
 from jitgrad.codegen.cuda.libraries import LibraryError, Symbols
 from jitgrad.codegen.cuda.replay import Graphs
 
@@ -75,6 +76,7 @@ class CudaDriver:
         self._bind()
         self.arch = self.api.arch(self.api.made("cuDeviceGet", device))
         self.processors = self.api.attribute(PROCESSORS, self.api.made("cuDeviceGet", device))
+        self.shared = self.api.attribute(SHARED_OPTIN, self.api.made("cuDeviceGet", device)) - STATIC
         self.failure: BaseException | None = None
         self.rows: Any = None
         self.several = False

@@ -44,6 +44,7 @@ class Driver(Protocol):
     name: str
     arch: str
     processors: int     # multiprocessors: so many blocks of 256 threads are resident at once
+    shared: int         # bytes of dynamic shared memory that a block may have
     launch: int
     together: int
     read: int

@@ -1,7 +1,7 @@
 """How a kernel is launched: constants, and little arithmetic on two sizes, which generated code does at run time.
 
     forms = text.forms(kernel, "softmax_3")     # what `text.source(kernel, "softmax_3")` defines
-    form = pick(forms, inner)                   # the first whose bound is not below `inner`
+    form = pick(forms, inner, shared)           # the first whose bound is not below `inner`, and that fits the device
     for launch in form.launches: ...            # in this order, each by `grid(launch, outer, inner)`
 
 `outer` and `inner` are the products of the sizes of the kernel's outer and inner axes (1 without axes). A kernel whose
@@ -11,6 +11,9 @@
     grid.y  = 1 if launch.split == 0 else max(1, min(div(inner, launch.split), launch.blocks / grid.x rounded down))
     block.x = launch.threads
     shared  = div(inner, launch.unit) * launch.unit * launch.shared      bytes; above 48 KiB the driver has to be told
+
+A form is not for a device that gives a block less than that (`Driver.shared`): 96 KiB on a desktop's GPU, 160 on an
+A100, 224 on Hopper.
 
 All launches of a kernel take the arguments of `llvm_kernel.parameters(kernel)`, in that order, and, if `scratch(forms)`
 is not 0, one more behind them: the address of at least so many bytes of device memory, a multiple of 16. Its first
@@ -27,8 +30,8 @@ from dataclasses import dataclass
 ANY = (1 << 63) - 1
 #: bytes at the start of the scratch memory that are zero between launches
 TICKETS = 4096
-#: the largest `shared` that a launch may come to (what Hopper and A100 both give a block, less what is static)
-MOST_SHARED = 160 * 1024
+#: the most dynamic shared memory that a block has on any device, and what is left of a block's for static arrays
+MOST_SHARED, STATIC = 224 * 1024, 3 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +77,23 @@ class Grid:
     shared: int
 
 
-def pick(forms: Sequence[Form], inner: int) -> Form:
-    """The form for inner spaces of this size: the first whose bound is large enough."""
-    return next(form for form in forms if inner <= form.bound)
+def pick(forms: Sequence[Form], inner: int, shared: int = MOST_SHARED) -> Form:
+    """The form for inner spaces of this size: the first whose bound is large enough, of those for a device that gives
+    a block so much shared memory.
+    """
+    return next(form for form in forms if inner <= form.bound and shared_bytes(form.launches[0], inner) <= shared)
+
+
+def shared_bytes(launch: Launch, inner: int) -> int:
+    """The dynamic shared memory of a block. Of a form with several launches none has any."""
+    return -(-inner // launch.unit) * launch.unit * launch.shared
 
 
 def grid(launch: Launch, outer: int, inner: int) -> Grid:
     """The arithmetic of the module's docstring, for `outer` > 0."""
     x = min(-(-outer // launch.each), launch.most)
     y = max(1, min(-(-inner // launch.split), launch.blocks // x)) if launch.split else 1
-    return Grid(x, y, launch.threads, -(-inner // launch.unit) * launch.unit * launch.shared)
+    return Grid(x, y, launch.threads, shared_bytes(launch, inner))
 
 
 def scratch(forms: Sequence[Form]) -> int:
@@ -91,4 +101,4 @@ def scratch(forms: Sequence[Form]) -> int:
     return max(launch.scratch for form in forms for launch in form.launches)
 
 
-__all__ = ["ANY", "MOST_SHARED", "TICKETS", "Form", "Grid", "Launch", "grid", "pick", "scratch"]
+__all__ = ["ANY", "MOST_SHARED", "STATIC", "TICKETS", "Form", "Grid", "Launch", "grid", "pick", "scratch"]

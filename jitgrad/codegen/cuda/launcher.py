@@ -15,7 +15,7 @@ from jitgrad.codegen.cuda import runtime
 from jitgrad.codegen.cuda.driver import Driver
 from jitgrad.codegen.cuda.geometry import TICKETS
 from jitgrad.codegen.launch import Interface, Launcher, Workspace, live, payload, raise_status
-from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR, SCRATCH, STREAM
+from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, DEVICE_FAILED, ERROR, SCRATCH, SHARED, STREAM
 from jitgrad.codegen.sites import Memory, is_tensor, tensor_kind
 from jitgrad.dtypes import dtype
 
@@ -68,6 +68,7 @@ class DeviceWorkspace(Workspace):
         graphs = self.device.graphs
         self.replay = None if graphs is None else graphs.replay(stream)
         self.block[STREAM] = stream if self.replay is None else self.replay.address
+        self.block[SHARED] = self.device.shared
         self.slots: dict[int, Any] = {}
         self.chunks: list[Any] = []
         self.seen: dict[int, Any] = {}

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from jitgrad.codegen import engine, store
 from jitgrad.codegen.cuda.geometry import Form
-from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, ERROR, STREAM
+from jitgrad.codegen.layout import CHUNK, CHUNK_SIZE, CHUNK_USED, CHUNKS, ERROR, SHARED, STREAM
 
 #: words with which a product is described (`driver.py`)
 PRODUCT_WORDS = 20
@@ -83,14 +83,19 @@ find:
   %count = load i64, ptr %countat
   %first = getelementptr i64, ptr %form, i64 2
   %fits = icmp sle i64 %inner, %bound
-  br i1 %fits, label %each, label %skip
+  br i1 %fits, label %room, label %skip
+room:
+  %bytes = call i64 @jg_shared_bytes(ptr %first, i64 %inner)
+  %limit = call i64 @jg_word(ptr %block, i64 {SHARED})
+  %enough = icmp sle i64 %bytes, %limit
+  br i1 %enough, label %each, label %skip
 skip:
   %words = mul i64 %count, {LAUNCH_WORDS}
   %following = getelementptr i64, ptr %first, i64 %words
   br label %find
 each:
-  %k = phi i64 [ 0, %find ], [ %next, %launch ]
-  %launch.at = phi ptr [ %first, %find ], [ %launch.next, %launch ]
+  %k = phi i64 [ 0, %room ], [ %next, %launch ]
+  %launch.at = phi ptr [ %first, %room ], [ %launch.next, %launch ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %launch, label %done
 launch:
@@ -114,6 +119,15 @@ entry:
   %result = sdiv i64 %more, %b
   ret i64 %result
 }}
+define i64 @jg_shared_bytes(ptr %launch, i64 %inner) nounwind {{
+entry:
+  %shared = call i64 @jg_word(ptr %launch, i64 6)
+  %unit = call i64 @jg_word(ptr %launch, i64 7)
+  %units = call i64 @jg_up(i64 %inner, i64 %unit)
+  %elements = mul i64 %units, %unit
+  %bytes = mul i64 %elements, %shared
+  ret i64 %bytes
+}}
 define void @jg_launch_one(ptr %block, ptr %launch, i64 %outer, i64 %inner, ptr %arguments) nounwind {{
 entry:
   %slot = call i64 @jg_word(ptr %launch, i64 0)
@@ -122,8 +136,6 @@ entry:
   %most = call i64 @jg_word(ptr %launch, i64 3)
   %split = call i64 @jg_word(ptr %launch, i64 4)
   %blocks = call i64 @jg_word(ptr %launch, i64 5)
-  %shared = call i64 @jg_word(ptr %launch, i64 6)
-  %unit = call i64 @jg_word(ptr %launch, i64 7)
   %wanted = call i64 @jg_up(i64 %outer, i64 %of.each)
   %few = icmp slt i64 %wanted, %most
   %x = select i1 %few, i64 %wanted, i64 %most
@@ -139,9 +151,7 @@ divide:
   br label %ready
 ready:
   %y = phi i64 [ 1, %entry ], [ %least, %divide ]
-  %units = call i64 @jg_up(i64 %inner, i64 %unit)
-  %elements = mul i64 %units, %unit
-  %bytes = mul i64 %elements, %shared
+  %bytes = call i64 @jg_shared_bytes(ptr %launch, i64 %inner)
   %place = inttoptr i64 %slot to ptr
   %function = load ptr, ptr %place
   %stream = call ptr @jg_stream(ptr %block)

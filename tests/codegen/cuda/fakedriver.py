@@ -16,7 +16,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.codegen import sites
-from jitgrad.codegen.cuda import blaslt, text
+from jitgrad.codegen.cuda import blaslt, geometry, text
 from jitgrad.codegen.cuda.device_program import PRODUCTS
 from tests.codegen.cuda import host
 
@@ -96,7 +96,7 @@ class HostDriver:
     name, arch = "host", "host"
     graphs = None
     several = False
-    processors = 3
+    processors, shared = 3, geometry.MOST_SHARED
     rows = staticmethod(lambda op: functools.partial(op.impl, np))
 
     def __init__(self, device: int = 0) -> None:

@@ -1,35 +1,62 @@
-"""Grids are little arithmetic on the products of a kernel's sizes."""
+"""Which form of a kernel is launched: by the length of its rows, and by what a block has on the device."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from jitgrad.codegen.cuda.geometry import ANY, Form, Grid, Launch, grid, pick, scratch
-
-FORMS = (Form(1024, (Launch("a", 256, 8, 4096),)), Form(ANY, (Launch("b", 512, 1, 4096, scratch=64),)))
-
-
-@pytest.mark.parametrize(("inner", "symbol"), [(0, "a"), (1024, "a"), (1025, "b"), (10**12, "b")])
-def test_the_first_form_that_is_large_enough(inner, symbol):
-    assert pick(FORMS, inner).launches[0].symbol == symbol
-
-
-def test_scratch_is_what_the_hungriest_form_uses():
-    assert scratch(FORMS) == 64
-    assert scratch(FORMS[:1]) == 0
+from jitgrad import config
+from jitgrad.codegen.cuda import geometry, text
+from jitgrad.codegen.cuda.gpu import DeviceCompiled, compile
+from jitgrad.codegen.cuda.passes import prepared
+from jitgrad.codegen.program import KernelStep
+from jitgrad.script.passes import pipeline
+from tests.codegen.cuda import host
+from tests.codegen.cuda.fakedriver import HostDriver, driver
+from tests.codegen.programs import graph, sizes, tensor
 
 
-@pytest.mark.parametrize(("outer", "x"), [(1, 1), (8, 1), (9, 2), (4096 * 8, 4096), (10**9, 4096)])
-def test_blocks_along_x(outer, x):
-    assert grid(Launch("a", 256, 8, 4096), outer, 77) == Grid(x, 1, 256, 0)
+def softmax() -> Any:
+    rows, columns = sizes("rows columns")
+
+    def body(F: Any, x: Any) -> Any:
+        e = F.exp(F.sub(x, F.amax(x, axes=(1,), keepdim=True)))
+        return F.div(e, F.sum(e, axes=(1,), keepdim=True))
+
+    return pipeline.run(graph(body, tensor(rows, columns)))
 
 
-@pytest.mark.parametrize(("outer", "inner", "y"), [(1, 0, 1), (1, 1000, 1), (1, 1001, 2), (1, 10**9, 64),
-                                                   (10, 10**9, 6), (65, 10**9, 1), (10**6, 10**9, 1)])
-def test_blocks_along_y_share_the_inner_space(outer, inner, y):
-    assert grid(Launch("a", 256, 1, 4096, split=1000, blocks=64), outer, inner).y == y
+@host.needs_compiler
+@pytest.mark.parametrize("kibibytes", [96, 160, 224])
+def test_a_block_takes_no_more_shared_memory_than_there_is(kibibytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 30,000 fit everywhere but on a desktop's GPU, those of 50,000 only on Hopper."""
+    device = driver()
+    handles: dict[int, str] = {}
 
+    def load(source: str, names: Any) -> list[int]:
+        found = HostDriver.load(device, source, names)
+        handles.update(zip(found, names, strict=True))
+        return found
 
-def test_shared_memory_is_rounded_up():
-    launch = Launch("a", 256, 1, 4096, shared=4, unit=1024)
-    assert [grid(launch, 1, n).shared for n in (0, 1, 1024, 1025)] == [0, 4096, 4096, 8192]
+    monkeypatch.setattr(device, "load", load)
+    monkeypatch.setattr(device, "shared", kibibytes * 1024)
+    g = softmax()
+    with config.override(debug_arena=False):
+        compiled = compile({"f": g}, device)
+        (kernel,) = [s.kernel for s in prepared("f", g).steps if isinstance(s, KernelStep)]
+    assert isinstance(compiled, DeviceCompiled)
+    forms = text.forms(kernel, "x")
+    for columns in (7, 3000, 20000, 30000, 50000, 60000):
+        x = np.random.default_rng(0).standard_normal((2, columns)).astype(np.float32)
+        device.forget()
+        (y,) = compiled["f"]([x])
+        np.testing.assert_allclose(y.sum(1), 1.0, rtol=1e-4)
+        (launched,) = [handles[kernel] for kernel, *_ in device.launches()]
+        expected = geometry.pick(forms, columns, device.shared).launches[0]
+        assert launched.rpartition("_")[2] == expected.symbol.rpartition("_")[2]
+        if expected.shared:
+            assert geometry.shared_bytes(expected, columns) <= device.shared
+    longest = max(n for n in range(1000, 60000, 1000) if geometry.pick(forms, n, device.shared).launches[0].shared)
+    assert 4 * longest <= device.shared < 4 * longest + 20 * 1024
