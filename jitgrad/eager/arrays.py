@@ -80,6 +80,16 @@ class Library:
         """Whether two arrays may have memory in common."""
         return np.may_share_memory(a, b)
 
+    def memory(self, array: Any) -> Any:
+        """What the memory of an array belongs to: arrays of different ones have no elements in common."""
+        while isinstance(array.base, _ndarray):
+            array = array.base
+        return array if array.base is None else array.base
+
+    def overlap(self, a: Any, b: Any) -> bool:
+        """Whether two arrays have elements in common."""
+        return np.shares_memory(a, b)
+
     def address(self, array: Any) -> int:
         """The address of the first element."""
         return array.ctypes.data  # type: ignore[no-any-return]
@@ -180,6 +190,13 @@ def device_of(array: Any) -> device:
 def to_host(array: Any) -> Any:
     """The NumPy array with the same elements; itself on the CPU."""
     return array if type(array) is _ndarray else library(array).to_host(array)
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays, of any libraries, have elements in common."""
+    if type(a) is _ndarray and type(b) is _ndarray:
+        return np.shares_memory(a, b)
+    return type(a) is type(b) and library(a).overlap(a, b)
 
 
 def host_copy(array: Any) -> Any:

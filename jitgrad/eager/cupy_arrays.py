@@ -204,5 +204,24 @@ class CupyLibrary(Library):
     def shares(self, a: Any, b: Any) -> bool:
         return a.data.mem is b.data.mem and a.size > 0
 
+    def memory(self, array: Any) -> Any:
+        return array.data.mem
+
+    def overlap(self, a: Any, b: Any) -> bool:
+        return self.shares(a, b) and np.shares_memory(_placed(a), _placed(b))
+
     def address(self, array: Any) -> int:
         return array.data.ptr  # type: ignore[no-any-return]
+
+
+class _Place:
+    """Where an array's elements are, for NumPy, which does not look at them."""
+
+    def __init__(self, array: Any):
+        self.__array_interface__ = {"data": (array.data.ptr, False), "shape": array.shape, "strides": array.strides,
+                                    "typestr": f"|V{array.itemsize}", "version": 3}
+
+
+def _placed(array: Any) -> np.ndarray[Any, Any]:
+    """An array of NumPy's at the same addresses, of which nothing may be read."""
+    return np.asarray(_Place(array))

@@ -51,7 +51,7 @@ def is_there(objects: Sequence[Any], i: int) -> bool:
 
 def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
     """A program that interprets `graph`: arrays of the device in and out, and what it writes is written there."""
-    from jitgrad.script.interpret import interpret
+    from jitgrad.script.interpret import interpret, tensors_on
 
     written = committed(graph.block)
 
@@ -65,11 +65,8 @@ def interpreted(graph: Graph, where: device) -> Callable[..., list[Any]]:
                         inputs[i][...] = from_host(hosted[i], where)
 
         try:
-            with callback.on_host(where, tell):
+            with callback.on_host(where, tell), tensors_on(where):
                 return [from_host(v, where) for v in interpret(graph, hosted, on_commit)]
-        except Exception as error:
-            error.args = tuple([a.to(where) if isinstance(a, Tensor) else a for a in error.args])
-            raise
         finally:
             tell()
 

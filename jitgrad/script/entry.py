@@ -17,7 +17,7 @@ import numpy as np
 from jitgrad import dims
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Call, Dim, Size, Symbol
-from jitgrad.eager.arrays import library
+from jitgrad.eager.arrays import overlap
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script import elements
 from jitgrad.script import signature as sig
@@ -368,11 +368,11 @@ def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
     if len(taken) != len(owners) or None in taken:
         for i, owner in enumerate(owners):
             if (owner is None or owner in owners[:i]) and any(
-                    _share(written[i], other) for other in (*written[:i], *written[i + 1:], *others)):
+                    overlap(written[i], other) for other in (*written[:i], *written[i + 1:], *others)):
                 return False
     for array in others:
         owner = id(array) if (base := array.base) is None else _owner(array, base)
-        if (owner is None or owner in taken) and any(_share(array, other) for other in written):
+        if (owner is None or owner in taken) and any(overlap(array, other) for other in written):
             return False
     return True
 
@@ -380,13 +380,6 @@ def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
 def _owner(array: Any, base: Any) -> int | None:
     """The array that owns a view's memory, by number; None where that is something else than an array."""
     return id(base) if type(base) is type(array) and base.base is None else None
-
-
-def _share(a: Any, b: Any) -> bool:
-    """Whether two arrays have memory in common."""
-    if type(a) is np.ndarray and type(b) is np.ndarray:
-        return np.shares_memory(a, b)
-    return type(a) is type(b) and library(a).shares(a, b)
 
 
 def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

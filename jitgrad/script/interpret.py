@@ -8,7 +8,9 @@ bounded by Python's.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -460,7 +462,7 @@ def render(template: Sequence[Any], values: Sequence[Any]) -> str:
             continue
         index, conversion, spec = part
         value = values[index]
-        if isinstance(value, np.ndarray):
+        if _is_array(value):
             value = _tensor(value)
         if isinstance(conversion, tuple):
             value = conversion[value]
@@ -485,7 +487,7 @@ def _argument(stated: Any, values: Sequence[Any]) -> Any:
         return None
     if isinstance(stated, int):
         value = values[stated]
-        return _tensor(value.copy()) if hasattr(value, "dtype") else value
+        return _tensor(value.copy()) if _is_array(value) else value
     kind, *parts = stated
     if kind == "text":
         return render(parts, values)
@@ -493,11 +495,34 @@ def _argument(stated: Any, values: Sequence[Any]) -> Any:
     return found if kind == "list" else tuple(found)
 
 
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array, of any library, and no tensor."""
+    return hasattr(value, "dtype") and not hasattr(value, "requires_grad")
+
+
+class _Shown(threading.local):
+    where: Any = None
+
+
+_shown = _Shown()
+
+
+@contextmanager
+def tensors_on(where: Any) -> Iterator[None]:
+    """Inside, what is printed and raised has tensors of this device: of a program that is interpreted on the host."""
+    before, _shown.where = _shown.where, where
+    try:
+        yield
+    finally:
+        _shown.where = before
+
+
 def _tensor(array: Any) -> Any:
     """The eager tensor of an array, on its device, that formats as the user expects."""
     from jitgrad.ops.backend import backend
 
-    return backend().from_data(array, None)
+    found = backend().from_data(array, None)
+    return found if _shown.where is None else found.to(_shown.where)
 
 
 def _wrap(value: Any, type_: Type) -> Any:

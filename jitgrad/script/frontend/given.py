@@ -14,7 +14,7 @@ from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.ops.types import BOOL, FLOAT, INT, ListType, TensorType, Type
 from jitgrad.script import signature as sig
 from jitgrad.script.elements import Kind, Tensors, column, paths
-from jitgrad.script.frontend import origins
+from jitgrad.script.frontend import origins, placement
 from jitgrad.script.frontend import templates as tp
 from jitgrad.script.frontend.context import Context
 from jitgrad.script.frontend.values import RunItems
@@ -65,6 +65,7 @@ def _origins(context: Context, leaf: Value, n: Value) -> tuple[Value, ...]:
 
 
 def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensors) -> tuple[Type, tp.Template]:
+    placement.see(context, kind.device)
     dims: list[Size] = []
     for axis, (one, same) in enumerate(zip(kind.ones, kind.same, strict=True)):
         size: Size = 1

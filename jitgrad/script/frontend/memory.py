@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from jitgrad.eager.arrays import library, overlap
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.context import Context, Restart
 
@@ -80,12 +79,12 @@ class Memory:
         tensor, another = self._tensors[written], self._tensors[other]
         if tensor is another:
             raise Restart(SHARED, "the same tensor is found on two paths, and it is written")
-        if np.shares_memory(_array(tensor), _array(another)):
+        if overlap(_array(tensor), _array(another)):
             raise self._refused("two tensors share")
 
     def _refuse_listed(self, written: int) -> None:
         array = _array(self._tensors[written])
-        if any(np.shares_memory(array, _array(x)) for x in self._listed):
+        if any(overlap(array, _array(x)) for x in self._listed):
             raise self._refused("an item of a list of run-time length shares")
 
     def _refused(self, whose: str) -> UnsupportedCall:
@@ -99,7 +98,4 @@ def _array(tensor: Any) -> Any:
 
 def _owner(tensor: Any) -> int:
     """What owns a tensor's memory: tensors of different owners share none."""
-    array = tensor._data
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return id(array if array.base is None else array.base)
+    return id(library(tensor._data).memory(tensor._data))
