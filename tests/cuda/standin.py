@@ -314,13 +314,22 @@ def _numpy(x: Any, *, deep: bool = True) -> Any:
     return x
 
 
+def _is_view(result: Any, of: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is another one or a view of it; one without elements, too."""
+    if result is of:
+        return True
+    if result.size:
+        return np.may_share_memory(result, of)
+    return isinstance(result, np.ndarray) and _owner(result) is _owner(of)
+
+
 def _made(result: Any, *sources: Any, device: int | None = None) -> Any:
     """Arrays of a result, views of the sources where they share their memory."""
     if isinstance(result, tuple):
         return tuple(_made(r, *sources, device=device) for r in result)
     if isinstance(result, (np.ndarray, np.generic)):
         for s in sources:
-            if isinstance(s, ndarray) and (result is s._a or (np.may_share_memory(result, s._a) and result.size)):
+            if isinstance(s, ndarray) and _is_view(result, s._a):
                 return s if result is s._a else ndarray._of(result, s)
         return ndarray._of(np.asarray(result), None, device)
     return result

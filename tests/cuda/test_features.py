@@ -134,3 +134,15 @@ def test_a_function_of_which_one_result_is_not_used() -> None:
         result = f(x)
         (result[0] if isinstance(result, tuple) else result).sum().backward()
         near(x.grad, jitgrad.full((3,), 2.0))
+
+
+def test_a_view_without_elements_is_a_view() -> None:
+    """What is written to it has a gradient, if an empty one."""
+    for n in (0, 2):
+        x, y = (jitgrad.ones(n, 2).cuda().requires_grad_() for _ in range(2))
+        m = x * 2
+        m.t().copy_(y.t())
+        assert m.t()._base is m
+        m.sum().backward()
+        near(x.grad, jitgrad.zeros(n, 2))
+        near(y.grad, jitgrad.ones(n, 2))
