@@ -253,16 +253,17 @@ def test_values(case: Case, order: bool, driver: StandinDriver) -> None:
             assert driver.waits() - before == case.waits
 
 
+def gradients(function: Callable[..., Any], where: str, arguments: tuple[Any, ...]) -> list[Any]:
+    """Of the sum of the results' squares, with respect to the arguments, moved to a device."""
+    leaves = [a.detach().to(where).requires_grad_() if isinstance(a, torch.Tensor) else a for a in arguments]
+    results = [r for r in flat(function(*leaves)) if isinstance(r, torch.Tensor)]
+    sum([(r * r).sum() for r in results]).backward()
+    return [leaf.grad for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
 @pytest.mark.parametrize("case", [c for c in PROGRAMS if c.backward is not None], ids=str)
 def test_gradients(case: Case, driver: StandinDriver) -> None:
     scripted = torch.script(case.function)
-
-    def gradients(function: Callable[..., Any], where: str, arguments: tuple[Any, ...]) -> list[Any]:
-        leaves = [a.detach().to(where).requires_grad_() if isinstance(a, torch.Tensor) else a for a in arguments]
-        results = [r for r in flat(function(*leaves)) if isinstance(r, torch.Tensor)]
-        sum([(r * r).sum() for r in results]).backward()
-        return [leaf.grad for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
     for n in (1, 7, 257):
         arguments = case.arguments(n)
         found = gradients(scripted, "cuda", arguments)

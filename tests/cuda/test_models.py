@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,6 @@ pytestmark = host.needs_compiler
 TOLERANCE = 1e-5
 
 
-@pytest.fixture(autouse=True)
-def device() -> Iterator[None]:
-    with gpu(), config.override(cache=""):
-        yield
-
-
 def same(a: Any, b: Any, tolerance: float) -> None:
     x, y = (np.asarray(v.detach().cpu().numpy(), np.float64) for v in (a, b))
     scale = max(1.0, np.abs(y).max(initial=0.0))
@@ -34,6 +27,12 @@ def same(a: Any, b: Any, tolerance: float) -> None:
 @pytest.mark.parametrize("scripted", [False, True], ids=["eager", "scripted"])
 @pytest.mark.parametrize("name", MODELS)
 def test_whole_step(name: str, scripted: bool) -> None:
+    with gpu(), config.override(cache=""):
+        whole_step(name, scripted)
+
+
+def whole_step(name: str, scripted: bool) -> None:
+    """Three steps, over batches of different sizes."""
     make, loss_of, batches = MODELS[name]
     plain, model = twins(make)
     model.cuda()

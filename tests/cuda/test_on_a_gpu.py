@@ -1,0 +1,60 @@
+"""Loops and whole models on a real GPU: as on the CPU, and how often the host waits for what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import jitgrad as torch
+from jitgrad.codegen.cuda import cudadriver, device_regions
+from tests.cuda import test_loops, test_models, test_repeated_loops
+from tests.cuda.test_loops import gradients, randn, same
+from tests.cuda.test_repeated_loops import equal_depth, moved
+from tests.test_models_steps import MODELS
+
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu")]
+
+
+@pytest.mark.parametrize("case", test_loops.PROGRAMS, ids=str)
+def test_loops_and_branches(case: test_loops.Case) -> None:
+    scripted = torch.script(case.function)
+    for n in (1, 257, 9000):
+        arguments = case.arguments(n)
+        for _ in range(3):  # launched, recorded, replayed
+            same(scripted(*moved(arguments)), case.function(*arguments), case.tolerance)
+
+
+@pytest.mark.parametrize("case", [c for c in test_loops.PROGRAMS if c.backward is not None], ids=str)
+def test_gradients_of_loops(case: test_loops.Case) -> None:
+    scripted = torch.script(case.function)
+    arguments = case.arguments(257)
+    for _ in range(3):
+        same(tuple(gradients(scripted, "cuda", arguments)), tuple(gradients(case.function, "cpu", arguments)),
+             10 * case.tolerance)
+
+
+@pytest.mark.parametrize(("function", "arguments", "tolerance"), test_repeated_loops.PROGRAMS,
+                         ids=lambda p: getattr(p, "__name__", ""))
+def test_repeated(function: Any, arguments: Any, tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every product were large."""
+    monkeypatch.setattr(device_regions, "MOST_WORK", -1)
+    scripted = torch.script(function)
+    for n in (7, 7, 7, 40, 7):
+        given = arguments(n)
+        same(scripted(*moved(given)), function(*given), tolerance)
+
+
+def test_a_loop_with_large_products_is_part_of_a_graph() -> None:
+    conditions = cudadriver.current().graphs.conditions
+    assert conditions.works(0), conditions.reason
+    scripted = torch.script(equal_depth)
+    given = randn(512, 512), 0.02 * randn(512, 512), 1e-4, 50
+    for _ in range(4):
+        same(scripted(*moved(given)), equal_depth(*given), 1e-3)
+
+
+@pytest.mark.parametrize("scripted", [False, True], ids=["eager", "scripted"])
+@pytest.mark.parametrize("name", MODELS)
+def test_whole_step(name: str, scripted: bool) -> None:
+    test_models.whole_step(name, scripted)
