@@ -52,8 +52,7 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
         return
     here, host, after = p.label("resident"), p.label("host"), p.label("go")
     allocated(p, step.steps)
-    kept = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.exits
-            if isinstance(v, Value) and v not in p.variables}
+    kept = places_for(p, step.exits)
     if step.seqs:
         make_room(p, step)
     good, small = device_can(p, step), products_are_small(p, step)
@@ -71,6 +70,17 @@ def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
     by_host(p, step.steps, kept)
     p.line(f"br label %{after}")
     p.start(after)
+    define_kept(p, kept)
+
+
+def places_for(p: DevicePrinter, read: Iterable[Value | Buffer]) -> dict[Value, tuple[str, ...]]:
+    """Places for the values among what is read later that have none, being no variables."""
+    return {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in read
+            if isinstance(v, Value) and v not in p.variables}
+
+
+def define_kept(p: DevicePrinter, kept: dict[Value, tuple[str, ...]]) -> None:
+    """From here on these values are what is in their places."""
     for value, names in kept.items():
         p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
                           for t, n in zip(part_types(value.type), names, strict=True)])
@@ -134,11 +144,9 @@ def repeat_step(p: DevicePrinter, step: RepeatStep) -> None:
     p.line(f"br label %{head}")
     p.start(after)
     if step.wanted:
-        new = {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in step.words if v not in p.variables}
+        new = places_for(p, step.words)
         read_words(p, step.words, step.state, len(step.words), new)
-        for value, names in new.items():
-            p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
-                              for t, n in zip(part_types(value.type), names, strict=True)])
+        define_kept(p, new)
 
 
 def words_of(p: DevicePrinter, step: ResidentStep) -> list[V | str]:

@@ -7,14 +7,9 @@ from collections.abc import Iterable, Mapping
 from jitgrad import dtypes
 from jitgrad.codegen.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program import Buffer, KernelStep, Point
-from jitgrad.dims import Size, Symbol, dim
+from jitgrad.dims import Symbol, dim
 
 _SIZE = dim(Symbol())
-
-
-def copy(source: Buffer, offset: Size, to: Buffer) -> KernelStep:
-    """All that is in `to`, from `source`."""
-    return KernelStep(copying(to.dtype), (to.size,), ((source, offset), (to, 0)), (), ())
 
 
 def copying(d: dtypes.dtype) -> Kernel:
@@ -23,11 +18,11 @@ def copying(d: dtypes.dtype) -> Kernel:
     return Kernel((_SIZE,), (), operands, (), (Stmt("load", operand=0), Stmt("store", (0,), operand=1)), "copy")
 
 
-def copies(sources: Mapping[Buffer, Buffer], homes: Mapping[Buffer, Buffer]) -> list[KernelStep]:
-    """Copies of what is at `sources[pointer]` to the home of each pointer. No source is a home: the memory of a carried
-    tensor is its own (`lower_control.py`).
+def copies(pairs: Iterable[tuple[Buffer, Buffer]]) -> list[KernelStep]:
+    """Copies from each source to its home, all of what is there. No source is a home: the memory of a carried tensor is
+    its own (`lower_control.py`).
     """
-    return [copy(sources[pointer], 0, home) for pointer, home in homes.items()]
+    return [KernelStep(copying(home.dtype), (home.size,), ((source, 0), (home, 0)), (), ()) for source, home in pairs]
 
 
 def at_home(homes: Mapping[Buffer, Buffer]) -> Point:

@@ -207,7 +207,7 @@ class _Regions:
         homes = new_homes(pointers)
         self.memory.known.clear()
         last = at_home(homes)
-        found = self.made([*steps, *copies({p: p for p in homes}, homes), last], True)
+        found = self.made([*steps, *copies(homes.items()), last], True)
         assert found is not None
         found.exits, found.told, found.settled = (), None, last
         return found

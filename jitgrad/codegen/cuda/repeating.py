@@ -67,7 +67,8 @@ def repeated(region: ResidentStep, memory: Memory, known: Collection[Symbol]) ->
     read = entry(numbers)
     after = without_unread(after, region.exits)
     values = [v for v in made if isinstance(v, Value)]
-    wanted = [v for v in values if v in region.exits or any(v in read_by(s) for s in every(after))]
+    read_after = {*region.exits, *[m for s in every(after) for m in read_by(s)]}
+    wanted = [v for v in values if v in read_after]
     words = tuple(dict.fromkeys([loop.condition, *[v for v in values if v in read], *wanted]))
     given = {*region.values, *[m for s in before for m in set_by(s)]}
     if any(v not in given for v in words):
@@ -77,8 +78,8 @@ def repeated(region: ResidentStep, memory: Memory, known: Collection[Symbol]) ->
     homes = new_homes(tensors)
     memory.known.clear()
     work = [*[s for s in body if is_work(s)], small_kernel([*recalled, *numbers], words, state),
-            *copies(tensors, homes)]
-    return [*points, *copies({p: p for p in homes}, homes), at_home(homes), small_kernel(before, words, state),
+            *copies((source, homes[pointer]) for pointer, source in tensors.items())]
+    return [*points, *copies(homes.items()), at_home(homes), small_kernel(before, words, state),
             RepeatStep(work, state, words, tuple(wanted)), *after]
 
 
@@ -97,7 +98,8 @@ def is_flat(before: Sequence[Any], body: Sequence[Any], memory: Memory) -> bool:
     points = [k for k, s in enumerate(body) if isinstance(s, Point)]
     if len(points) > 1 or (points and any(is_work(s) or isinstance(s, LoadScalar) for s in body[points[0]:])):
         return False
-    return not any(overwrites(later, s.buffer, body, memory) for k, s in enumerate(body) if isinstance(s, LoadScalar)
+    turns = moved(body)
+    return not any(overwrites(later, s.buffer, turns, memory) for k, s in enumerate(body) if isinstance(s, LoadScalar)
                    for later in body[k:] if is_work(later))
 
 
@@ -106,12 +108,11 @@ def moved(body: Sequence[Any]) -> dict[Buffer, tuple[Buffer, Size]]:
     return {pointer: (source, offset) for s in body if isinstance(s, Point) for pointer, source, offset in s.targets}
 
 
-def overwrites(step: Any, buffer: Buffer, body: Sequence[Any], memory: Memory) -> bool:
+def overwrites(step: Any, buffer: Buffer, turns: Collection[Buffer], memory: Memory) -> bool:
     """Whether a launch may write what another step of the body has read from a buffer.
 
-    The pointers that a body moves take turns: none is where another one is at the same time.
+    The pointers that a body moves take `turns`: none is where another one is at the same time.
     """
-    turns = moved(body)
     places = memory.places(buffer)
     for written in writes(step):
         other = memory.places(written)
@@ -165,10 +166,11 @@ def carried(body: Sequence[Any], after: Sequence[Any], region: ResidentStep, mem
     """
     found: dict[Buffer, Buffer] = {}
     read_after = {*region.exits, *[m for s in every(after) for m in read_by(s)]}
-    for pointer, (source, offset) in moved(body).items():
+    turns = moved(body)
+    for pointer, (source, offset) in turns.items():
         if pointer in read_after or is_read_first(pointer, body):
             known_size = pointer.size != 0 and symbols(pointer.size) <= set(known)
-            if offset != 0 or not known_size or any(overwrites(s, pointer, body, memory) for s in body if is_work(s)):
+            if offset != 0 or not known_size or any(overwrites(s, pointer, turns, memory) for s in body if is_work(s)):
                 return None
             found[pointer] = source
     return None if any(source in found for source in found.values()) else found

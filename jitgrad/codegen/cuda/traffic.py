@@ -95,6 +95,8 @@ def _steps(program: Program, steps: Iterable[Any], sizes: Mapping[Symbol, int],
             yield from _steps(program, step.otherwise, sizes, (*inside, "else"))
         elif isinstance(step, (LoopStep, RepeatStep)):
             yield from _steps(program, step.body, sizes, (*inside, "loop"))
+            if isinstance(step, RepeatStep) and step.wanted:
+                yield Moved("wait", "read", nodes, 0, 8 * len(step.words), 0, inside)
 
 
 def _value(size: Size, sizes: Mapping[Symbol, int]) -> int | None:
@@ -235,8 +237,6 @@ def _region(program: Program, step: ResidentStep, nodes: tuple[Node, ...], sizes
             if isinstance(p, GemmStep)]
     if any(w is not None and w > MOST_WORK for w in work):
         yield from _steps(program, step.otherwise or step.steps, sizes, inside)
-        if any(isinstance(s, RepeatStep) and s.wanted for s in step.otherwise):
-            yield Moved("wait", "read", nodes, 0, 8 * len(step.exits), 0, inside)
         return
     moved = list(_steps(program, step.steps, sizes, inside))
     read, written = _added((m.read, m.written) for m in moved)
