@@ -39,7 +39,7 @@ fuzz: $(VENV)/.dev  ## N generated programs: eager, interpreted and native must 
 	@$(PY) -m tests.fuzz --count $(N) --seed $(SEED)
 
 lint: $(VENV)/.dev  ## ruff and mypy --strict
-	@$(PY) -m ruff check jitgrad tests benchmarks examples
+	@$(PY) -m ruff check jitgrad tools tests benchmarks examples
 	@$(PY) -m mypy
 
 clean:  ## remove the virtual environment and all caches

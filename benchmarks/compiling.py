@@ -23,7 +23,7 @@ def first_call(layers: int) -> dict[str, Any]:
     """In this process: the figures of one first call."""
     import jitgrad
     from benchmarks.models import gpt
-    from jitgrad.codegen import engine
+    from jitgrad.codegen.llvm import engine
 
     engine.runtime_symbols()
     function, arguments = gpt(layers)(jitgrad)

@@ -20,7 +20,7 @@ def main() -> None:
 
     workload = next(w for w in all_workloads() if w.name == sys.argv[1])
     import jitgrad
-    from jitgrad.codegen import engine
+    from jitgrad.codegen.llvm import engine
 
     started = time.perf_counter()
     engine.runtime_symbols()

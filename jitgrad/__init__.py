@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jitgrad._namespace import *
     from jitgrad.eager.format import set_printoptions
     from jitgrad.script.executor import eager_mode
-    from jitgrad.script.marks import ignore
+    from jitgrad.script.graph.marks import ignore
     from jitgrad.serialization import load, save
 
 __version__ = "0.1.0"

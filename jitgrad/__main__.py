@@ -28,8 +28,8 @@ def info(_: argparse.Namespace) -> int:
     """Versions, machine, BLAS, CUDA, cache and the measured cost of a cold compile."""
     import jitgrad
     from jitgrad import config, dtypes
-    from jitgrad.codegen import engine
-    from jitgrad.codegen.cuda import found
+    from jitgrad.codegen.cuda.driver import toolkit
+    from jitgrad.codegen.llvm import engine
     from jitgrad.kernels import blas
 
     rows: list[tuple[str, str]] = [
@@ -44,7 +44,7 @@ def info(_: argparse.Namespace) -> int:
     runtime_ms = 1e3 * (time.perf_counter() - started)
     gemm = blas.gemm_symbol(dtypes.float32)
     rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(_cores())),
-             ("blas", f"{gemm.name} ({gemm.kind})"), *found.rows()]
+             ("blas", f"{gemm.name} ({gemm.kind})"), *toolkit.rows()]
     rows += [("disk cache", _cache_line()),
              ("llvm loads in", f"{llvm_ms:.0f} ms"),
              ("runtime ready in", f"{runtime_ms:.0f} ms (built once per machine and version, then read from disk)")]
@@ -79,7 +79,8 @@ def _compile_times() -> list[tuple[str, str]]:
 
 def cache(args: argparse.Namespace) -> int:
     """Show or clear the disk cache."""
-    from jitgrad.codegen import engine, store
+    from jitgrad.codegen.llvm import engine
+    from jitgrad.codegen.run import store
 
     disk = store.current()
     if disk is not None and args.clear:
@@ -93,7 +94,7 @@ def cache(args: argparse.Namespace) -> int:
 
 
 def _cache_line() -> str:
-    from jitgrad.codegen import store
+    from jitgrad.codegen.run import store
 
     disk = store.current()
     if disk is None:
@@ -132,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     reports: list[str] = []
     if args.explain:
         from jitgrad.script import executor
-        from jitgrad.script.explain import explain
+        from jitgrad.script.inspect.explain import explain
 
         def observe(function: Any, params: Any) -> None:
             try:

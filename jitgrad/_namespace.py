@@ -40,7 +40,7 @@ from jitgrad.dtypes import (
     uint8,
 )
 from jitgrad.eager import Tensor
-from jitgrad.eager.grad_mode import (
+from jitgrad.eager.autograd.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -48,7 +48,7 @@ from jitgrad.eager.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from jitgrad.interop import (
+from jitgrad.eager.interop import (
     as_tensor,
     asarray,
     finfo,
@@ -125,14 +125,6 @@ from jitgrad.ops.library.convert import (
     numel,
     result_type,
 )
-from jitgrad.ops.library.convolution import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-)
 from jitgrad.ops.library.core import is_tensor
 from jitgrad.ops.library.creation import (
     BFloat16Tensor,
@@ -161,42 +153,9 @@ from jitgrad.ops.library.creation import (
     zeros,
     zeros_like,
 )
-from jitgrad.ops.library.decompositions import cholesky, det, logdet, slogdet
-from jitgrad.ops.library.decompositions import inv as inverse
-from jitgrad.ops.library.gather import (
-    argwhere,
-    bincount,
-    gather,
-    index_add,
-    index_copy,
-    index_fill,
-    index_put,
-    index_select,
-    masked_select,
-    nonzero,
-    scatter,
-    scatter_add,
-    scatter_reduce,
-    take,
-    take_along_dim,
-)
-from jitgrad.ops.library.join import (
-    atleast_1d,
-    atleast_2d,
-    broadcast_tensors,
-    cartesian_prod,
-    cat,
-    column_stack,
-    concat,
-    concatenate,
-    dstack,
-    hstack,
-    meshgrid,
-    row_stack,
-    stack,
-    vstack,
-)
-from jitgrad.ops.library.linalg import (
+from jitgrad.ops.library.linear_algebra.decompositions import cholesky, det, logdet, slogdet
+from jitgrad.ops.library.linear_algebra.decompositions import inv as inverse
+from jitgrad.ops.library.linear_algebra.linalg import (
     addmm,
     addmv,
     addr,
@@ -313,13 +272,6 @@ from jitgrad.ops.library.pointwise import (
     trunc,
     xlogy,
 )
-from jitgrad.ops.library.pooling import (
-    adaptive_avg_pool1d,
-    avg_pool1d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-)
 from jitgrad.ops.library.random import (
     bernoulli,
     dropout,
@@ -332,18 +284,6 @@ from jitgrad.ops.library.random import (
     randn,
     randn_like,
     randperm,
-)
-from jitgrad.ops.library.rearrange import (
-    diag,
-    diag_embed,
-    diagonal,
-    flip,
-    fliplr,
-    flipud,
-    roll,
-    rot90,
-    tril,
-    triu,
 )
 from jitgrad.ops.library.reduce import (
     all,
@@ -378,12 +318,52 @@ from jitgrad.ops.library.reduce import (
     var,
     var_mean,
 )
-from jitgrad.ops.library.resampling import (
-    channel_shuffle,
-    pixel_shuffle,
-    pixel_unshuffle,
+from jitgrad.ops.library.shapes.gather import (
+    argwhere,
+    bincount,
+    gather,
+    index_add,
+    index_copy,
+    index_fill,
+    index_put,
+    index_select,
+    masked_select,
+    nonzero,
+    scatter,
+    scatter_add,
+    scatter_reduce,
+    take,
+    take_along_dim,
 )
-from jitgrad.ops.library.shape import (
+from jitgrad.ops.library.shapes.join import (
+    atleast_1d,
+    atleast_2d,
+    broadcast_tensors,
+    cartesian_prod,
+    cat,
+    column_stack,
+    concat,
+    concatenate,
+    dstack,
+    hstack,
+    meshgrid,
+    row_stack,
+    stack,
+    vstack,
+)
+from jitgrad.ops.library.shapes.rearrange import (
+    diag,
+    diag_embed,
+    diagonal,
+    flip,
+    fliplr,
+    flipud,
+    roll,
+    rot90,
+    tril,
+    triu,
+)
+from jitgrad.ops.library.shapes.shape import (
     broadcast_to,
     chunk,
     clone,
@@ -408,6 +388,16 @@ from jitgrad.ops.library.shape import (
     unflatten,
     unsqueeze,
 )
+from jitgrad.ops.library.spatial.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
+from jitgrad.ops.library.spatial.pooling import adaptive_avg_pool1d, avg_pool1d, max_pool1d, max_pool2d, max_pool3d
+from jitgrad.ops.library.spatial.resampling import channel_shuffle, pixel_shuffle, pixel_unshuffle
 from jitgrad.ops.tensorbase import Size
 from jitgrad.random import Generator
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.eager.engine import grad as _gradients
-from jitgrad.eager.grad_mode import enable_grad, is_grad_enabled
-from jitgrad.eager.node import Node, edge_of
+from jitgrad.eager.autograd.engine import grad as _gradients
+from jitgrad.eager.autograd.grad_mode import enable_grad, is_grad_enabled
+from jitgrad.eager.autograd.node import Node, edge_of
 from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
@@ -255,7 +255,7 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     flat, spec = tree_flatten(primals)
     directions = _directions(flat, spec, tangents)
     if not has_aux and not strict:
-        from jitgrad.script.pushforward import push  # the compiler, only where there is something compiled
+        from jitgrad.script.call.pushforward import push  # the compiler, only where there is something compiled
 
         result = push(func, primals, flat, directions)
         if result is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from jitgrad.errors import ScriptError
 from jitgrad.script.api import ScriptModule, script
 from jitgrad.script.executor import CacheInfo, ScriptFunction, eager_mode
-from jitgrad.script.marks import export, ignore, unused
+from jitgrad.script.graph.marks import export, ignore, unused
 
 __all__ = ["Attribute", "CacheInfo", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate",
            "eager_mode", "export", "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "load",
@@ -139,7 +139,7 @@ def save(f: Any, path: Any, example_inputs: Any = None) -> None:
         TypeError: something that the program reads or returns cannot be in a file.
         RuntimeError: nothing has been compiled.
     """
-    from jitgrad.script.saved.api import save
+    from jitgrad.script.stored.file.api import save
 
     save(f, path, example_inputs)
 
@@ -154,6 +154,6 @@ def load(f: Any, map_location: Any = None) -> Any:
     Raises:
         LoadError: not such a file, damaged, or of a newer version.
     """
-    from jitgrad.script.saved.api import load
+    from jitgrad.script.stored.file.api import load
 
     return load(f, map_location)

@@ -7,12 +7,12 @@ from typing import Any
 from jitgrad.dtypes import int64
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.autocast import lower
-from jitgrad.ops.library import decompositions as _decompositions
-from jitgrad.ops.library import linalg as _linalg
-from jitgrad.ops.library import rearrange as _rearrange
 from jitgrad.ops.library import reduce as _reduce
-from jitgrad.ops.library import shape as _shape
 from jitgrad.ops.library.core import apply, axes, cast, library
+from jitgrad.ops.library.linear_algebra import decompositions as _decompositions
+from jitgrad.ops.library.linear_algebra import linalg as _linalg
+from jitgrad.ops.library.shapes import rearrange as _rearrange
+from jitgrad.ops.library.shapes import shape as _shape
 
 LinAlgError = _decompositions.LinAlgError
 cholesky, det, eigh, eigvalsh = (_decompositions.cholesky, _decompositions.det, _decompositions.eigh,

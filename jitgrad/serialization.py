@@ -20,10 +20,10 @@ from typing import IO, Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.eager.arrays import to_host
+from jitgrad.eager.arrays.arrays import to_host
+from jitgrad.eager.locations import Locations, MapLocation
 from jitgrad.eager.tensor import Tensor, from_numpy
 from jitgrad.errors import JitgradError
-from jitgrad.locations import Locations, MapLocation
 
 FORMAT, VERSION = "jitgrad", 1
 File = str | os.PathLike[str] | IO[bytes]

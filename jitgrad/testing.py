@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.eager.arrays import to_host
+from jitgrad.eager.arrays.arrays import to_host
 from jitgrad.eager.tensor import Tensor
 
 #: (rtol, atol) by dtype, as torch.testing has them; integers and bools must be equal

@@ -13,7 +13,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad import nn
-from jitgrad.eager.arrays import library
+from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.tensor import Tensor
 
 

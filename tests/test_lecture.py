@@ -10,7 +10,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from jitgrad.devcheck.lecture import LATER, REFERENCE, programs
+from tools.devcheck.lecture import LATER, REFERENCE, programs
 
 
 @pytest.mark.parametrize("mode", ["eager", "interpreted", "native"])

@@ -11,9 +11,9 @@ import pytest
 import jitgrad
 from jitgrad import config
 from jitgrad.ops import OPS
-from jitgrad.script.ir import Block, Graph, Node, Value
-from jitgrad.script.parse import parse
-from jitgrad.script.verify import InvalidGraph, verify
+from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import InvalidGraph, verify
 from tests.fuzz import compare as fuzz
 from tests.fuzz.world import arguments
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.eager.engine import backward, grad
-from jitgrad.eager.function import Function, FunctionCtx, once_differentiable
-from jitgrad.eager.grad_mode import (
+from jitgrad.eager.autograd.engine import backward, grad
+from jitgrad.eager.autograd.function import Function, FunctionCtx, once_differentiable
+from jitgrad.eager.autograd.grad_mode import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -15,7 +15,7 @@ from jitgrad.eager.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from jitgrad.eager.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from jitgrad.eager.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from jitgrad.eager.tensor import Tensor
 
 if TYPE_CHECKING:

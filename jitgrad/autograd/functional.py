@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad import func as transforms
-from jitgrad.eager.grad_mode import enable_grad, no_grad
+from jitgrad.eager.autograd.grad_mode import enable_grad, no_grad
 from jitgrad.eager.tensor import Tensor, wrap
 from jitgrad.utils._pytree import tree_leaves, tree_map
 

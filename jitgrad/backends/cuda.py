@@ -8,7 +8,7 @@ eager products are CuPy's, which has an environment variable of its own (CUPY_TF
 
 from __future__ import annotations
 
-from jitgrad.codegen.cuda import precision
+from jitgrad.codegen.cuda.driver import precision
 
 LEVELS = ("highest", "high", "medium")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.device import device as _device
 from jitgrad.device import has_gpu, require_gpu, resolve
-from jitgrad.eager.arrays import settle
+from jitgrad.eager.arrays.arrays import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,14 +144,14 @@ def initial_seed() -> int:
 
 def get_rng_state(device: Where = "cuda") -> Any:
     """`jitgrad.get_rng_state()`: one stream for all devices."""
-    from jitgrad.interop import get_rng_state
+    from jitgrad.eager.interop import get_rng_state
 
     return get_rng_state()
 
 
 def set_rng_state(new_state: Any, device: Where = "cuda") -> None:
     """`jitgrad.set_rng_state(new_state)`: one stream for all devices."""
-    from jitgrad.interop import set_rng_state
+    from jitgrad.eager.interop import set_rng_state
 
     set_rng_state(new_state)
 

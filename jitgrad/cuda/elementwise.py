@@ -1,8 +1,8 @@
 """Pointwise rows that CuPy has no function for, and draws, as one CUDA kernel each.
 
 A composite row is its expression, a primitive row its entry in the table of scalar primitives: the text that compiled
-programs have (`codegen/cuda/scalars.py`), so that eager and scripted code compute alike. Half types go in and out as
-their 16 bits.
+programs have (`codegen/cuda/kernels/scalars.py`), so that eager and scripted code compute alike. Half types go in and
+out as their 16 bits.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes, random
-from jitgrad.codegen.cuda.scalars import COMPUTED, EXPRESSIONS, STORED, literal, narrow, widen
+from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, literal, narrow, widen
 from jitgrad.dtypes import dtype
-from jitgrad.eager.arrays import HOST
+from jitgrad.eager.arrays.arrays import HOST
 from jitgrad.ops.namespaces import Handle, Namespace, Number
 from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.rows._pointwise import Ufunc
@@ -117,7 +117,7 @@ def _made(k: Elementwise) -> Elementwise:
 
 def _compiled(cupy: Any, k: Elementwise) -> Any:
     """The kernel for CuPy, which compiles it at its first call and keeps it on disk."""
-    from jitgrad.codegen.cuda.text import prelude
+    from jitgrad.codegen.cuda.kernels.text import prelude
 
     return cupy.ElementwiseKernel(k.inputs, k.output, k.body, k.name, preamble=prelude().replace("#pragma once\n", ""))
 

@@ -9,9 +9,9 @@ from jitgrad import random
 from jitgrad.device import device
 from jitgrad.dtypes import dtype
 from jitgrad.eager import direct, inplace, record
-from jitgrad.eager.arrays import library
-from jitgrad.eager.grad_mode import is_grad_enabled
-from jitgrad.eager.moves import is_pinned, move, pin
+from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.moves import is_pinned, move, pin
+from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.eager.tensor import Tensor, lift, new_tensor
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import set_default

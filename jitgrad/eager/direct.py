@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad.dtypes import HALF_CHARS
-from jitgrad.eager.grad_mode import mode
-from jitgrad.eager.node import Array, Storage
+from jitgrad.eager.autograd.grad_mode import mode
+from jitgrad.eager.autograd.node import Array, Storage
 from jitgrad.eager.record import _SILENT, _restore, _silence
 from jitgrad.ops import OPS
 from jitgrad.ops.rows._pointwise import Ufunc

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.eager.arrays import library, to_host
+from jitgrad.eager.arrays.arrays import library, to_host
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

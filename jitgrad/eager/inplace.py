@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitgrad.eager import record
-from jitgrad.eager.arrays import HOST, copy, device_of, filled_like, library, transfer
-from jitgrad.eager.grad_mode import enable_grad, mode
-from jitgrad.eager.moves import move
-from jitgrad.eager.node import Node, Storage, storage_of
-from jitgrad.eager.tape import TAPE, tape_of
+from jitgrad.eager.arrays.arrays import HOST, copy, device_of, filled_like, library, transfer
+from jitgrad.eager.arrays.moves import move
+from jitgrad.eager.autograd.grad_mode import enable_grad, mode
+from jitgrad.eager.autograd.node import Node, Storage, storage_of
+from jitgrad.eager.autograd.tape import TAPE, tape_of
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

@@ -14,10 +14,10 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
-from jitgrad.eager import arrays as libraries
-from jitgrad.eager.arrays import HOST, Library, library
-from jitgrad.eager.grad_mode import mode
-from jitgrad.eager.node import (
+from jitgrad.eager.arrays import arrays as libraries
+from jitgrad.eager.arrays.arrays import HOST, Library, library
+from jitgrad.eager.autograd.grad_mode import mode
+from jitgrad.eager.autograd.node import (
     SECOND_BACKWARD,
     Array,
     Edge,
@@ -206,7 +206,7 @@ class OpNode(Node):
                 for i, needed in enumerate(needs)]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        from jitgrad.eager.tape import tape_of
+        from jitgrad.eager.autograd.tape import tape_of
 
         xs = [self._operand(i, x) for i, x in enumerate(self._open())]
         g: Any = cotangents[0]
@@ -338,7 +338,7 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
 
 def _in_parts(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any], like: Tensor) -> Any:
     """A composite without a derivative of its own: the ops that define it, recorded where `like` is."""
-    from jitgrad.eager.tape import tape_of
+    from jitgrad.eager.autograd.tape import tape_of
 
     return tape_of(like).expand_composite(op, operands, attrs)  # type: ignore[arg-type]
 
@@ -398,7 +398,7 @@ def _together(plan: Plan, operands: tuple[Any, ...]) -> tuple[Library, tuple[Any
             if a.ndim and i < indices:
                 raise libraries.different_devices(where, CPU)
             if mode.enabled and t.requires_grad:
-                from jitgrad.eager.moves import move
+                from jitgrad.eager.arrays.moves import move
 
                 moved[i] = t = move(t, where)
                 a = t._data

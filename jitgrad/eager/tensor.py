@@ -15,10 +15,11 @@ from jitgrad import dtypes
 from jitgrad.device import CPU
 from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype
-from jitgrad.eager import arrays, record
+from jitgrad.eager import record
+from jitgrad.eager.arrays import arrays
+from jitgrad.eager.autograd.grad_mode import mode
+from jitgrad.eager.autograd.node import Hook, Node, RemovableHandle, Storage, edge_of, storage_of
 from jitgrad.eager.format import to_text
-from jitgrad.eager.grad_mode import mode
-from jitgrad.eager.node import Hook, Node, RemovableHandle, Storage, edge_of, storage_of
 from jitgrad.ops.opdef import OpDef
 from jitgrad.ops.tensorbase import Size, TensorBase
 

@@ -2,7 +2,7 @@
 
     jg_arrays(items: the arrays, one pointer each; table: int64 words) -> 1: all as the table says, 0: look closer
 
-The table (`codegen/arrays.py` makes it) has a head, a record for each array, and pairs of sizes:
+The table (`codegen/run/arrays.py` makes it) has a head, a record for each array, and pairs of sizes:
 
     head     address of the class ndarray, byte offset of `nd` in an array, number of records, number of pairs,
              address of the scratch memory, its number of entries - 1, number of the call
@@ -16,7 +16,7 @@ emptied by counting calls. So records of part 1 come first.
 
 from __future__ import annotations
 
-#: byte offsets from `nd`, and of an object's class; `codegen/arrays.py` looks whether they are so here
+#: byte offsets from `nd`, and of an object's class; `codegen/run/arrays.py` looks whether they are so here
 SHAPE, BASE, DTYPE, CLASS = 8, 24, 32, 8
 #: words of the head, and of a record without its sizes
 HEAD, RECORD, PAIR = 7, 4, 4

@@ -2,7 +2,7 @@
 
 For each function and float type there is a vector form at the machine's full width (`jg_exp_v16f32`) and a scalar form
 (`jg_exp_f32`), which is a lane of the vector form, so that a value does not depend on where it is computed. It is
-compiled once per machine and version and kept in the disk cache (`codegen/engine.py`).
+compiled once per machine and version and kept in the disk cache (`codegen/llvm/engine.py`).
 """
 
 from __future__ import annotations

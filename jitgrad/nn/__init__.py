@@ -3,7 +3,9 @@
 from jitgrad.nn import functional as functional
 from jitgrad.nn import init as init
 from jitgrad.nn import utils as utils
-from jitgrad.nn.activation import (
+from jitgrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from jitgrad.nn.module import Module
+from jitgrad.nn.modules.activation import (
     CELU,
     ELU,
     GELU,
@@ -33,19 +35,11 @@ from jitgrad.nn.activation import (
     Tanhshrink,
     Threshold,
 )
-from jitgrad.nn.attention import MultiheadAttention
-from jitgrad.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from jitgrad.nn.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from jitgrad.nn.dropout import (
-    AlphaDropout,
-    Dropout,
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-    FeatureAlphaDropout,
-)
-from jitgrad.nn.linear import Bilinear, Flatten, Identity, Linear, Unflatten
-from jitgrad.nn.loss import (
+from jitgrad.nn.modules.attention import MultiheadAttention
+from jitgrad.nn.modules.conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from jitgrad.nn.modules.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d, FeatureAlphaDropout
+from jitgrad.nn.modules.linear import Bilinear, Flatten, Identity, Linear, Unflatten
+from jitgrad.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -60,7 +54,7 @@ from jitgrad.nn.loss import (
     PoissonNLLLoss,
     SmoothL1Loss,
 )
-from jitgrad.nn.margin import (
+from jitgrad.nn.modules.margin import (
     CosineEmbeddingLoss,
     CosineSimilarity,
     HingeEmbeddingLoss,
@@ -73,8 +67,7 @@ from jitgrad.nn.margin import (
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from jitgrad.nn.module import Module
-from jitgrad.nn.normalization import (
+from jitgrad.nn.modules.normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -86,7 +79,7 @@ from jitgrad.nn.normalization import (
     LocalResponseNorm,
     RMSNorm,
 )
-from jitgrad.nn.padding import (
+from jitgrad.nn.modules.padding import (
     CircularPad1d,
     CircularPad2d,
     CircularPad3d,
@@ -103,8 +96,7 @@ from jitgrad.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from jitgrad.nn.parameter import Parameter
-from jitgrad.nn.pooling import (
+from jitgrad.nn.modules.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,
@@ -120,7 +112,7 @@ from jitgrad.nn.pooling import (
     MaxPool2d,
     MaxPool3d,
 )
-from jitgrad.nn.resampling import (
+from jitgrad.nn.modules.resampling import (
     ChannelShuffle,
     Fold,
     PixelShuffle,
@@ -130,18 +122,16 @@ from jitgrad.nn.resampling import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
-from jitgrad.nn.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
-from jitgrad.nn.sparse import (
-    Embedding,
-    EmbeddingBag,
-)
-from jitgrad.nn.transformer import (
+from jitgrad.nn.modules.rnn import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell, RNNCellBase
+from jitgrad.nn.modules.sparse import Embedding, EmbeddingBag
+from jitgrad.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from jitgrad.nn.parameter import Parameter
 
 __all__ = [
     "CELU",

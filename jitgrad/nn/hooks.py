@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jitgrad
-from jitgrad.eager.function import Function
-from jitgrad.eager.node import RemovableHandle
+from jitgrad.eager.autograd.function import Function
+from jitgrad.eager.autograd.node import RemovableHandle
 from jitgrad.eager.tensor import Tensor
-from jitgrad.script.marks import refuse
+from jitgrad.script.graph.marks import refuse
 
 if TYPE_CHECKING:
     from jitgrad.nn.module import Module

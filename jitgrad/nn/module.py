@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import jitgrad
 from jitgrad.dtypes import dtype
-from jitgrad.eager.node import RemovableHandle
+from jitgrad.eager.autograd.node import RemovableHandle
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import state
 from jitgrad.nn.hooks import add_hook, call_with_hooks

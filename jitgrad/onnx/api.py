@@ -9,7 +9,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.errors import ScriptError
-from jitgrad.script import signature as sig
+from jitgrad.script.call import signature as sig
 from jitgrad.script.executor import BoundScript, ScriptFunction
 
 DEFAULT_OPSET = 18

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from jitgrad.dims import Call, Dim, Size, Symbol, substitute
 from jitgrad.errors import Span, UnsupportedOnnx
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
-from jitgrad.script.ir import Node
+from jitgrad.script.graph.ir import Node
 
 ELEMENTS = {name: getattr(TensorProto, code) for name, code in {
     "bool": "BOOL", "uint8": "UINT8", "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",

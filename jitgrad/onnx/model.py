@@ -15,19 +15,19 @@ from onnx import helper
 
 import jitgrad
 from jitgrad.dims import Dim, Size, Symbol
-from jitgrad.eager.arrays import to_host
+from jitgrad.eager.arrays.arrays import to_host
 from jitgrad.errors import Span, UnsupportedOnnx
 from jitgrad.onnx.emitter import Emitter, numpy_type, tensor, value_info
 from jitgrad.onnx.structure import Writer
 from jitgrad.onnx.table import ROWS
 from jitgrad.ops.types import TensorType
-from jitgrad.script import signature as sig
-from jitgrad.script.ir import Graph, Node, Value
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import describe, resolve
+from jitgrad.script.call.specialisation import Specialisation
+from jitgrad.script.graph.ir import Graph, Node, Value
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.decompose import decompose
-from jitgrad.script.sources import describe, resolve
-from jitgrad.script.specialisation import Specialisation
 
 #: the versions of the operator set in which every row of the table means what it says
 OPSETS = range(18, 24)
@@ -191,7 +191,7 @@ class ModelWriter:
         for symbol, index in dict(leaf.sizes).items():
             self.e.bind(symbol, self.writer.one(self.graph.outputs[index]))
         type_ = value.type
-        from jitgrad.script.irops import infer
+        from jitgrad.script.graph.irops import infer
 
         for op, attrs in leaf.path:
             (after,) = infer(op, (type_,), attrs)

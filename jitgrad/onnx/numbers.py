@@ -10,7 +10,7 @@ import numpy as np
 from jitgrad.onnx.emitter import Emitter, floor_divide, numpy_type
 from jitgrad.onnx.table import select
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
-from jitgrad.script.ir import Node
+from jitgrad.script.graph.ir import Node
 
 _BINARY = {"num.add": "Add", "num.sub": "Sub", "num.mul": "Mul", "num.pow": "Pow", "num.min": "Min", "num.max": "Max"}
 _COMPARISONS = {"num.eq": "Equal", "num.lt": "Less", "num.le": "LessOrEqual", "num.gt": "Greater",

@@ -19,7 +19,7 @@ from jitgrad.onnx.emitter import Emitter, numpy_type, value_info
 from jitgrad.onnx.numbers import number
 from jitgrad.onnx.table import ROWS
 from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType, Type
-from jitgrad.script.ir import Block, Node, Value
+from jitgrad.script.graph.ir import Block, Node, Value
 
 #: names of a value's parts: one, or for an Optional its bool and its payload's
 Parts = tuple[str, ...]

@@ -16,7 +16,7 @@ from jitgrad.dims import Size
 from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
 from jitgrad.onnx.emitter import Emitter, floor_divide, numpy_type
 from jitgrad.ops.types import INT, TensorType
-from jitgrad.script.ir import Node
+from jitgrad.script.graph.ir import Node
 
 Row = Callable[..., Any]
 ROWS: dict[str, Row] = {}

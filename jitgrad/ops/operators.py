@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.ops.backend import AnyTensor
-from jitgrad.ops.library import compare, indexing, linalg, pointwise, reduce, shape
+from jitgrad.ops.library import compare, pointwise, reduce
 from jitgrad.ops.library.core import OPERAND, is_tensor, library, product
+from jitgrad.ops.library.linear_algebra import linalg
+from jitgrad.ops.library.shapes import indexing, shape
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

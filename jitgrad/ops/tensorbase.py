@@ -9,23 +9,11 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.device import CPU
-from jitgrad.ops.library import (
-    activation,
-    combine,
-    compare,
-    convert,
-    creation,
-    decompositions,
-    linalg,
-    order,
-    pointwise,
-    random,
-    rearrange,
-    reduce,
-    shape,
-)
-from jitgrad.ops.library import gather as gathering
+from jitgrad.ops.library import activation, combine, compare, convert, creation, order, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, library, product
+from jitgrad.ops.library.linear_algebra import decompositions, linalg
+from jitgrad.ops.library.shapes import gather as gathering
+from jitgrad.ops.library.shapes import rearrange, shape
 from jitgrad.ops.operators import Operators
 
 if TYPE_CHECKING:

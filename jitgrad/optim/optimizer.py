@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import jitgrad
 from jitgrad import Tensor
-from jitgrad.eager.node import RemovableHandle
+from jitgrad.eager.autograd.node import RemovableHandle
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 Group = dict[str, Any]

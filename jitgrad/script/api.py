@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.script.executor import BoundScript, CacheInfo, Remat, ScriptFunction
-from jitgrad.script.ir import Graph
-from jitgrad.script.marks import mark_of
+from jitgrad.script.graph.ir import Graph
+from jitgrad.script.graph.marks import mark_of
 
 if TYPE_CHECKING:
-    from jitgrad.script.explain import Explanation
-    from jitgrad.script.explain.moved import Traffic
+    from jitgrad.script.inspect.explain import Explanation
+    from jitgrad.script.inspect.explain.moved import Traffic
 
 
 def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
@@ -80,7 +80,7 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
 
 
 def _checked(function: Callable[..., Any], check: bool = False, remat: Remat = None) -> ScriptFunction:
-    from jitgrad.script.frontend.syntax import check_syntax
+    from jitgrad.script.frontend.source.syntax import check_syntax
 
     if getattr(function, "__library__", False):
         function = _calling(function)
@@ -144,7 +144,7 @@ class ScriptModule:
 
     def save(self, f: Any, example_inputs: Any = None) -> None:
         """Write all that was compiled, and the module's state, to a file; see `jitgrad.jit.save`."""
-        from jitgrad.script.saved.api import save
+        from jitgrad.script.stored.file.api import save
 
         save(self, f, example_inputs)
 

@@ -20,27 +20,24 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jitgrad import config
-from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.errors import ScriptError
-from jitgrad.script import diskcache, elements, persist, show
-from jitgrad.script import signature as sig
-from jitgrad.script.ir import Graph
-from jitgrad.script.mismatch import SIZES, mismatch, other_grads
-from jitgrad.script.sources import (
-    Unreadable,
-    describe,
-    parameter_reader,
-    resolve,
-)
-from jitgrad.script.specialisation import Specialisation
+from jitgrad.script.call import list_kinds
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.mismatch import SIZES, mismatch, other_grads
+from jitgrad.script.call.sources import Unreadable, describe, parameter_reader, resolve
+from jitgrad.script.call.specialisation import Specialisation
+from jitgrad.script.graph.ir import Graph
+from jitgrad.script.inspect import show
+from jitgrad.script.stored import diskcache, fingerprints
 
 if TYPE_CHECKING:
-    from jitgrad.script.explain import Explanation
-    from jitgrad.script.explain.moved import Traffic
+    from jitgrad.script.inspect.explain import Explanation
+    from jitgrad.script.inspect.explain.moved import Traffic
 
 
 def _compiled_form(graph: Graph) -> Any:
-    from jitgrad.script.explain.kernels import compiled_form
+    from jitgrad.script.inspect.explain.kernels import compiled_form
 
     return compiled_form(graph)
 
@@ -109,7 +106,7 @@ class ScriptFunction:
     Attributes:
         eager: the undecorated function.
         remat: whether, and in how many segments, the gradient runs parts of loops again (`autodiff/segments.py`).
-        check: whether the first call of each signature also runs eager and is compared (see `script/check.py`).
+        check: whether the first call of each signature also runs eager and is compared (see `script/inspect/check.py`).
         graph: the graph of the last specialisation that ran, after passes; `print` it for its text.
         grad_graph: its backward.
         code, grad_code: the two as Python that runs.
@@ -140,8 +137,8 @@ class ScriptFunction:
     def __reduce__(self) -> str:
         """Pickled by name, as functions are. Raises TypeError where that name is not this object."""
         try:
-            found = persist.import_by_name(self.__module__, self.__qualname__)
-        except persist.NotStorable:
+            found = fingerprints.import_by_name(self.__module__, self.__qualname__)
+        except fingerprints.NotStorable:
             found = None
         if found is not self:
             raise TypeError(f"cannot pickle the scripted function `{self.__qualname__}`: `{self.__module__}."
@@ -188,7 +185,7 @@ class ScriptFunction:
         for observe in observers:
             observe(self, params)
         if self.check or config.current().check:
-            from jitgrad.script.check import checked
+            from jitgrad.script.inspect.check import checked
 
             again = entered
             return checked(self, specialisation, params, lambda: specialisation.run(
@@ -207,7 +204,7 @@ class ScriptFunction:
         values = dict(zip(self._params, params, strict=True))
         reason = ""
         optimistic, any_grads = True, False
-        lists: dict[sig.Source, elements.Kind] = {}
+        lists: dict[sig.Source, list_kinds.Kind] = {}
         if self._specialisations or self._objects:
             lists = self._lists(values)
         if self._specialisations:
@@ -232,7 +229,7 @@ class ScriptFunction:
         for guard in specialisation.assumptions:
             if guard.kind == "equal" and type(guard.value) is int:
                 self._constants.setdefault(guard.source, guard.value)
-            if guard.kind == "is" and elements.is_plain_object(guard.value):
+            if guard.kind == "is" and list_kinds.is_plain_object(guard.value):
                 with suppress(TypeError):  # nothing can refer to it weakly
                     self._objects.setdefault(guard.source, weakref.ref(guard.value))
         self._specialisations.insert(0, specialisation)
@@ -252,14 +249,14 @@ class ScriptFunction:
         return bound.args, bound.kwargs
 
     def build(self, values: dict[str, Any], optimistic: bool, any_grads: bool,
-              lists: Mapping[sig.Source, elements.Kind] = elements.NOTHING,
+              lists: Mapping[sig.Source, list_kinds.Kind] = list_kinds.NOTHING,
               late_checks: bool = False) -> sig.ScriptGraph:
         """The graph for parameters with these values, from source; see `frontend.build`. Raises ScriptError."""
         from jitgrad.script.frontend.build import build  # only here: a stored program runs without the frontend
 
         args, kwargs = self.call_arguments(values)
         numbers = self._varying(values)
-        for slots, kinds in ((numbers, lists), (frozenset[Any](), lists), (numbers, elements.NOTHING)):
+        for slots, kinds in ((numbers, lists), (frozenset[Any](), lists), (numbers, list_kinds.NOTHING)):
             if slots or kinds:
                 with suppress(ScriptError):  # one of them is needed as a constant, a list as separate objects
                     return self._finished(build(self.eager, args, kwargs, optimistic, any_grads, slots, kinds,
@@ -289,7 +286,7 @@ class ScriptFunction:
                         found.add(("cell", id(function.__closure__[index])))
         return frozenset(found)
 
-    def _lists(self, values: dict[str, Any]) -> dict[sig.Source, elements.Kind]:
+    def _lists(self, values: dict[str, Any]) -> dict[sig.Source, list_kinds.Kind]:
         """Lists and tuples that had another length before, and are of one kind: better taken with any length. Objects
         that were others before: better known by their class."""
         for s in self._specialisations:
@@ -299,21 +296,21 @@ class ScriptFunction:
                         now = resolve(guard.source, values)
                         if type(now) in (list, tuple) and len(now) != guard.value:
                             self._any_length.add(guard.source)
-        found: dict[sig.Source, elements.Kind] = {}
+        found: dict[sig.Source, list_kinds.Kind] = {}
         for source, known in self._objects.items():
             with suppress(Unreadable):
                 now = resolve(source, values)
-                if elements.is_plain_object(now) and (source in self._by_class or known() is not now):
+                if list_kinds.is_plain_object(now) and (source in self._by_class or known() is not now):
                     self._by_class.add(source)
-                    found[source] = elements.BY_CLASS
+                    found[source] = list_kinds.BY_CLASS
         for source in self._any_length:
             with suppress(Unreadable):
                 now = resolve(source, values)
-                kind = elements.kind_of(now) if type(now) in (list, tuple) else None
+                kind = list_kinds.kind_of(now) if type(now) in (list, tuple) else None
                 if kind is not None:
                     for s in self._specialisations:
                         before = s.script.lists.get(source)
-                        kind = kind if before is None else elements.joined(kind, before) or kind
+                        kind = kind if before is None else list_kinds.joined(kind, before) or kind
                     found[source] = kind
         return found
 
@@ -415,7 +412,7 @@ class ScriptFunction:
         >>> report.saved_bytes
         32
         """
-        from jitgrad.script.explain import explain
+        from jitgrad.script.inspect.explain import explain
 
         return explain(self, self._bind(*args, **kwargs), backward)
 
@@ -441,7 +438,7 @@ class ScriptFunction:
         >>> found.launches, found.bytes
         (1, 96000)
         """
-        from jitgrad.script.explain.moved import count
+        from jitgrad.script.inspect.explain.moved import count
 
         return count(self, self._bind(*args, **kwargs), backward)
 
@@ -460,8 +457,8 @@ class ScriptFunction:
         Raises:
             SourceUnavailable: the source cannot be read.
         """
-        from jitgrad.script.frontend.source import source_of
-        from jitgrad.script.unparse import unparse
+        from jitgrad.script.frontend.source.source import source_of
+        from jitgrad.script.inspect.unparse import unparse
 
         return unparse(source_of(self.eager).node)
 
@@ -472,8 +469,8 @@ class ScriptFunction:
         It runs: parameters are the graph's inputs (`graph_inputs(*args)` gives them for a call), what it returns are
         the graph's outputs. Comments above it say where a parameter's value comes from.
         """
+        from jitgrad.script.inspect.pycode import to_python
         from jitgrad.script.passes.dce import without_outputs
-        from jitgrad.script.pycode import to_python
 
         latest = self._latest()
         graph = without_outputs(latest.function.graph, latest.script.results)
@@ -487,8 +484,8 @@ class ScriptFunction:
         Raises:
             RuntimeError: the last specialisation has no gradient (nothing requires one).
         """
+        from jitgrad.script.inspect.pycode import gradient_to_python
         from jitgrad.script.passes.dce import without_outputs
-        from jitgrad.script.pycode import gradient_to_python
 
         latest = self._latest()
         forward, backward = latest.function.gradient_graphs()
@@ -526,7 +523,7 @@ class ScriptFunction:
 
     def save(self, f: Any, example_inputs: Any = None) -> None:
         """Write all that was compiled, and what it reads, to a file; see `jitgrad.jit.save`."""
-        from jitgrad.script.saved.api import save
+        from jitgrad.script.stored.file.api import save
 
         save(self, f, example_inputs)
 
@@ -561,7 +558,7 @@ class BoundScript:
         if name in ("eager", "explain", "graph_for", "graph_inputs", "specialise"):
             return functools.partial(attribute, self.__self__)
         if name == "save":
-            from jitgrad.script.saved.api import save
+            from jitgrad.script.stored.file.api import save
 
             return functools.partial(save, self)
         if name == "export_onnx":

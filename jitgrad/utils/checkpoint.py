@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.eager import checkpoint as stretch
-from jitgrad.eager.grad_mode import is_grad_enabled
+from jitgrad.eager.autograd import checkpoint as stretch
+from jitgrad.eager.autograd.grad_mode import is_grad_enabled
 from jitgrad.ops import autocast
 from jitgrad.random import default_generator
 from jitgrad.utils._pytree import TreeSpec, tree_flatten, tree_unflatten

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jitgrad
-from jitgrad.codegen.cuda import precision
+from jitgrad.codegen.cuda.driver import precision
 
 
 @pytest.fixture(autouse=True)

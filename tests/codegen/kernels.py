@@ -5,8 +5,9 @@ import ctypes
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen import engine, llvm_kernel
-from jitgrad.codegen.kernel import Operand, Stmt
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.program.kernel import Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops import OPS
 

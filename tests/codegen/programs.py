@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen.cpu import Compiled, compile
-from jitgrad.codegen.sequences import SeqHandle
+from jitgrad.codegen.program.sequences import SeqHandle
+from jitgrad.codegen.run.compile import Compiled, compile
 from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.ops.types import TensorType, Type
 from jitgrad.script.autodiff import differentiate
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.interpret import Some, interpret
-from jitgrad.script.ir import Builder, Graph, Value
+from jitgrad.script.graph.interpret import Some, interpret
+from jitgrad.script.graph.ir import Builder, Graph, Value
+from jitgrad.script.graph.namespace import GraphNamespace
 from jitgrad.script.passes import pipeline
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.codegen.access import broadcast, contiguous_strides, is_contiguous, reshape_strides, through
+from jitgrad.codegen.program.access import broadcast, contiguous_strides, is_contiguous, reshape_strides, through
 from jitgrad.dims import Symbol, dim
 from tests.codegen.programs import graph, tensor
 

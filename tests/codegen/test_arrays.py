@@ -7,9 +7,9 @@ import ctypes
 import numpy as np
 import pytest
 
-from jitgrad.codegen import arrays
-from jitgrad.codegen.arrays import ANYWHERE, READ, WRITTEN, Check, Equal, Expected
-from jitgrad.codegen.launch import TUPLE_ITEMS
+from jitgrad.codegen.run import arrays
+from jitgrad.codegen.run.arrays import ANYWHERE, READ, WRITTEN, Check, Equal, Expected
+from jitgrad.codegen.run.launch import TUPLE_ITEMS
 
 F32, F64 = np.dtype("float32"), np.dtype("float64")
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.codegen.buffers import assign, live_ranges
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import Allocate, Buffer, Point, Program
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.buffers import assign, live_ranges
+from jitgrad.codegen.program.program import Allocate, Buffer, Point, Program
 from jitgrad.dtypes import float32
-from jitgrad.script.ir import Graph
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.ir import Graph
+from jitgrad.script.graph.parse import parse
 from tests.codegen.programs import agree, graph, tensor
 
 

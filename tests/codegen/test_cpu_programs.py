@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.cpu import Compiled, compile
+from jitgrad.codegen.run.compile import Compiled, compile
 from jitgrad.errors import Span
 from jitgrad.ops.opdef import OPS
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType
 from jitgrad.script.autodiff import differentiate
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Block, Builder, Graph, Value
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Block, Builder, Graph, Value
+from jitgrad.script.graph.parse import parse
 from jitgrad.script.passes import pipeline
 from tests.script.graphs import random_graph
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from jitgrad import config
-from jitgrad.codegen import engine
-from jitgrad.codegen.compiled import Compiled
-from jitgrad.codegen.cpu import compile
-from jitgrad.script.parse import parse
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.run.compile import compile
+from jitgrad.codegen.run.compiled import Compiled
+from jitgrad.script.graph.parse import parse
 
 ADD = """
 define i64 @add(i64 %a, i64 %b) nounwind {
@@ -113,7 +113,7 @@ def test_long_glue_is_compiled_quickly_and_linked(monkeypatch):
     graphs = {"f": straight, "g": looping}
     x = np.linspace(-2.0, -1.0, 5)
     expected = compile(graphs)
-    monkeypatch.setattr("jitgrad.codegen.module.MUCH_GLUE", 1)
+    monkeypatch.setattr("jitgrad.codegen.llvm.module.MUCH_GLUE", 1)
     compiled = compile(graphs)
     for c in (compiled, Compiled.from_bytes(compiled.to_bytes())):
         for name, inputs in (("f", [x]), ("g", [x, 2])):

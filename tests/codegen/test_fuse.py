@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jitgrad.codegen.cpu import compile
+from jitgrad.codegen.run.compile import compile
 from jitgrad.script.autodiff import differentiate
 from jitgrad.script.passes import pipeline
 

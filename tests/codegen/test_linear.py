@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jitgrad.codegen.cpu import compile
-from jitgrad.codegen.linear import linearize
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import walk
-from jitgrad.script.parse import parse
-from jitgrad.script.verify import verify
+from jitgrad.codegen.program.linear import linearize
+from jitgrad.codegen.run.compile import compile
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import walk
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import verify
 
 APPENDED = """graph f(%n: int) -> list<int>:
   %0: list<int> = list.new(){type=list<int>}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen import engine
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.llvm_emit import EMIT, RANDOM_WORD
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm.scalars import EMIT, RANDOM_WORD
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
-from jitgrad.interop import finfo
+from jitgrad.eager.interop import finfo
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import POINTWISE
 from tests.codegen.kernels import run

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen import engine, llvm_kernel
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from tests.codegen.kernels import Space, run
 

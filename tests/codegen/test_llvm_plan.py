@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.llvm_plan import make_plan, needed
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.program.plan import make_plan, needed
 from jitgrad.dims import Symbol, dim
 from tests.codegen.kernels import Space, run
 

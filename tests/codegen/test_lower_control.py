@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.parse import parse
 from tests.codegen.programs import agree
 
 SWAP = """graph f(%x: f32[N], %y: f32[N], %n: int) -> (f32[N], f32[N]):

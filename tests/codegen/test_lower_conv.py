@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from jitgrad.codegen.buffers import assign
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import CallStep, GemmStep, LoopStep
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.buffers import assign
+from jitgrad.codegen.program.program import CallStep, GemmStep, LoopStep
 from jitgrad.dims import dim, evaluate, symbols
 
 from .programs import agree, graph, sizes, tensor

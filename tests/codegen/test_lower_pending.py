@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cpu import compile
-from jitgrad.codegen.lower_pending import attach, own
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Graph, walk
-from jitgrad.script.leaving import take
-from jitgrad.script.parse import parse
+from jitgrad.codegen.lower.deferred_stores import attach, own
+from jitgrad.codegen.run.compile import compile
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Graph, walk
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.unwinding import take
+from jitgrad.script.graph.verify import InvalidGraph, verify
 from jitgrad.script.passes.dce import dce
-from jitgrad.script.verify import InvalidGraph, verify
 
 #: a value that an op makes, an input that is written afterwards, one more in a branch, and a loop
 GRAPH = """graph f[n!](%x: f32[n], %k: int, %c: bool) -> f32[n]:

@@ -5,11 +5,11 @@ import pytest
 
 import jitgrad
 from jitgrad import dtypes
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import GemmStep, IfStep, KernelStep, LoopStep
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.program import GemmStep, IfStep, KernelStep, LoopStep
 from jitgrad.ops.types import INT, SeqType
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.ir import Block, Builder, Value
+from jitgrad.script.graph.ir import Block, Builder, Value
+from jitgrad.script.graph.namespace import GraphNamespace
 from jitgrad.script.passes import pipeline
 
 from .programs import agree, graph, sizes, tensor

@@ -5,9 +5,9 @@ import pytest
 
 import jitgrad
 from jitgrad import dtypes, random
-from jitgrad.codegen.cpu import compile
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import CallStep, KernelStep
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.program import CallStep, KernelStep
+from jitgrad.codegen.run.compile import compile
 from jitgrad.ops.types import INT
 from jitgrad.script.passes import pipeline
 

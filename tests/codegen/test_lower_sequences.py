@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cpu import compile
-from jitgrad.codegen.sequences import SeqHandle, from_list
-from jitgrad.script.parse import parse
+from jitgrad.codegen.program.sequences import SeqHandle, from_list
+from jitgrad.codegen.run.compile import compile
+from jitgrad.script.graph.parse import parse
 from tests.codegen.programs import agree
 
 RAGGED = """graph f(%x: f32[N], %n: int) -> (seq<f32[E]>, f32[M], int):

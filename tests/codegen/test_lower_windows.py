@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jitgrad.codegen import lower_windows
+from jitgrad.codegen.lower.rules import windows
 
 from .programs import agree, graph, sizes, tensor
 
@@ -25,7 +25,7 @@ def test_windows_and_what_reads_them():
 @pytest.mark.parametrize("padding", [(0, 0), (1, 1)])
 def test_maxima(monkeypatch, unrolled, padding):
     """Both forms of the kernel, with and without a frame, with NaN and infinities."""
-    monkeypatch.setattr(lower_windows, "UNROLLED", unrolled)
+    monkeypatch.setattr(windows, "UNROLLED", unrolled)
     N, C, H, W = sizes("N C H W")
     how = {"kernel": (3, 2), "stride": (2, 1), "padding": padding, "dilation": (1, 2)}
 

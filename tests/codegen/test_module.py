@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad
 from benchmarks.models import gpt
-from jitgrad.codegen import engine
+from jitgrad.codegen.llvm import engine
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen.probes import Probed
+from jitgrad.codegen.run.probes import Probed
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import INT, TensorType
-from jitgrad.script.ir import Block, Builder, Graph, Value
+from jitgrad.script.graph.ir import Block, Builder, Graph, Value
 
 
 def small_graph():

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.launch import Interface, OutputPlan
-from jitgrad.codegen.serial import NotStorable, decode, dump, encode, load, to_json
-from jitgrad.codegen.sites import Site
+from jitgrad.codegen.program.sites import Site
+from jitgrad.codegen.run.launch import Interface, OutputPlan
+from jitgrad.codegen.run.serial import NotStorable, decode, dump, encode, load, to_json
 from jitgrad.errors import ErrorName, Span
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from jitgrad import config
-from jitgrad.codegen import compiled, cpu
-from jitgrad.script.parse import parse
+from jitgrad.codegen.run import compile, compiled
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.text import equal
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import equal
 
 from .programs import graph, sizes, tensor
 
@@ -21,7 +21,7 @@ def small():
 
 def test_runs_are_told(capsys):
     with config.override(debug=2):
-        program = cpu.compile({"double": small()})["double"]
+        program = compile.compile({"double": small()})["double"]
         out, = program([np.ones(3, np.float32)])
     np.testing.assert_array_equal(out, 2)
     said = capsys.readouterr().err
@@ -31,7 +31,7 @@ def test_runs_are_told(capsys):
 @pytest.mark.parametrize(("level", "ir", "machine"), [(3, False, False), (4, True, False), (6, True, True)])
 def test_code_is_shown(level, ir, machine, capsys):
     with config.override(debug=level):
-        cpu.compile({"double": small()})
+        compile.compile({"double": small()})
     said = capsys.readouterr().err
     assert ("define i64 @jgp_double" in said) == ir
     assert ("machine code" in said and "jgp_double:" in said) == machine
@@ -40,7 +40,7 @@ def test_code_is_shown(level, ir, machine, capsys):
 def test_files(tmp_path):
     made = small()
     with config.override(dump=str(tmp_path / "a" / "b")):
-        cpu.compile({"double": made})
+        compile.compile({"double": made})
     text, ir = sorted((tmp_path / "a" / "b").iterdir(), key=lambda p: p.suffix)
     assert re.fullmatch(r"\d+-\d+-double\.graph", text.name)
     assert re.fullmatch(r"\d+-\d+\.ll", ir.name)
@@ -54,8 +54,8 @@ def test_threads_of_products(monkeypatch):
     (n,) = sizes("n")
     product = pipeline.run(graph(lambda F, x: F.matmul(x, x), tensor(n, n)))
     with config.override(num_threads=3):
-        cpu.compile({"double": small()})
+        compile.compile({"double": small()})
         assert asked == []
-        cpu.compile({"product": product})
-    cpu.compile({"product": product})
+        compile.compile({"product": product})
+    compile.compile({"product": product})
     assert asked == [3]

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from jitgrad import config
-from jitgrad.codegen import store
-from jitgrad.codegen.store import Store, key_of
+from jitgrad.codegen.run import store
+from jitgrad.codegen.run.store import Store, key_of
 
 
 def test_put_and_get(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jitgrad.eager.arrays import settle
+from jitgrad.eager.arrays.arrays import settle
 from tests import required
 from tests.cuda import standin
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen import sites
-from jitgrad.codegen.cuda import drivers
+from jitgrad.codegen.cuda.driver import drivers
+from jitgrad.codegen.program import sites
 from tests.codegen.cuda.fakedriver import HostDriver
 from tests.codegen.cuda.hostgraphs import GraphDriver
 from tests.cuda import standin

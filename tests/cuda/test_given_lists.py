@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from jitgrad.eager import arrays
+from jitgrad.eager.arrays import arrays
 from jitgrad.errors import UnsupportedCall
 from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu

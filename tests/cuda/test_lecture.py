@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.devcheck.lecture import LATER, REFERENCE, SHARED, OnDevice, programs
+from tools.devcheck.lecture import LATER, REFERENCE, SHARED, OnDevice, programs
 
 
 def run(program: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config
-from jitgrad.codegen.cuda import device_regions, text
+from jitgrad.codegen.cuda.host import device_regions
+from jitgrad.codegen.cuda.kernels import text
 from tests.codegen.cuda import host, machinecode
 from tests.cuda.hosted import StandinDriver, gpu
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import jitgrad as torch
-from jitgrad.codegen.cuda import cudadriver, device_regions
+from jitgrad.codegen.cuda.driver import cudadriver
+from jitgrad.codegen.cuda.host import device_regions
 from tests.cuda import test_loops, test_models, test_repeated_loops
 from tests.cuda.test_loops import gradients, randn, same
 from tests.cuda.test_repeated_loops import equal_depth, moved

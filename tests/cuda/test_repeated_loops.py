@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config
-from jitgrad.codegen.cuda import device_regions
+from jitgrad.codegen.cuda.host import device_regions
 from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
 from tests.cuda.test_loops import definite, equilibrium, power, randn, same, softmax_fixed_point

@@ -13,12 +13,12 @@ import pytest
 
 import jitgrad
 from jitgrad import config, nn
-from jitgrad.devcheck.lecture import LATER, REFERENCE, run
-from jitgrad.devcheck.lecture import programs as lecture
 from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
 from tests.programs import test_programs
 from tests.programs.harness import Program, check
+from tools.devcheck.lecture import LATER, REFERENCE, run
+from tools.devcheck.lecture import programs as lecture
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config, nn
-from jitgrad.eager.arrays import several
-from jitgrad.eager.node import Node
+from jitgrad.eager.arrays.arrays import several
+from jitgrad.eager.autograd.node import Node
 from jitgrad.errors import ScriptError
 from tests.codegen.cuda import host
 from tests.cuda import standin
@@ -237,7 +237,7 @@ def test_what_a_script_calls_cuda_is_the_current_gpu(driver: StandinDriver) -> N
 
 @host.needs_compiler
 def test_the_stand_in_sees_work_on_the_wrong_gpu(driver: StandinDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jitgrad.codegen.cuda.launcher import DeviceLauncher, Launcher
+    from jitgrad.codegen.cuda.driver.launcher import DeviceLauncher, Launcher
 
     monkeypatch.setattr(DeviceLauncher, "build", Launcher.build)
 

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from jitgrad.codegen.cuda.libraries import LibraryError
-from jitgrad.devcheck import __main__, checks, environment, runner, suite, table
-from jitgrad.devcheck.checks import Check, Lost
+from jitgrad.codegen.cuda.driver.libraries import LibraryError
+from tools.devcheck import __main__, checks, environment, runner, suite, table
+from tools.devcheck.checks import Check, Lost
 
 OK = 'print("RESULT " + __import__("json").dumps({"check": "s.fine", "status": "ok", "seconds": 0.5, "facts": {}}))'
 
@@ -59,7 +59,7 @@ def test_every_check_says_what_it_checks():
 
 
 def test_one_check_in_a_process_of_its_own():
-    done = subprocess.run([sys.executable, "-m", "jitgrad.devcheck", "--one", "environment.packages"],
+    done = subprocess.run([sys.executable, "-m", "tools.devcheck", "--one", "environment.packages"],
                           capture_output=True, text=True, check=True)
     assert done.stdout.startswith("\nRESULT ")
     result = json.loads(done.stdout[8:])
@@ -236,7 +236,7 @@ def of(name):
     return version(name)
 sys.meta_path.insert(0, Finder()); m.version = of
 sys.argv = ["devcheck", "--one", sys.argv[1]]
-runpy.run_module("jitgrad.devcheck", run_name="__main__")
+runpy.run_module("tools.devcheck", run_name="__main__")
 """
     return lambda check: [sys.executable, "-c", text, check.title]
 

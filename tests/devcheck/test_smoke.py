@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jitgrad.devcheck import bench, ceilings, checks
 from tests.codegen.cuda import emulated, machinecode
 from tests.codegen.cuda.host import needs_compiler
 from tests.codegen.cuda.machinecode import needs_cuda
 from tests.cuda import hosted
+from tools.devcheck import bench, ceilings, checks
 
 #: what only NVIDIA's software can answer
 REAL = {"smoke.errors_have_names", "smoke.compiling_in_threads", "smoke.dynamic_shared_memory", "smoke.slim_packages",

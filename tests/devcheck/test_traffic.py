@@ -10,12 +10,12 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from jitgrad.codegen.cuda.passes import prepared
-from jitgrad.codegen.cuda.traffic import Moved, traffic
-from jitgrad.devcheck.workloads import WORKLOADS
-from jitgrad.script.gradfunction import GraphFunction
+from jitgrad.codegen.cuda.host.traffic import Moved, traffic
+from jitgrad.codegen.cuda.schedule.passes import prepared
+from jitgrad.script.call.graph_function import GraphFunction
 from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
+from tools.devcheck.workloads import WORKLOADS
 
 #: sizes that stand for those of a workload, one each, so that they can be told apart
 STAND_FOR = (11, 13, 17, 19, 23)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.devcheck import benchmarks, jaxpeers
-from jitgrad.devcheck.checks import Lost
-from jitgrad.devcheck.workloads import WORKLOADS
 from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
+from tools.devcheck import benchmarks, jaxpeers
+from tools.devcheck.checks import Lost
+from tools.devcheck.workloads import WORKLOADS
 
 #: what draws its own numbers
 RANDOM = {"bias_gelu_dropout"}

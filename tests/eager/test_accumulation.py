@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import jitgrad
-from jitgrad.eager import engine
-from jitgrad.eager.node import Node
+from jitgrad.eager.autograd import engine
+from jitgrad.eager.autograd.node import Node
 from jitgrad.eager.tensor import wrap
 
 

@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pytest
 
-from jitgrad.eager.node import AccumulateGrad, Node
+from jitgrad.eager.autograd.node import AccumulateGrad, Node
 from jitgrad.eager.tensor import Tensor, wrap
 from tests.eager.both import check, error, jt, torch
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen import engine
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.llvm_emit import BINARY_LIBRARY, UNARY_LIBRARY
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm.scalars import BINARY_LIBRARY, UNARY_LIBRARY
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from tests.codegen.kernels import run
 

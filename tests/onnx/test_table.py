@@ -17,7 +17,7 @@ from jitgrad.onnx.structure import Writer
 from jitgrad.onnx.table import ROWS
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Block, Builder, Value
+from jitgrad.script.graph.ir import Block, Builder, Value
 from tests.onnx.models import session
 
 NOT_OPS = {"item", "dim.value", "dim.bind", "fill"}

@@ -11,10 +11,10 @@ from jitgrad import dtypes
 from jitgrad.dims import Dim, Symbol, dim
 from jitgrad.ops import OPS
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Block, Builder, Graph, Value
-from jitgrad.script.verify import verify
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Block, Builder, Graph, Value
+from jitgrad.script.graph.namespace import GraphNamespace
+from jitgrad.script.graph.verify import verify
 from tests.ops.cases import cases, differentiable
 from tests.oracles import ARRAYS
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from jitgrad.script.autodiff import differentiate, gradient_function
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Graph
-from jitgrad.script.verify import verify
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Graph
+from jitgrad.script.graph.verify import verify
 
 
 def gradients(graph: Graph, inputs: Sequence[Any], wrt: Sequence[int], outputs: Sequence[int],

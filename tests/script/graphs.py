@@ -23,8 +23,8 @@ import numpy as np
 from jitgrad import dtypes
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph_namespace import GraphHandle, GraphNamespace
-from jitgrad.script.ir import Block, Builder, Graph, Value
+from jitgrad.script.graph.ir import Block, Builder, Graph, Value
+from jitgrad.script.graph.namespace import GraphHandle, GraphNamespace
 
 
 @dataclass
@@ -418,6 +418,6 @@ def _broadcast_to(x: GraphHandle, y: GraphHandle) -> bool:
 
 
 def _mentions(x: GraphHandle, symbol: Symbol) -> bool:
-    from jitgrad.script.ir import type_symbols
+    from jitgrad.script.graph.ir import type_symbols
 
     return symbol in type_symbols(x.value.type)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad as torch
-from jitgrad.script import arrayguards
+from jitgrad.script.call import arrayguards
 
 NEVER = 1 << 30
 

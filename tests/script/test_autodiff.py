@@ -9,11 +9,11 @@ import pytest
 from jitgrad.errors import NonDifferentiable, Span
 from jitgrad.ops import OPS
 from jitgrad.script.autodiff import differentiate, gradient_function
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Block, Graph, Node, walk
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Block, Graph, Node, walk
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes import pipeline
-from jitgrad.script.verify import verify
 from tests.script.gradients import check, cotangents_for, differences, gradients
 from tests.script.graphs import random_graph
 

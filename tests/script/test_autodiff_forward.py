@@ -11,12 +11,12 @@ from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import gradient_function
 from jitgrad.script.autodiff.forward import tangent_function
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Block, Builder, Graph, Node, Value, walk
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, walk
+from jitgrad.script.graph.namespace import GraphNamespace
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes import pipeline
-from jitgrad.script.verify import verify
 from tests.script.gradients import cotangents_for
 from tests.script.graphs import random_graph
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cpu import compile
+from jitgrad.codegen.run.compile import compile
 from jitgrad.script.autodiff import gradient_function
-from jitgrad.script.interpret import interpret
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes import pipeline
-from jitgrad.script.verify import verify
 
 NESTED = """graph f(%x: f64[3], %n: int, %i: int, %j: int) -> f64[3]:
   %0: seq<seq<f64[3]>> = scan(%n){n_carries=0, reverse=False}:

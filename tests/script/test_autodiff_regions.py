@@ -5,12 +5,12 @@ import pytest
 
 from jitgrad.script.autodiff import differentiate
 from jitgrad.script.autodiff.regions import BEGIN, END, REGION, flatten, fold, unmark
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Block, Graph, Node, walk
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Block, Graph, Node, walk
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.text import equal, to_text
+from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes import pipeline
-from jitgrad.script.text import equal, to_text
-from jitgrad.script.verify import verify
 from tests.script.gradients import check, cotangents_for, gradients
 from tests.script.graphs import random_graph
 

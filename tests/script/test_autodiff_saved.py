@@ -6,11 +6,11 @@ import pytest
 from jitgrad import dtypes
 from jitgrad.ops.types import BOOL, TensorType
 from jitgrad.script.autodiff import differentiate
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Block, Builder, Graph, Value, walk
-from jitgrad.script.parse import parse
-from jitgrad.script.verify import verify
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Block, Builder, Graph, Value, walk
+from jitgrad.script.graph.namespace import GraphNamespace
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import verify
 from tests.script.gradients import check
 
 RNN = """graph rnn(%xs: f64[T, B, 8], %h0: f64[B, 16], %wx: f64[8, 16], %wh: f64[16, 16]) -> f64[B, 16]:

@@ -10,10 +10,10 @@ import pytest
 import jitgrad
 from jitgrad import config
 from jitgrad.script.autodiff.segments import split_loops
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import walk
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import walk
+from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes import pipeline
-from jitgrad.script.verify import verify
 from tests.script.gradients import cotangents_for, gradients
 from tests.script.graphs import random_graph
 

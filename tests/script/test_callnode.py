@@ -3,7 +3,7 @@
 import pytest
 
 import jitgrad
-from jitgrad.script.callnode import CallNode, flat, version_of
+from jitgrad.script.call.callnode import CallNode, flat, version_of
 
 
 def test_lists_are_flat_on_the_tape():

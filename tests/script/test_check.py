@@ -12,11 +12,11 @@ import pytest
 
 import jitgrad
 from jitgrad import config, nn
-from jitgrad.codegen import llvm_emit
+from jitgrad.codegen.llvm import scalars
 from jitgrad.errors import CheckFailed
 from jitgrad.ops import OPS
 from jitgrad.script.autodiff import reverse
-from jitgrad.script.frontend.backend import SymbolicBackend
+from jitgrad.script.frontend.library.backend import SymbolicBackend
 
 
 def leaf(*values):
@@ -228,7 +228,7 @@ def test_a_wrong_graph(monkeypatch):
 
 
 def test_a_wrong_native_op(monkeypatch):
-    monkeypatch.setitem(llvm_emit.EMIT, "cos", llvm_emit.EMIT["sin"])
+    monkeypatch.setitem(scalars.EMIT, "cos", scalars.EMIT["sin"])
     error = failing(program, jitgrad.tensor([1.0, 2.0]), jitgrad.tensor([3.0, 4.0]))
     assert error.span.line == line_of(program, "w.cos()")
     assert "`cos` is" in str(error)
@@ -249,7 +249,7 @@ def test_a_wrong_derivative(monkeypatch):
 
 
 def test_a_lost_effect(monkeypatch):
-    from jitgrad.script.frontend import inputs
+    from jitgrad.script.frontend.boundary import inputs
 
     monkeypatch.setattr(inputs.Inputs, "note_written", lambda self, storage: None)
 
@@ -264,7 +264,7 @@ def test_a_lost_effect(monkeypatch):
 
 
 def test_a_wrong_print(monkeypatch):
-    from jitgrad.script.frontend import handlers
+    from jitgrad.script.frontend.state import handlers
 
     monkeypatch.setitem(handlers.HANDLERS, print, lambda context, args, kwargs: None)
 

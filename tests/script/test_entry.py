@@ -7,9 +7,9 @@ import types
 import numpy as np
 import pytest
 
-from jitgrad.script import signature as sig
-from jitgrad.script.entry import EntryWriter, separate
-from jitgrad.script.sources import argument_guards
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.entering import EntryWriter, separate
+from jitgrad.script.call.sources import argument_guards
 
 
 def outer():

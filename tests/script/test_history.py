@@ -3,10 +3,10 @@
 import pytest
 
 from jitgrad.script.autodiff.history import requires_grad
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Block, Graph, Value
-from jitgrad.script.parse import parse
-from jitgrad.script.verify import verify
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Block, Graph, Value
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import verify
 
 BRANCH = """
 graph f(%c: bool, %w: f32[3], %x: f32[3]) -> f32[3]:

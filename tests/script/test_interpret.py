@@ -9,10 +9,10 @@ import pytest
 from jitgrad import dtypes
 from jitgrad.errors import Span
 from jitgrad.ops.types import BOOL, FLOAT, INT
-from jitgrad.script import number_ops
-from jitgrad.script.interpret import InterpretError, interpret
-from jitgrad.script.ir import Block, Builder, Graph, Node, Value
-from jitgrad.script.parse import parse
+from jitgrad.script.graph import numbers
+from jitgrad.script.graph.interpret import InterpretError, interpret
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value
+from jitgrad.script.graph.parse import parse
 
 
 def run(text, *inputs, **kwargs):
@@ -272,14 +272,14 @@ def test_checked_arithmetic_is_pythons(op):
                 continue
             type_ = FLOAT if isinstance(expected, float) else INT
             if not isinstance(expected, ArithmeticError) and type_ == INT and not SMALL <= expected <= BIG:
-                expected = OverflowError(number_ops.OVERFLOW)
+                expected = OverflowError(numbers.OVERFLOW)
             arguments = f"num.{op}", (a, b), {"checked": True}, type_
             if isinstance(expected, ArithmeticError):
                 with pytest.raises(type(expected)) as error:
-                    number_ops.compute(*arguments)
+                    numbers.compute(*arguments)
                 assert error.value.args == expected.args
             else:
-                result = number_ops.compute(*arguments)
+                result = numbers.compute(*arguments)
                 assert repr(result) == repr(int(expected) if isinstance(expected, bool) else expected), (op, a, b)
 
 
@@ -291,22 +291,22 @@ def test_unchecked_arithmetic_is_total(op):
                 continue
             type_ = FLOAT if op == "truediv" or isinstance(a, float) or isinstance(b, float) else INT
             if op in ("neg", "abs"):
-                result = number_ops.compute(f"num.{op}", (a,), {}, FLOAT if isinstance(a, float) else INT)
+                result = numbers.compute(f"num.{op}", (a,), {}, FLOAT if isinstance(a, float) else INT)
             else:
-                result = number_ops.compute(f"num.{op}", (a, b), {}, type_)
+                result = numbers.compute(f"num.{op}", (a, b), {}, type_)
                 assert type(result) is (float if type_ == FLOAT else int)
             assert isinstance(result, float) or SMALL <= result <= BIG
 
 
 def test_unchecked_cases():
     def compute(op, *args, type=INT, **attrs):
-        return number_ops.compute(op, args, attrs, type)
+        return numbers.compute(op, args, attrs, type)
 
     assert compute("num.add", BIG, 1) == SMALL
     assert compute("num.mul", BIG, 2) == -2
     assert compute("num.neg", SMALL) == SMALL
-    assert compute("num.pow", 3, 41) == number_ops.wrap(3**41)
-    assert compute("num.pow", 3, 40) == number_ops.wrap(3**40)
+    assert compute("num.pow", 3, 41) == numbers.wrap(3**41)
+    assert compute("num.pow", 3, 40) == numbers.wrap(3**40)
     assert compute("num.floordiv", 5, 0) == 0
     assert compute("num.mod", 5, 0) == 0
     assert compute("num.lshift", 1, 64) == 0
@@ -328,7 +328,7 @@ def test_unchecked_cases():
 
 def test_checked_cases():
     def compute(op, *args, type=INT, **attrs):
-        return number_ops.compute(op, args, {"checked": True, **attrs}, type)
+        return numbers.compute(op, args, {"checked": True, **attrs}, type)
 
     with pytest.raises(ValueError, match=r"math domain error|expected a"):
         compute("num.math", -1.0, fn="sqrt", type=FLOAT)
@@ -336,9 +336,9 @@ def test_checked_cases():
         compute("num.cast", math.nan, to="int")
     with pytest.raises(OverflowError, match="cannot convert float infinity to integer"):
         compute("num.cast", math.inf, to="int")
-    with pytest.raises(OverflowError, match=number_ops.OVERFLOW):
+    with pytest.raises(OverflowError, match=numbers.OVERFLOW):
         compute("num.cast", 1e30, to="int")
-    with pytest.raises(OverflowError, match=number_ops.OVERFLOW):
+    with pytest.raises(OverflowError, match=numbers.OVERFLOW):
         compute("num.abs", SMALL)
     with pytest.raises(ValueError, match="negative shift count"):
         compute("num.lshift", 1, -1)

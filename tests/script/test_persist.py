@@ -12,9 +12,9 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.dims import Symbol, dim, floordiv
-from jitgrad.script import persist
-from jitgrad.script import signature as sig
-from jitgrad.script.sources import argument_guards
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import argument_guards
+from jitgrad.script.stored import fingerprints
 
 LIBRARY = """\
 def helper(x):
@@ -181,9 +181,9 @@ def root(x):
 
 
 def round_trip(write, read, value):
-    writer = persist.Writer(root)
+    writer = fingerprints.Writer(root)
     stored = json.loads(json.dumps(getattr(writer, write)(value)))
-    reader = persist.Reader(root, {"x": 1.0}, [s.not_one for s in writer.symbols])
+    reader = fingerprints.Reader(root, {"x": 1.0}, [s.not_one for s in writer.symbols])
     return getattr(reader, read)(stored)
 
 
@@ -209,9 +209,9 @@ def test_results_round_trip(result):
 def test_sizes_round_trip():
     a, b = Symbol(), Symbol(not_one=True)
     size = floordiv(dim(a) * 3 + dim(b) * dim(a), 2) - 1
-    stored = persist.Writer(root)
+    stored = fingerprints.Writer(root)
     text = json.loads(json.dumps(stored.size(size)))
-    reader = persist.Reader(root, {}, [False, True])
+    reader = fingerprints.Reader(root, {}, [False, True])
     again = reader.size(text)
     assert str(again).replace(reader.symbols[0].name, a.name).replace(reader.symbols[1].name, b.name) == str(size)
     assert reader.symbols[1].not_one
@@ -219,21 +219,21 @@ def test_sizes_round_trip():
 
 @pytest.mark.parametrize("value", [3, 2.5, True, "text", None, (1, ("a", None)), dtypes.float64])
 def test_plain_values_round_trip(value):
-    reader = persist.Reader(root, {}, [])
-    found = reader.value(json.loads(json.dumps(persist.fingerprint(value))))
+    reader = fingerprints.Reader(root, {}, [])
+    found = reader.value(json.loads(json.dumps(fingerprints.fingerprint(value))))
     assert found == value
     assert type(found) is type(value)
 
 
 @pytest.mark.parametrize("value", [object(), {1}, lambda x: x])
 def test_what_cannot_be_named(value):
-    with pytest.raises(persist.NotStorable):
-        persist.Writer(root).result(sig.Static(value))
+    with pytest.raises(fingerprints.NotStorable):
+        fingerprints.Writer(root).result(sig.Static(value))
 
 
 def test_guards_of_arguments_round_trip():
     for value in (1, 2.5, "s", [1, (2.0, None)], {"a": 1}):
         for guard in argument_guards(sig.Arg("x"), value):
-            writer = persist.Writer(root)
+            writer = fingerprints.Writer(root)
             stored = json.loads(json.dumps(writer.guard(guard)))
-            assert persist.Reader(root, {"x": value}, []).guard(stored) == guard
+            assert fingerprints.Reader(root, {"x": value}, []).guard(stored) == guard

@@ -5,7 +5,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config, func, nn
-from jitgrad.script.pushforward import push
+from jitgrad.script.call.pushforward import push
 
 
 @pytest.fixture(params=[True, False], autouse=True)

@@ -7,11 +7,11 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
-from jitgrad.devcheck.lecture import programs
 from jitgrad.eager.tensor import wrap
 from jitgrad.script import executor
-from jitgrad.script.sources import resolve
+from jitgrad.script.call.sources import resolve
 from tests.script.pycode_programs import PROGRAMS
+from tools.devcheck.lecture import programs
 
 
 class MLP(nn.Module):

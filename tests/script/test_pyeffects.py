@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.script.parse import parse
-from jitgrad.script.pycode import to_python
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.inspect.pycode import to_python
 
 
 class Refused(Exception):

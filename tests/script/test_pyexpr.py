@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jitgrad
-from jitgrad.script.pyexpr import literal, wrap
+from jitgrad.script.inspect.pyexpr import literal, wrap
 
 
 def last(function, *args):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jitgrad
-from jitgrad.script.pyhelpers import commit, number, ops
+from jitgrad.script.inspect.pyhelpers import commit, number, ops
 
 
 def test_rows_take_tensors_and_numbers():

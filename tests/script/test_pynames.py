@@ -7,8 +7,8 @@ import pytest
 from jitgrad.dims import Size, Symbol, call, dim, evaluate
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import INT, TensorType
-from jitgrad.script.ir import Value
-from jitgrad.script.pynames import Names, identifier
+from jitgrad.script.graph.ir import Value
+from jitgrad.script.inspect.pynames import Names, identifier
 
 N, M = Symbol("N"), Symbol("M")
 n, m = dim(N), dim(M)

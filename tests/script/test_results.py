@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from jitgrad.script.results import result_writer
-from jitgrad.script.signature import Container, Output, Same, Static
+from jitgrad.script.call.returning import result_writer
+from jitgrad.script.call.signature import Container, Output, Same, Static
 
 Pair = namedtuple("Pair", ["first", "second"])
 

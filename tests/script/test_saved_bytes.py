@@ -6,7 +6,7 @@ import pytest
 import jitgrad
 from jitgrad import nn
 from jitgrad.script.autodiff import differentiate
-from jitgrad.script.interpret import interpret
+from jitgrad.script.graph.interpret import interpret
 
 F = nn.functional
 N, D, H = 16, 8, 32

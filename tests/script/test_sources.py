@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jitgrad.script import signature as sig
-from jitgrad.script.sources import Unreadable, argument_guards, describe, parameter_reader, resolve
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import Unreadable, argument_guards, describe, parameter_reader, resolve
 
 
 class Holder:

@@ -6,9 +6,9 @@ from jitgrad import dtypes
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import Span
 from jitgrad.ops.types import FLOAT, INT, OptionalType, SeqType, TensorType
-from jitgrad.script.ir import Block, Builder, Graph, Node, Value
-from jitgrad.script.parse import ParseError, parse
-from jitgrad.script.text import describe, equal, to_text
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value
+from jitgrad.script.graph.parse import ParseError, parse
+from jitgrad.script.graph.text import describe, equal, to_text
 
 EXAMPLE = """\
 graph f[N!, K](%x: f32[N, 4], %w: f32[4, K], %4: int, %c: bool, %o: optional<f32[3]>) -> (f32[N, K], int):
@@ -168,7 +168,7 @@ def test_describe_names_the_line_of_a_node():
 def test_places_and_the_calls_that_led_there_are_read_back():
     from jitgrad.errors import Span
     from jitgrad.ops.types import FLOAT
-    from jitgrad.script.ir import Block, Builder, Graph, Value
+    from jitgrad.script.graph.ir import Block, Builder, Graph, Value
 
     builder = Builder(Block((Value(FLOAT, "x"),)))
     builder.span = Span("a b.py", 3, 5, 3, 9, "inner", Span("<cell 1>", 7, 1, 7, 4, "outer"))

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from jitgrad.script.unparse import unparse
+from jitgrad.script.inspect.unparse import unparse
 
 SOURCES = [
     "def f(x, *, k=2):\n    return x[1:2, ..., ::3] + k\n",

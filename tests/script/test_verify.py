@@ -4,9 +4,9 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.ops.types import BOOL, TensorType
-from jitgrad.script.ir import Block, Graph, Node, Value
-from jitgrad.script.parse import parse
-from jitgrad.script.verify import InvalidGraph, verify
+from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import InvalidGraph, verify
 
 GOOD = [
     "graph f(%x: f32[N, 4], %w: f32[4, K]) -> f32[N, K]:\n  %0: f32[N, K] = matmul(%x, %w)\n  return %0",

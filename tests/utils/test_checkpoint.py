@@ -9,7 +9,7 @@ import pytest
 import jitgrad
 from jitgrad import config, nn
 from jitgrad.script.autodiff import differentiate
-from jitgrad.script.ir import walk
+from jitgrad.script.graph.ir import walk
 from jitgrad.utils.checkpoint import checkpoint, checkpoint_sequential
 
 RNG = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from jitgrad.ops.library.core import (
     require_equal,
     text,
 )
-from jitgrad.ops.library.indexing import checked_indices
+from jitgrad.ops.library.shapes.indexing import checked_indices
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

@@ -22,8 +22,8 @@ from jitgrad.ops.library.core import (
     static_int,
     wrap_index,
 )
-from jitgrad.ops.library.indexing import checked_indices
-from jitgrad.ops.library.shape import take_slice
+from jitgrad.ops.library.shapes.indexing import checked_indices
+from jitgrad.ops.library.shapes.shape import take_slice
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor
@@ -64,7 +64,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 @library
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     """A matrix with the elements of input on one diagonal."""
-    from jitgrad.ops.library.rearrange import diag
+    from jitgrad.ops.library.shapes.rearrange import diag
 
     return diag(apply("reshape", input, shape=(product(input.shape),)), offset)
 

@@ -148,7 +148,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
     """input where the condition holds, else other; with the condition alone, `nonzero(condition, as_tuple=True)`."""
     require_tensor("where", condition, "condition")
     if input is None and other is None:
-        from jitgrad.ops.library.gather import nonzero
+        from jitgrad.ops.library.shapes.gather import nonzero
 
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:

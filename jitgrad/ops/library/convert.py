@@ -25,7 +25,7 @@ from jitgrad.ops.library.core import (
     result_dtype,
     word,
 )
-from jitgrad.ops.library.shape import clone
+from jitgrad.ops.library.shapes.shape import clone
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

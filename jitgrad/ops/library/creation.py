@@ -28,7 +28,7 @@ from jitgrad.ops.library.core import (
     size_of,
     text,
 )
-from jitgrad.ops.library.shape import clone
+from jitgrad.ops.library.shapes.shape import clone
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

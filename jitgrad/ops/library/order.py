@@ -20,7 +20,7 @@ from jitgrad.ops.library.core import (
     result_dtype,
     size_of,
 )
-from jitgrad.ops.library.shape import take_slice
+from jitgrad.ops.library.shapes.shape import take_slice
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

@@ -33,7 +33,7 @@ from jitgrad.ops.library.core import (
     static_int,
     word,
 )
-from jitgrad.ops.library.shape import take_slice
+from jitgrad.ops.library.shapes.shape import take_slice
 
 if TYPE_CHECKING:
     from jitgrad.eager.tensor import Tensor

@@ -25,7 +25,7 @@ from jitgrad.script.autodiff.mirrors import FunctionFrame
 from jitgrad.script.autodiff.prepare import expand_composites, without_effects
 from jitgrad.script.autodiff.regions import flatten, fold
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.ir import Block, Graph, Node, Value, committed
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed
 
 
 class Derivative:

@@ -32,7 +32,7 @@ from jitgrad.script.autodiff.cotangents import (
 from jitgrad.script.autodiff.flow import Loop
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.mirrors import BranchFrame, LoopFrame
-from jitgrad.script.ir import Node, Value
+from jitgrad.script.graph.ir import Node, Value
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff.reverse import Cotangents, Reverse

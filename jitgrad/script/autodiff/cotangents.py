@@ -18,7 +18,7 @@ from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import BOOL, INT, ListType, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.frame import Context
-from jitgrad.script.ir import Block, Value, type_symbols
+from jitgrad.script.graph.ir import Block, Value, type_symbols
 
 #: True, False (a zero that stands for "not yet"), or a bool known at run time; for a Seq, a Seq of bools
 Reached = Value | bool

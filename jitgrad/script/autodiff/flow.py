@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from jitgrad.dims import Dim, Symbol
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.ir import Block, Graph, Node, Value
 
 #: ops outside the table through which a gradient flows
 _PASSING = frozenset({"opt.some", "opt.get", "seq.get", "list.put", "list.get", "list.take"})

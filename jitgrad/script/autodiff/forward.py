@@ -29,8 +29,8 @@ from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.flow import Flow, Loop, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.prepare import expand_composites
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.ir import Block, Builder, Graph, Node, Value, type_symbols
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, type_symbols
+from jitgrad.script.graph.namespace import GraphNamespace
 
 
 def tangent_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int]) -> Graph:

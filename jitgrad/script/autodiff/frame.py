@@ -18,9 +18,9 @@ from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import NUMBERS, Amendments, abstract
 from jitgrad.script.autodiff.flow import Flow
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.ir import Block, Builder, Node, Value, map_attr, sizes_of
-from jitgrad.script.irops import is_exact
+from jitgrad.script.graph.ir import Block, Builder, Node, Value, map_attr, sizes_of
+from jitgrad.script.graph.irops import is_exact
+from jitgrad.script.graph.namespace import GraphNamespace
 
 #: ops whose results are recomputed rather than saved, where their operands are at hand
 CHEAP = frozenset({

@@ -15,7 +15,7 @@ from dataclasses import replace
 from jitgrad.ops.types import BOOL, INT
 from jitgrad.script.autodiff.flow import Flow, Loop, reachable
 from jitgrad.script.autodiff.inner import free_values
-from jitgrad.script.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 
 #: True, False, or a bool of the graph
 Answer = bool | Value

@@ -18,7 +18,7 @@ from jitgrad.script.autodiff.flow import Flow, reachable
 from jitgrad.script.autodiff.frame import Context, Frame
 from jitgrad.script.autodiff.prepare import expand_nodes
 from jitgrad.script.autodiff.reverse import Reverse
-from jitgrad.script.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from jitgrad.dims import Size
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff.frame import DEPTH, Mirror
-from jitgrad.script.ir import Block, Builder, Graph, Node, Value, committed, walk
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, committed, walk
 
 #: ops whose results are in memory in any case
 STORED = frozenset({"matmul", "conv", "conv_transpose", "conv_weight", "index_put", "scatter", "scatter_add", "cat"})

@@ -10,8 +10,8 @@ from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.cotangents import holds_list
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
 from jitgrad.script.autodiff.lean import Lean
-from jitgrad.script.ir import Block, Node, Value
-from jitgrad.script.irops import DRAWS
+from jitgrad.script.graph.ir import Block, Node, Value
+from jitgrad.script.graph.irops import DRAWS
 
 
 class FunctionFrame(Mirror):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 from jitgrad.errors import NonDifferentiable
 from jitgrad.ops import OPS
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.ir import Block, Builder, Graph, Node, walk
-from jitgrad.script.irops import effect
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, walk
+from jitgrad.script.graph.irops import effect
+from jitgrad.script.graph.namespace import GraphNamespace
 
 
 def expand_composites(graph: Graph) -> Graph:

@@ -26,9 +26,9 @@ from jitgrad.ops.types import Type, map_dims
 from jitgrad.script.autodiff.cotangents import Cotangent, Reached, either, masked, restate, zero
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.prepare import pure
-from jitgrad.script.custom import CustomDerivative
-from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, map_attr, type_symbols, walk
-from jitgrad.script.irops import Effect, effect
+from jitgrad.script.graph.custom import CustomDerivative
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, map_attr, type_symbols, walk
+from jitgrad.script.graph.irops import Effect, effect
 
 if TYPE_CHECKING:
     from jitgrad.script.autodiff.reverse import Cotangents, Reverse

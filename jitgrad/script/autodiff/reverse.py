@@ -31,7 +31,7 @@ from jitgrad.script.autodiff.cotangents import (
     zero,
 )
 from jitgrad.script.autodiff.frame import Context, Frame
-from jitgrad.script.ir import Block, Node, Value
+from jitgrad.script.graph.ir import Block, Node, Value
 
 Cotangents = dict[Value, Cotangent]
 
@@ -53,7 +53,7 @@ class Reverse:
         self.targets: dict[Value, Cotangent | None] = dict.fromkeys(targets)
         self.context, self.flow = context, context.flow
         self.builder, self.F = context.builder, context.F
-        self.ends: dict[tuple[Frame, object], tuple[Node, list[Value]]] = {}  # of stretches: see `script/custom.py`
+        self.ends: dict[tuple[Frame, object], tuple[Node, list[Value]]] = {}  # see `graph/custom.py`
         self.sometimes: dict[Node, set[int]] = {}  # per loop: carries not reached in every iteration
 
     def sweep(self, frame: Frame, cotangents: Cotangents) -> None:

@@ -13,34 +13,31 @@ from jitgrad.errors import NotStatic, SourceUnavailable, UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.ops.backend import backend, using
 from jitgrad.ops.types import ListType, TensorType
-from jitgrad.script import signature as sig
 from jitgrad.script.autodiff import inner
-from jitgrad.script.elements import NOTHING, Kind
-from jitgrad.script.frontend import (
-    builtins_,  # noqa: F401  (it registers handlers)
-    given,
-    gradients,
-    heap,
-    library,  # noqa: F401  (it registers handlers)
-    merge,
-    pending,
-    placement,
-    recorded,
-    stdlib,  # noqa: F401  (it registers handlers)
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.list_kinds import NOTHING, Kind
+from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
+from jitgrad.script.frontend.boundary.inputs import Inputs
+from jitgrad.script.frontend.boundary.results import Results
+from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.evaluate.statements import run_function
+from jitgrad.script.frontend.gradients import backward, requires_grad
+from jitgrad.script.frontend.library import (
+    builtins,  # noqa: F401  (it registers handlers)
+    jitgrad_functions,  # noqa: F401
+    stdlib,  # noqa: F401
     transforms,  # noqa: F401
 )
-from jitgrad.script.frontend.annotations import check as check_annotations
-from jitgrad.script.frontend.backend import SymbolicBackend
-from jitgrad.script.frontend.context import Context, Restart, activated
-from jitgrad.script.frontend.frames import Frame
-from jitgrad.script.frontend.inputs import Inputs
-from jitgrad.script.frontend.memory import SHARED
-from jitgrad.script.frontend.results import Results
-from jitgrad.script.frontend.sizes import Sizes
-from jitgrad.script.frontend.source import source_of
-from jitgrad.script.frontend.statements import run_function
-from jitgrad.script.frontend.values import Storage
-from jitgrad.script.ir import Block, Graph, Value
+from jitgrad.script.frontend.library.backend import SymbolicBackend
+from jitgrad.script.frontend.source.annotations import check as check_annotations
+from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context, Restart, activated
+from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.state.memory import SHARED
+from jitgrad.script.frontend.state.sizes import Sizes
+from jitgrad.script.frontend.values.values import Storage
+from jitgrad.script.graph.ir import Block, Graph, Value
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
@@ -123,7 +120,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             value = run_function(context, frame, source.node)
             results.expect(value)
             tree: sig.Result = results.tree(value)
-            stores += [(change.place, change.recipe(results)) for change in pending.changes(context)]
+            stores += [(change.place, change.recipe(results)) for change in deferred_stores.changes(context)]
             context.inputs.keep_apart()
             written = _written(context, results)
             heap.commit_dirty(context)
@@ -133,15 +130,15 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
         # on a GPU, what must be deterministic has scatters of its own
         for fact in sorted(facts if context.device.type == "cpu" else {*facts, "deterministic"}):
             context.inputs.guard(sig.Machine(fact), "equal", FACTS[fact]())
-        given.bind_sizes(context)
+        list_arguments.bind_sizes(context)
         graph = Graph(Block(tuple(context.inputs.values), context.builder.block.nodes, tuple(results.outputs)),
                       source.name)
         input_types = [v.type for v in graph.inputs]
         _bind_inputs(context, graph)
         if context.sizes.changed:
             context.sizes.rewrite(graph.block)
-        freed = gradients.freed_outputs(context, graph.outputs) if context.freed else set()
-        answers = recorded.exactly(context, graph.outputs, [graph.block])
+        freed = backward.freed_outputs(context, graph.outputs) if context.freed else set()
+        answers = requires_grad.exactly(context, graph.outputs, [graph.block])
         told = {i: results.output(a) for i, (v, a) in enumerate(zip(graph.outputs, answers, strict=True))
                 if isinstance(a, Value) and not isinstance(v.type, ListType)}
         expected = [(results.output(heap.read(context, worst)), *words) for worst, words in context.expected]

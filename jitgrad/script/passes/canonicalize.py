@@ -20,12 +20,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER
-from jitgrad.script.ir import Block, Graph, Node, Value
-from jitgrad.script.irops import effect
-from jitgrad.script.passes import rules_numbers, rules_pointwise, rules_views  # noqa: F401  (they register rows)
+from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.irops import effect
 from jitgrad.script.passes.fold import fold_node
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules import RULES, constant
+from jitgrad.script.passes.rules import numbers, pointwise, views  # noqa: F401  (they register rows)
+from jitgrad.script.passes.rules.rules import RULES, constant
 
 SPECULATED = 8  # number ops per branch that are computed in any case rather than branched over
 

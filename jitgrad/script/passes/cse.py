@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.ops import OPS
-from jitgrad.script.ir import Block, Graph, Node, Value
-from jitgrad.script.irops import Effect, effect
+from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.irops import Effect, effect
 from jitgrad.script.passes.rewrite import Rewriter
 
 

@@ -26,8 +26,8 @@ from collections.abc import Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
-from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols
-from jitgrad.script.irops import effect
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols
+from jitgrad.script.graph.irops import effect
 
 
 def dce(graph: Graph) -> Graph:

@@ -19,8 +19,8 @@ from typing import Any
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import OpDef
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph_namespace import GraphNamespace
-from jitgrad.script.ir import Builder, Graph, Node, Value
+from jitgrad.script.graph.ir import Builder, Graph, Node, Value
+from jitgrad.script.graph.namespace import GraphNamespace
 from jitgrad.script.passes.rewrite import Rewriter
 
 

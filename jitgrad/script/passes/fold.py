@@ -23,8 +23,8 @@ import numpy as np
 
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import NUMBER, TensorType
-from jitgrad.script import number_ops
-from jitgrad.script.ir import Graph, Node, Value
+from jitgrad.script.graph import numbers
+from jitgrad.script.graph.ir import Graph, Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
 
 
@@ -62,7 +62,7 @@ def _number(r: Rewriter, node: Node, values: list[Any]) -> Value | None:
     if type_ == NUMBER:
         return None  # a constant has one kind
     try:
-        result = number_ops.compute(node.op, tuple(values), node.attrs, type_)
+        result = numbers.compute(node.op, tuple(values), node.attrs, type_)
     except (ArithmeticError, ValueError):
         return None  # raises at run time, where the program gets there
     return r.emit("num.const", types=(type_,), value=result)

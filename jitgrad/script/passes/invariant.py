@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitgrad.dims import Dim
-from jitgrad.script.ir import Block, Graph, Node, Value, sizes_of
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, sizes_of
 from jitgrad.script.passes.rewrite import Rewriter
 
 

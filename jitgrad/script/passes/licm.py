@@ -24,8 +24,8 @@ from __future__ import annotations
 from jitgrad.dims import Dim, Symbol, product
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
-from jitgrad.script.irops import GUARDED, effect
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, type_symbols
+from jitgrad.script.graph.irops import GUARDED, effect
 from jitgrad.script.passes.rewrite import Rewriter
 
 

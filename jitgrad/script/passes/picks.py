@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from jitgrad.dtypes import int64
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Graph, Node, Value
+from jitgrad.script.graph.ir import Graph, Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
-from jitgrad.script.passes.rules import constant, tensor
+from jitgrad.script.passes.rules.rules import constant, tensor
 
 _POINTWISE = frozenset(op.name for op in OPS.values() if op.kind is Kind.POINTWISE and op.compose is None)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from jitgrad import config
 from jitgrad.script.autodiff.regions import unmark
-from jitgrad.script.ir import Graph
+from jitgrad.script.graph.ir import Graph
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
 from jitgrad.script.passes.dce import dce
@@ -64,8 +64,8 @@ def apply(passes: tuple[Pass, ...], graph: Graph, verify: int | None = None) -> 
 
 def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> Graph:
     """The same with verification and output."""
-    from jitgrad.script.parse import parse
-    from jitgrad.script.text import equal, to_text
+    from jitgrad.script.graph.parse import parse
+    from jitgrad.script.graph.text import equal, to_text
 
     def inspect(after: str) -> None:
         if level:
@@ -92,7 +92,7 @@ def _watched(passes: tuple[Pass, ...], graph: Graph, level: int, debug: int) -> 
 
 
 def _verify(graph: Graph, after: str) -> None:
-    from jitgrad.script.verify import InvalidGraph, verify
+    from jitgrad.script.graph.verify import InvalidGraph, verify
 
     try:
         verify(graph)

@@ -35,7 +35,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from jitgrad.ops.types import TensorType
-from jitgrad.script.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.passes.rewrite import Rewriter
 
 

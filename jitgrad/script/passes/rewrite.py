@@ -11,7 +11,7 @@ from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, substitute
 from jitgrad.ops.types import Type, map_dims
-from jitgrad.script.ir import Block, Builder, Graph, Node, Value, map_attr, sizes_of
+from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, map_attr, sizes_of
 
 
 class Rewriter:

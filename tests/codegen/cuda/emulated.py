@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.cuda import driverapi, nvrtc, text
-from jitgrad.codegen.cuda.cudadriver import CudaDriver
+from jitgrad.codegen.cuda.driver import driverapi, nvrtc
+from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
+from jitgrad.codegen.cuda.kernels import text
 from tests.codegen.cuda import fakegraphs, host
 from tests.codegen.cuda.fakeblas import FakeBlas
 from tests.codegen.cuda.fakedriver import entries, parameter_bytes
@@ -200,8 +201,8 @@ def gpu(monkeypatch: Any) -> Gpu:
 @contextlib.contextmanager
 def installed(monkeypatch: Any) -> Iterator[Gpu]:
     """The bench is on an emulated GPU."""
-    from jitgrad.codegen.cuda import cudadriver
-    from jitgrad.devcheck import bench
+    from jitgrad.codegen.cuda.driver import cudadriver
+    from tools.devcheck import bench
 
     made = gpu(monkeypatch)
     monkeypatch.setattr(cudadriver, "current", lambda: made.driver)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.cuda import blaslt
+from jitgrad.codegen.cuda.driver import blaslt
 from tests.codegen.cuda.fakecuda import FakeLibrary
 
 #: bfloat16 is kept as the words that hold it

@@ -69,7 +69,7 @@ class FakeLibrary:
 
 def fake_driver(handlers: Mapping[str, Handler] | None = None, missing: tuple[str, ...] = ()) -> FakeLibrary:
     """A driver; its errors have CUDA's names."""
-    from jitgrad.codegen.cuda.driverapi import SIGNATURES
+    from jitgrad.codegen.cuda.driver.driverapi import SIGNATURES
 
     names = {1: b"CUDA_ERROR_INVALID_VALUE", 2: b"CUDA_ERROR_OUT_OF_MEMORY", 700: b"CUDA_ERROR_ILLEGAL_ADDRESS",
              910: b"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE"}

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen import sites
-from jitgrad.codegen.cuda import blaslt, geometry, text
-from jitgrad.codegen.cuda.device_program import PRODUCTS
+from jitgrad.codegen.cuda.driver import blaslt
+from jitgrad.codegen.cuda.host.device_program import PRODUCTS
+from jitgrad.codegen.cuda.kernels import geometry, text
+from jitgrad.codegen.program import sites
 from tests.codegen.cuda import host
 
 REGION = 1 << 36

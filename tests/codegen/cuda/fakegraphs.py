@@ -7,9 +7,9 @@ from ctypes import c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 from types import SimpleNamespace
 from typing import Any
 
-from jitgrad.codegen.cuda.driverapi import COND_IF, COND_WHILE, NODE_CONDITIONAL, DriverApi, KernelNode
-from jitgrad.codegen.cuda.libraries import CudaError
-from jitgrad.codegen.cuda.replay import Graphs
+from jitgrad.codegen.cuda.driver.driverapi import COND_IF, COND_WHILE, NODE_CONDITIONAL, DriverApi, KernelNode
+from jitgrad.codegen.cuda.driver.libraries import CudaError
+from jitgrad.codegen.cuda.graphs.replay import Graphs
 from tests.codegen.cuda.fakecuda import FakeLibrary, fake_driver
 
 #: bytes of the arguments of the kernels that there are

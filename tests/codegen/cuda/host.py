@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen import llvm_kernel
-from jitgrad.codegen.cuda import geometry, text
-from jitgrad.codegen.kernel import Kernel
+from jitgrad.codegen.cuda.kernels import geometry, text
+from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.dims import evaluate
 from tests.required import compilers
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from jitgrad.codegen.cuda import libraries, nvrtc
+from jitgrad.codegen.cuda.driver import libraries, nvrtc
 from tests.required import compilers
 
 NVCC = shutil.which("nvcc")

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cuda import blaslt, libraries, precision
-from jitgrad.codegen.cuda.blaslt import BlasLt, Call
-from jitgrad.codegen.cuda.driverapi import DriverApi
-from jitgrad.codegen.cuda.libraries import CudaError
+from jitgrad.codegen.cuda.driver import blaslt, libraries, precision
+from jitgrad.codegen.cuda.driver.blaslt import BlasLt, Call
+from jitgrad.codegen.cuda.driver.driverapi import DriverApi
+from jitgrad.codegen.cuda.driver.libraries import CudaError
 from tests.codegen.cuda.fakeblas import FakeBlas, gelu
 from tests.codegen.cuda.fakecuda import fake_driver
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cuda import blaslt, composed
-from jitgrad.codegen.cuda.blaslt import Call
-from jitgrad.codegen.cuda.gpu import compile
-from jitgrad.script.interpret import interpret
+from jitgrad.codegen.cuda.driver import blaslt
+from jitgrad.codegen.cuda.driver.blaslt import Call
+from jitgrad.codegen.cuda.host.gpu import compile
+from jitgrad.codegen.cuda.kernels import composed
+from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import emulated, host, machinecode, test_epilogues
 from tests.codegen.cuda.fakedriver import EPILOGUES, MASKED, gelu, gelu_slope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jitgrad.codegen.cuda import conditions
+from jitgrad.codegen.cuda.graphs import conditions
 from tests.codegen.cuda import emulated, fakegraphs, host, hostgraphs, machinecode
 from tests.codegen.cuda.fakegraphs import FakeGraphs
 

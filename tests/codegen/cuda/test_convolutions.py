@@ -12,12 +12,13 @@ import pytest
 
 import jitgrad
 from jitgrad import config, dtypes, nn
-from jitgrad.codegen import lower_conv_device, lower_taps
-from jitgrad.codegen.cuda import text
-from jitgrad.codegen.cuda.device_program import PRODUCTS
-from jitgrad.codegen.cuda.gpu import compile
+from jitgrad.codegen.cuda.host.device_program import PRODUCTS
+from jitgrad.codegen.cuda.host.gpu import compile
+from jitgrad.codegen.cuda.kernels import text
+from jitgrad.codegen.lower.device import conv
+from jitgrad.codegen.lower.rules import taps
 from jitgrad.nn import functional as F
-from jitgrad.script.ir import Graph
+from jitgrad.script.graph.ir import Graph
 from tests.codegen import programs
 from tests.codegen.cuda import host, machinecode
 from tests.codegen.cuda.fakedriver import driver
@@ -79,7 +80,7 @@ def test_values_and_both_gradients(w: Any, how: Any, images: Any) -> None:
 def test_columns_of_some_images_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     for bytes_ in (1, 4 * 9 * 2 * 25 * 2):  # one image, two images
-        monkeypatch.setattr(lower_conv_device, "COLUMNS", bytes_)
+        monkeypatch.setattr(conv, "COLUMNS", bytes_)
         g = three((4, 2, 3, 3), **attrs((1, 1), (1, 1), (1, 1)))
         for n in (0, 1, 2, 5):
             inputs = [rng.standard_normal(s).astype(np.float32) for s in ((n, 2, 5, 5), (4, 2, 3, 3), (n,))]
@@ -133,7 +134,7 @@ def test_maxima(how: Any, d: Any) -> None:
         programs.agree(graph(body, tensor(N, C, 9, 10, dtype=d)), [x], 0)
 
 
-@pytest.mark.parametrize("size", [3, lower_taps.SUMMED + 2])
+@pytest.mark.parametrize("size", [3, taps.SUMMED + 2])
 def test_sums_of_windows(size: int) -> None:
     N, M = sizes("N M")
 

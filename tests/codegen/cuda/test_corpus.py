@@ -16,14 +16,14 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from jitgrad.codegen.cuda import text
-from jitgrad.devcheck.lecture import LATER
-from jitgrad.devcheck.lecture import programs as lecture
-from jitgrad.devcheck.workloads import WORKLOADS
+from jitgrad.codegen.cuda.kernels import text
 from jitgrad.script.executor import ScriptFunction
 from tests.codegen.cuda import machinecode
 from tests.observe import duplicate
 from tests.programs import test_programs
+from tools.devcheck.lecture import LATER
+from tools.devcheck.lecture import programs as lecture
+from tools.devcheck.workloads import WORKLOADS
 
 ALL = os.environ.get("JITGRAD_TEST_ALL") == "1"
 #: which sixths of the kernels are compiled

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cuda import gpu, replay
+from jitgrad.codegen.cuda.graphs import replay
+from jitgrad.codegen.cuda.host import gpu
 from tests.codegen import programs, test_cpu_programs
 from tests.codegen.cuda import emulated, host
 

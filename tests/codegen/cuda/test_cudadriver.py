@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cuda import cudadriver, driverapi, nvrtc
-from jitgrad.codegen.cuda.blaslt import Call
-from jitgrad.codegen.cuda.cudadriver import CudaDriver
-from jitgrad.codegen.cuda.libraries import CudaError
+from jitgrad.codegen.cuda.driver import cudadriver, driverapi, nvrtc
+from jitgrad.codegen.cuda.driver.blaslt import Call
+from jitgrad.codegen.cuda.driver.cudadriver import CudaDriver
+from jitgrad.codegen.cuda.driver.libraries import CudaError
 from tests.codegen.cuda.fakeblas import FakeBlas
 from tests.codegen.cuda.fakecuda import fake_driver
 

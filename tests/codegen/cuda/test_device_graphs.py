@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.gpu import compile
-from jitgrad.script.interpret import interpret
+from jitgrad.codegen.cuda.host.gpu import compile
+from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
 from tests.codegen.programs import agree_in_gradients, assert_same, duplicate, graph, sizes, tensor

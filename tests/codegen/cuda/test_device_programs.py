@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jitgrad import config
-from jitgrad.codegen.cuda.gpu import DeviceCompiled, compile
+from jitgrad.codegen.cuda.host.gpu import DeviceCompiled, compile
 from tests.codegen import (
     programs,
     test_cpu_programs,

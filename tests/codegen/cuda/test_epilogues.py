@@ -10,13 +10,14 @@ import pytest
 import jitgrad
 import jitgrad.nn.functional as F
 from jitgrad import config, dtypes, nn, optim
-from jitgrad.codegen import lower_block
-from jitgrad.codegen.cuda import blaslt, gpu
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.lower_epilogues import Epilogues
-from jitgrad.codegen.program import GemmStep, KernelStep
+from jitgrad.codegen.cuda.driver import blaslt
+from jitgrad.codegen.cuda.host import gpu
+from jitgrad.codegen.lower import block
+from jitgrad.codegen.lower.device.epilogues import Epilogues
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.program import GemmStep, KernelStep
 from jitgrad.ops.opdef import OPS
-from jitgrad.script.interpret import interpret
+from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
 from tests.codegen.cuda.fakedriver import driver
@@ -303,7 +304,7 @@ class Nothing(Epilogues):
 
 def test_a_training_step_has_fewer_launches(monkeypatch):
     with_them = launches(step, F.relu, 8, (5,))
-    monkeypatch.setattr(lower_block, "Epilogues", Nothing)
+    monkeypatch.setattr(block, "Epilogues", Nothing)
     without = launches(step, F.relu, 8, (5,))
     assert with_them[1] == without[1] == 5
     assert (with_them[0], without[0]) == (3, 6)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jitgrad import config, dtypes
-from jitgrad.codegen.cuda import text
-from jitgrad.codegen.cuda.gpu import DeviceCompiled, compile
-from jitgrad.script.ir import Graph
+from jitgrad.codegen.cuda.host.gpu import DeviceCompiled, compile
+from jitgrad.codegen.cuda.kernels import text
+from jitgrad.script.graph.ir import Graph
 from jitgrad.script.passes import pipeline
 from tests.codegen import programs
 from tests.codegen.cuda import host, machinecode

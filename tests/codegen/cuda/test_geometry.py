@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from jitgrad import config
-from jitgrad.codegen.cuda import geometry, text
-from jitgrad.codegen.cuda.gpu import DeviceCompiled, compile
-from jitgrad.codegen.cuda.passes import prepared
-from jitgrad.codegen.program import KernelStep
+from jitgrad.codegen.cuda.host.gpu import DeviceCompiled, compile
+from jitgrad.codegen.cuda.kernels import geometry, text
+from jitgrad.codegen.cuda.schedule.passes import prepared
+from jitgrad.codegen.program.program import KernelStep
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host
 from tests.codegen.cuda.fakedriver import HostDriver, driver

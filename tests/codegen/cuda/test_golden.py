@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import jitgrad
-from jitgrad.codegen.cuda import each, text
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.cuda.kernels import each, text
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from tests.codegen.cuda import machinecode
 

@@ -6,9 +6,9 @@ import ctypes
 
 import pytest
 
-from jitgrad.codegen.cuda import driverapi
-from jitgrad.codegen.cuda.driverapi import KernelNode
-from jitgrad.codegen.cuda.graphs import Builder, captured
+from jitgrad.codegen.cuda.driver import driverapi
+from jitgrad.codegen.cuda.driver.driverapi import KernelNode
+from jitgrad.codegen.cuda.graphs.graphs import Builder, captured
 from tests.codegen.cuda.fakegraphs import CONTEXT, FakeGraphs
 
 

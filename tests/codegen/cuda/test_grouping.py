@@ -10,13 +10,15 @@ import pytest
 
 import jitgrad
 from jitgrad import config, dtypes, nn, optim
-from jitgrad.codegen.cuda import each, gpu, passes
-from jitgrad.codegen.cuda.grouping import grouped
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import EachPut, EachStep, KernelStep, LoopStep
+from jitgrad.codegen.cuda.host import gpu
+from jitgrad.codegen.cuda.kernels import each
+from jitgrad.codegen.cuda.schedule import passes
+from jitgrad.codegen.cuda.schedule.grouping import grouped
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.program.program import EachPut, EachStep, KernelStep, LoopStep
 from jitgrad.ops.types import BOOL, FLOAT, INT
-from jitgrad.script.interpret import interpret
+from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
 from tests.codegen.cuda.fakedriver import driver

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jitgrad.codegen.cuda import blaslt, driverapi, graphs, nvrtc
+from jitgrad.codegen.cuda.driver import blaslt, driverapi, nvrtc
+from jitgrad.codegen.cuda.graphs import graphs
 
 COMPILER = shutil.which("g++")
 #: how many arguments a function takes, and their sizes

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes, random
-from jitgrad.codegen.across import PARTS
-from jitgrad.codegen.cuda import each, geometry, text
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.cuda.kernels import each, geometry, text
+from jitgrad.codegen.lower.column_sums import PARTS
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from tests.codegen.cuda import host
 from tests.codegen.kernels import Space

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from jitgrad.codegen.cuda import driverapi, found, libraries
-from jitgrad.codegen.cuda.libraries import CudaError, LibraryError
+from jitgrad.codegen.cuda.driver import driverapi, libraries, toolkit
+from jitgrad.codegen.cuda.driver.libraries import CudaError, LibraryError
 from tests.codegen.cuda.fakecuda import fake_driver
 
 
@@ -115,7 +115,7 @@ def test_what_is_found_without_a_driver(monkeypatch):
         raise LibraryError(f"no {name}")
 
     monkeypatch.setattr(libraries, "load", none)
-    table = dict(found.rows())
+    table = dict(toolkit.rows())
     assert table["cuda driver"] == table["cublasLt"] == table["cuda runtime"] == "not found"
     assert table["GPU usable"] == "no, because no cuda"
 
@@ -140,10 +140,10 @@ def test_what_is_found_with_a_driver(monkeypatch):
     library.signatures = {**library.signatures, "cuDeviceGetName": (ctypes.c_void_p, ctypes.c_int, ctypes.c_int)}
     api = driverapi.DriverApi(library)
     monkeypatch.setattr(driverapi, "driver", lambda: api)
-    table = dict(found.rows())
+    table = dict(toolkit.rows())
     assert table["cuda driver"] == "for CUDA 13.0, /fake/library.so"
     assert table["gpu 0"] == "NVIDIA H200, sm_90, 139 GiB, 132 multiprocessors, 60 MiB L2"
     assert table["loops on GPUs"] == "nodes of graphs, if the first one works"
     library.missing = ("cuGraphConditionalHandleCreate",)
-    assert dict(found.rows())["loops on GPUs"] == (
+    assert dict(toolkit.rows())["loops on GPUs"] == (
         "the host's: the NVIDIA driver is too old: it has no cuGraphConditionalHandleCreate")

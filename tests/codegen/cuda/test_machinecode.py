@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jitgrad.codegen.cuda import nvrtc
+from jitgrad.codegen.cuda.driver import nvrtc
 from tests import required
 from tests.codegen.cuda import machinecode
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 import jitgrad
-from jitgrad.codegen.cuda import each, text
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.cuda.kernels import each, text
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from tests.codegen.cuda import machinecode
 

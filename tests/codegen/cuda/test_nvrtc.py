@@ -10,8 +10,9 @@ import time
 import pytest
 
 from jitgrad import config
-from jitgrad.codegen.cuda import nvrtc, text
-from jitgrad.codegen.cuda.libraries import CudaError
+from jitgrad.codegen.cuda.driver import nvrtc
+from jitgrad.codegen.cuda.driver.libraries import CudaError
+from jitgrad.codegen.cuda.kernels import text
 from tests.codegen.cuda.fakecuda import FakeLibrary
 from tests.codegen.cuda.machinecode import needs_nvrtc
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.codegen.cuda import gpu, replay
-from jitgrad.codegen.sequences import SeqHandle
+from jitgrad.codegen.cuda.graphs import replay
+from jitgrad.codegen.cuda.host import gpu
+from jitgrad.codegen.program.sequences import SeqHandle
 from jitgrad.device import device
-from jitgrad.script import elsewhere
+from jitgrad.script.call import devices
 from tests import required
 from tests.codegen import (
     programs,
@@ -58,7 +59,7 @@ class Fetching:
 
 def driver() -> Any:
     """The driver of the GPU."""
-    return elsewhere.driver_of(device("cuda", 0))
+    return devices.driver_of(device("cuda", 0))
 
 
 @pytest.fixture(autouse=True, params=["launched", "replayed"])

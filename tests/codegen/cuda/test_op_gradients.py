@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.gpu import compile
+from jitgrad.codegen.cuda.host.gpu import compile
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import POINTWISE, REDUCE
 from jitgrad.script.autodiff import differentiate
-from jitgrad.script.interpret import interpret
+from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import fakedriver, host
 from tests.codegen.programs import assert_same, graph, sizes, tensor

@@ -9,9 +9,9 @@ import pytest
 
 import jitgrad
 from jitgrad import config, dtypes
-from jitgrad.codegen.cuda.gpu import compile
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import KernelStep
+from jitgrad.codegen.cuda.host.gpu import compile
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.program import KernelStep
 from jitgrad.nn import functional as F
 from jitgrad.script.passes import pipeline
 from tests.codegen import programs

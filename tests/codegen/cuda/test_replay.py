@@ -8,8 +8,9 @@ import struct
 
 import pytest
 
-from jitgrad.codegen.cuda import precision, replay, replaying
-from jitgrad.codegen.cuda.blaslt import FAILED
+from jitgrad.codegen.cuda.driver import precision
+from jitgrad.codegen.cuda.driver.blaslt import FAILED
+from jitgrad.codegen.cuda.graphs import replay, replaying
 from tests.codegen.cuda.fakegraphs import KERNELS, FakeGraphs, error
 
 STREAM = 0x77

@@ -7,10 +7,11 @@ import ctypes
 import numpy as np
 import pytest
 
-from jitgrad.codegen import engine
-from jitgrad.codegen.cuda import launcher, replay, runtime
-from jitgrad.codegen.cuda.blaslt import FAILED
-from jitgrad.codegen.layout import STREAM as STREAM_WORD
+from jitgrad.codegen.cuda.driver import launcher, runtime
+from jitgrad.codegen.cuda.driver.blaslt import FAILED
+from jitgrad.codegen.cuda.graphs import replay
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.program.layout import STREAM as STREAM_WORD
 from tests.codegen.cuda import fakedriver, hostgraphs
 from tests.codegen.cuda import host as shim
 from tests.codegen.cuda.fakegraphs import error

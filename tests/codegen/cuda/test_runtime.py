@@ -9,11 +9,12 @@ import pytest
 
 import jitgrad
 from jitgrad import config
-from jitgrad.codegen import engine, store
-from jitgrad.codegen.cuda import runtime
-from jitgrad.codegen.cuda.module import DeviceModule
-from jitgrad.codegen.layout import ERROR, STREAM
-from jitgrad.codegen.lower import lower
+from jitgrad.codegen.cuda.driver import runtime
+from jitgrad.codegen.cuda.host.module import DeviceModule
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.layout import ERROR, STREAM
+from jitgrad.codegen.run import store
 from jitgrad.script.passes import pipeline
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from jitgrad import config, dtypes
-from jitgrad.codegen import buffers
-from jitgrad.codegen.cuda import gpu, passes
-from jitgrad.codegen.cuda.spoiling import spoiled
-from jitgrad.codegen.lower import lower
-from jitgrad.codegen.program import Allocate, Buffer, IfStep, KernelStep, LoopStep, SpoilStep
-from jitgrad.script.interpret import interpret
+from jitgrad.codegen.cuda.host import gpu
+from jitgrad.codegen.cuda.schedule import passes
+from jitgrad.codegen.cuda.schedule.poison import spoiled
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program import buffers
+from jitgrad.codegen.program.program import Allocate, Buffer, IfStep, KernelStep, LoopStep, SpoilStep
+from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
 from tests.codegen.cuda.fakedriver import driver

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.codegen.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dtypes import float64
 from tests.codegen import test_llvm_kernel
 from tests.codegen.cuda import host

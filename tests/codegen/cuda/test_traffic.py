@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jitgrad
-from jitgrad.script.explain.moved import Traffic
+from jitgrad.script.inspect.explain.moved import Traffic
 from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
 

@@ -20,7 +20,7 @@ import pytest
 import jitgrad as torch
 from jitgrad import config
 from jitgrad.eager.tensor import Tensor
-from jitgrad.script.frontend.source import source_of
+from jitgrad.script.frontend.source.source import source_of
 from tests.observe import duplicate, leaves, plain, state
 from tests.script.frontend.harness import same
 

@@ -12,13 +12,13 @@ import numpy as np
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor, wrap
-from jitgrad.script import signature as sig
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import resolve
+from jitgrad.script.call.storing import leave_writer
 from jitgrad.script.frontend.build import build
-from jitgrad.script.frontend.source import source_of
-from jitgrad.script.interpret import interpret
-from jitgrad.script.sources import resolve
-from jitgrad.script.stores import leave_writer
-from jitgrad.script.verify import verify
+from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.verify import verify
 from tests.observe import duplicate, leaves, plain
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad.eager.grad_mode import no_grad
+from jitgrad.eager.autograd.grad_mode import no_grad
 from jitgrad.eager.tensor import wrap
-from jitgrad.ops.library import creation, join, pointwise
+from jitgrad.ops.library import creation, pointwise
+from jitgrad.ops.library.shapes import join
 
 PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = []
 

@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad.errors import TypeMismatch
-from jitgrad.script.frontend.annotations import check
+from jitgrad.script.frontend.source.annotations import check
 
 X = torch.ones(2)
 

@@ -11,7 +11,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config
-from jitgrad.script.elements import Tensors, fit, from_plain, joined, kind_of, paths, to_plain
+from jitgrad.script.call.list_kinds import Tensors, fit, from_plain, joined, kind_of, paths, to_plain
 from tests.script.frontend.agree import agree, registry, suite, t
 
 PROGRAMS, program = registry()

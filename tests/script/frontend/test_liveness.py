@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jitgrad.script.frontend.liveness import always_leaves, exits, scope_of
+from jitgrad.script.frontend.source.liveness import always_leaves, exits, scope_of
 
 
 def parsed(text: str) -> Any:

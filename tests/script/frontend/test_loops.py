@@ -9,7 +9,7 @@ import pytest
 
 from jitgrad.eager.tensor import wrap
 from jitgrad.script.frontend import build as building
-from jitgrad.script.frontend import context as contexts
+from jitgrad.script.frontend.state import context as contexts
 
 
 def nest(depth: int, step: str) -> Any:

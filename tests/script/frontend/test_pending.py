@@ -6,7 +6,7 @@ from typing import Any
 
 import jitgrad
 from jitgrad.script.frontend.build import build
-from jitgrad.script.ir import walk
+from jitgrad.script.graph.ir import walk
 
 
 class Box:

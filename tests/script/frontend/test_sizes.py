@@ -8,8 +8,8 @@ import pytest
 
 import jitgrad
 from jitgrad.dims import Size, call, floordiv
-from jitgrad.script.frontend.sizes import Sizes
-from jitgrad.script.ir import walk
+from jitgrad.script.frontend.state.sizes import Sizes
+from jitgrad.script.graph.ir import walk
 
 
 def sizes(*hints: int) -> tuple[Sizes, list[Size]]:

@@ -15,12 +15,13 @@ import time
 import pytest
 
 import jitgrad
-from jitgrad.codegen import engine, launch
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.run import launch
 from jitgrad.errors import SourceUnavailable
+from jitgrad.script.call.specialisation import Specialisation
 from jitgrad.script.executor import ScriptFunction
-from jitgrad.script.frontend.source import Source, _cache, source_of
-from jitgrad.script.ir import Graph, Node
-from jitgrad.script.specialisation import Specialisation
+from jitgrad.script.frontend.source.source import Source, _cache, source_of
+from jitgrad.script.graph.ir import Graph, Node
 
 FIRST = "def f(x):\n    return x * 2\n\n\ndef g(x):\n    return x + 1\n"
 

@@ -7,7 +7,7 @@ import random
 from jitgrad import dtypes
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, SeqType, TensorType
-from jitgrad.script.ir import Block, Builder, Graph, Value
+from jitgrad.script.graph.ir import Block, Builder, Graph, Value
 
 
 class Generator:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from jitgrad import config
-from jitgrad.script.interpret import interpret
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.text import equal, to_text
+from jitgrad.script.graph.verify import InvalidGraph, verify
 from jitgrad.script.passes import pipeline
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.cse import cse
@@ -20,8 +22,6 @@ from jitgrad.script.passes.fold import fold
 from jitgrad.script.passes.invariant import invariant
 from jitgrad.script.passes.licm import licm
 from jitgrad.script.passes.products import transpose_products
-from jitgrad.script.text import equal, to_text
-from jitgrad.script.verify import InvalidGraph, verify
 from tests.script.passes.random_graphs import Generator
 
 PASSES = [decompose, canonicalize, fold, cse, transpose_products, invariant, licm, dce, pipeline.prepare, pipeline.run]

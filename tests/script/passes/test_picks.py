@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitgrad.script.interpret import interpret
-from jitgrad.script.ir import Graph, walk
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.ir import Graph, walk
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes.dce import dce
 from jitgrad.script.passes.picks import picks
-from jitgrad.script.verify import verify
 
 #: what each row's element is written over, and the type of the whole
 TARGETS = {

@@ -7,13 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from jitgrad.script.interpret import interpret
-from jitgrad.script.parse import parse
+from jitgrad.script.graph.interpret import interpret
+from jitgrad.script.graph.parse import parse
+from jitgrad.script.graph.text import to_text
+from jitgrad.script.graph.verify import verify
 from jitgrad.script.passes.canonicalize import canonicalize
 from jitgrad.script.passes.dce import dce
-from jitgrad.script.passes.rules import RULES
-from jitgrad.script.text import to_text
-from jitgrad.script.verify import verify
+from jitgrad.script.passes.rules.rules import RULES
 
 HEAD = "graph f(%x: f32[N, 4], %y: f32[N, 4], %i: i32[N, 4], %c: b8[N, 4], %b: bool, %n: int, %a: float, %row: f32[4], " \
        "%s: seq<f32[4]>, %o: optional<f32[4]>)"

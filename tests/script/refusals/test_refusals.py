@@ -18,7 +18,7 @@ import pytest
 import jitgrad as torch
 from jitgrad.errors import ScriptError
 from jitgrad.script.frontend.build import build
-from jitgrad.script.frontend.syntax import check_syntax
+from jitgrad.script.frontend.source.syntax import check_syntax
 
 CASES = pathlib.Path(__file__).with_name("refusals.case")
 

@@ -16,7 +16,7 @@ import pytest
 import jitgrad
 from jitgrad import nn
 from jitgrad.jit import load, save
-from jitgrad.script.saved import archive
+from jitgrad.script.stored.file import archive
 from jitgrad.serialization import LoadError
 
 

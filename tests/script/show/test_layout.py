@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitgrad.script.show.layout import place
+from jitgrad.script.inspect.show.layout import place
 
 
 def overlap(a, b):

@@ -12,8 +12,8 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
-from jitgrad.script.show.diagram import depth_of, draw, draw_lines
-from jitgrad.script.show.page import page, svg
+from jitgrad.script.inspect.show.diagram import depth_of, draw, draw_lines
+from jitgrad.script.inspect.show.page import page, svg
 from tests.script.pycode_programs import PROGRAMS
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,0 +1,257 @@
+"""The driver of a real GPU: CuPy's arrays, memory pool and streams, NVRTC's code, cuBLASLt's products.
+
+    driver = cudadriver.current()       # of CuPy's current device
+
+Launches and copies on the device are the CUDA driver's own functions. `read` is two of its calls, made native; `matmul`
+is Python, for cuBLASLt is loaded at the first product. Each thread that asks for the stream, loads kernels or makes
+graphs is given the device's context first, which is what the driver's functions work in (CuPy's, the primary one).
+
+Machine code stays loaded as long as the process lives, as CuPy's does; equal texts are loaded once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from ctypes import c_char_p, c_int, c_void_p
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad.codegen.cuda.driver import driverapi, libraries, nvrtc
+from jitgrad.codegen.cuda.driver.blaslt import FAILED, BlasLt
+from jitgrad.codegen.cuda.driver.driver import Driver
+from jitgrad.codegen.cuda.driver.driverapi import (
+    FUNCTION_DYNAMIC_SHARED,
+    FUNCTION_STATIC_SHARED,
+    PROCESSORS,
+    SHARED_OPTIN,
+    DriverApi,
+)
+from jitgrad.codegen.cuda.driver.libraries import LibraryError, Symbols
+from jitgrad.codegen.cuda.graphs.replay import Graphs
+from jitgrad.codegen.cuda.kernels.geometry import STATIC
+from jitgrad.codegen.llvm import engine
+
+if TYPE_CHECKING:
+    def _is_one(driver: CudaDriver) -> Driver:
+        return driver
+
+_NOT_FOUND = 500
+#: what the text of a kernel with dynamic shared memory holds
+_SHARED = ("extern __shared__", "JG_SMEM")
+
+READ = """
+declare i32 @cuMemcpyDtoHAsync_v2(ptr, i64, i64, ptr)
+declare i32 @cuStreamSynchronize(ptr)
+define i32 @jg_cuda_read_and_wait(ptr %host, i64 %device, i64 %bytes, ptr %stream) {
+entry:
+  %copied = call i32 @cuMemcpyDtoHAsync_v2(ptr %host, i64 %device, i64 %bytes, ptr %stream)
+  %bad = icmp ne i32 %copied, 0
+  br i1 %bad, label %failed, label %wait
+wait:
+  %done = call i32 @cuStreamSynchronize(ptr %stream)
+  ret i32 %done
+failed:
+  ret i32 %copied
+}
+"""
+
+
+class CudaDriver:
+    """`driver.Driver` on one GPU. `api`, `blas` and `xp` are other than the machine's in tests only.
+
+    Raises:
+        LibraryError: a library is missing; the text names what to install. CudaError: the driver cannot work.
+    """
+
+    def __init__(self, device: int = 0, xp: Any = None, api: DriverApi | None = None, blas: Symbols | None = None):
+        self.xp = libraries.cupy() if xp is None else xp
+        self.api = driverapi.driver() if api is None else api
+        self.device, self._blas = device, blas
+        self.name = f"cuda:{device}"
+        self._threads = threading.local()
+        self._bind()
+        self.arch = self.api.arch(self.api.made("cuDeviceGet", device))
+        self.processors = self.api.attribute(PROCESSORS, self.api.made("cuDeviceGet", device))
+        self.shared = self.api.attribute(SHARED_OPTIN, self.api.made("cuDeviceGet", device)) - STATIC
+        self.failure: BaseException | None = None
+        self.rows: Any = None
+        self.several = False
+        self._loaded: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        self._lock = threading.Lock()
+        called = ("cuMemcpyDtoHAsync_v2", "cuStreamSynchronize")
+        self._code = engine.load(engine.compile_module(READ), {n: self.api.address(n) for n in called})
+        self._product = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(self._multiplied)
+        self.launch = self.api.address("cuLaunchKernel")
+        self.together = self.api.address("cuLaunchCooperativeKernel")
+        self.copy = self.api.address("cuMemcpyDtoDAsync_v2")
+        self.read = self._code.address("jg_cuda_read_and_wait")
+        self.matmul: int = ctypes.cast(self._product, c_void_p).value or 0
+
+    def _bind(self) -> None:
+        """Make the device's context this thread's, and start it if it is not there."""
+        with self.xp.cuda.Device(self.device):
+            self.xp.cuda.runtime.free(0)
+        self._threads.bound = True
+
+    def on(self) -> Any:
+        """A context in which the device is CuPy's current one, and its context CUDA's."""
+        return self.xp.cuda.Device(self.device)
+
+    def _here(self) -> None:
+        """Make sure that this thread has the device's context."""
+        if not getattr(self._threads, "bound", False):
+            self._bind()
+
+    def stream(self) -> int:
+        """The handle of CuPy's current stream."""
+        self._here()
+        handle: int = self.xp.cuda.get_current_stream().ptr
+        return handle
+
+    def synchronize(self) -> None:
+        """Wait for the current stream. RuntimeError where something on it has failed."""
+        self.xp.cuda.get_current_stream().synchronize()
+
+    # --- kernels ---
+
+    def load(self, source: str, names: Sequence[str]) -> list[int]:
+        """Compile a text of kernels (from the disk cache if it is there) and load it; a handle for each name.
+
+        Raises:
+            CompileError: the text is not CUDA C++. CudaError: it cannot be loaded.
+        """
+        self._here()
+        key = source, tuple(names)
+        with self._lock:
+            found = self._loaded.get(key)
+            if found is None:
+                cubins = nvrtc.compile_units(nvrtc.divided(source), self.arch)
+                modules = [self.api.made("cuModuleLoadData", c_char_p(cubin)) for cubin in cubins]
+                found = self._loaded[key] = [self._function(modules, name) for name in names]
+                if any(word in source for word in _SHARED):
+                    for function in found:
+                        self._allow_shared(function)
+        return list(found)
+
+    def _function(self, modules: Sequence[int], name: str) -> int:
+        place = c_void_p()
+        code = _NOT_FOUND
+        for module in modules:
+            code = self.api.code("cuModuleGetFunction", ctypes.byref(place), module, name.encode())
+            if code != _NOT_FOUND:
+                break
+        if code:
+            raise self.api.error(f"cuModuleGetFunction({name})", code)
+        return place.value or 0
+
+    def _allow_shared(self, function: int) -> None:
+        """Let a kernel be launched with all the shared memory that a block can have."""
+        most = self.api.attribute(SHARED_OPTIN, self.api.made("cuDeviceGet", self.device))
+        static = self.api.made("cuFuncGetAttribute", FUNCTION_STATIC_SHARED, function)
+        self.api.call("cuFuncSetAttribute", function, FUNCTION_DYNAMIC_SHARED, most - static)
+
+    # --- products and graphs ---
+
+    @cached_property
+    def lt(self) -> BlasLt:
+        """cuBLASLt, loaded when first asked for. LibraryError where it is not installed."""
+        self._here()
+        return BlasLt(self._blas or libraries.load("cublasLt"), self.api, self.allocate, self.load)
+
+    @cached_property
+    def graphs(self) -> Graphs:
+        """What replays host functions as CUDA graphs."""
+        self._here()  # whose graphs they are
+        return Graphs(self.api, _Lazily(self), launch=self.launch, together=self.together, matmul=self.matmul,
+                      copy=self.copy, read=self.read, load=self.load, allocate=self.allocate)
+
+    def _multiplied(self, stream: int | None, words: int) -> int:
+        try:
+            return self.lt.called(stream, words)
+        except BaseException as error:  # it cannot pass through the native code that called
+            self.failure = error
+            return FAILED
+
+    def error(self, status: int) -> Exception:
+        """The exception for what a function returned, as a number of 32 or 64 bits."""
+        code = ctypes.c_int32(status).value
+        if code != FAILED:
+            return self.api.error("CUDA", code)
+        holders: list[Any] = [self, *[self.__dict__[k] for k in ("lt", "graphs") if k in self.__dict__]]
+        for holder in holders:
+            failure, holder.failure = holder.failure, None
+            if isinstance(failure, Exception):
+                return failure
+            if failure is not None:  # an interrupt: it is raised as what it is
+                raise failure
+        return LibraryError("a call of CUDA failed")
+
+    # --- memory and arrays ---
+
+    def allocate(self, size: int) -> Any:
+        """Memory of CuPy's pool, with `ptr`; back in the pool when it is dropped. MemoryError."""
+        return self.xp.cuda.alloc(max(1, size))
+
+    def clear(self, block: Any, size: int) -> None:
+        """Make the first bytes of a block zero, in the current stream's order."""
+        self.api.call("cuMemsetD8Async", block.ptr, 0, size, self.stream())
+
+    def empty(self, shape: tuple[int, ...], d: Any) -> Any:
+        """A new array; `d` is a NumPy dtype."""
+        return self.xp.ndarray(shape, d)
+
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
+        """An array over memory that somebody else owns; strides in elements, None: row-major."""
+        item = np.dtype(d).itemsize
+        if strides is None:
+            extent, places = int(np.prod(shape, dtype=np.int64)), None
+        else:
+            extent = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if all(shape) else 0
+            places = tuple([s * item for s in strides])
+        memory = self.xp.cuda.UnownedMemory(address, extent * item, None, self.device)
+        return self.xp.ndarray(tuple(shape), d, self.xp.cuda.MemoryPointer(memory, 0), strides=places)
+
+    def contiguous(self, array: Any) -> Any:
+        """`array`, or a copy on the device: in row-major order, and from the host's memory if it is there."""
+        if isinstance(array, np.ndarray):
+            return self.xp.asarray(array, order="C")
+        return array if array.flags.c_contiguous else array.copy()
+
+    def write_back(self, target: Any, copy: Any) -> None:
+        """`target[...] = copy`, where `copy` is what `contiguous` made of `target`."""
+        target[...] = copy.get() if isinstance(target, np.ndarray) else copy
+
+    def address(self, array: Any) -> int:
+        """Where the elements of an array of the device begin."""
+        place: int = array.data.ptr
+        return place
+
+class _Lazily:
+    """The products of a driver, whose library is loaded at the first one."""
+
+    def __init__(self, driver: CudaDriver):
+        self.driver = driver
+
+    def prepare(self, stream: int, call: Any) -> None:
+        self.driver.lt.prepare(stream, call)
+
+    def matmul(self, stream: int, call: Any, owner: int | None = None) -> None:
+        self.driver.lt.matmul(stream, call, owner)
+
+
+@cache
+def of_device(device: int) -> CudaDriver:
+    """The driver of a device, made once. Raises as `CudaDriver`."""
+    return CudaDriver(device)
+
+
+def current() -> CudaDriver:
+    """The driver of CuPy's current device. Raises as `CudaDriver`."""
+    return of_device(libraries.cupy().cuda.Device().id)
+
+
+__all__ = ["CudaDriver", "current", "of_device"]

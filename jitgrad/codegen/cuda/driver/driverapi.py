@@ -1,0 +1,205 @@
+"""The CUDA driver's functions that are used, by ctypes: names with the version of their signature, and error texts.
+
+    api = DriverApi(libraries.load("cuda"))
+    api.call("cuStreamSynchronize", stream)       # CudaError where it fails
+    api.made("cuStreamCreate", NON_BLOCKING)      # a function that stores one handle or number: what it stored
+    api.address("cuLaunchKernel")                 # for generated code
+
+Functions are bound when first called, so that an older driver lacks only what is used of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint8, c_uint64, c_void_p
+from functools import cache
+from typing import Any
+
+from jitgrad.codegen.cuda.driver import libraries
+from jitgrad.codegen.cuda.driver.libraries import CudaError, LibraryError, Symbols, bind
+
+# attributes of devices and functions, flags, kinds (cuda.h)
+MAJOR, MINOR, PROCESSORS, L2_BYTES, SHARED_OPTIN = 75, 76, 16, 38, 97
+FUNCTION_STATIC_SHARED, FUNCTION_DYNAMIC_SHARED = 1, 8
+NON_BLOCKING = 1
+CAPTURE_RELAXED = 2
+NODE_CONDITIONAL, COND_IF, COND_WHILE = 13, 0, 1
+DEVICE_MEMORY = 2
+COOPERATIVE = 2
+SUCCESS, INVALID_VALUE = 0, 1
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2."""
+
+    _fields_ = (("function", c_void_p), ("grid", c_uint * 3), ("block", c_uint * 3), ("shared", c_uint),
+                ("parameters", c_void_p), ("extra", c_void_p), ("kernel", c_void_p), ("context", c_void_p))
+
+
+class Conditional(ctypes.Structure):
+    """CUDA_CONDITIONAL_NODE_PARAMS."""
+
+    _fields_ = (("handle", c_uint64), ("kind", c_int), ("size", c_uint), ("graphs", POINTER(c_void_p)),
+                ("context", c_void_p))
+
+
+class Copy(ctypes.Structure):
+    """CUDA_MEMCPY3D_v2: here always of one row of device memory."""
+
+    _fields_ = (("from_place", c_size_t * 4), ("from_kind", c_int), ("from_host", c_void_p), ("source", c_uint64),
+                ("from_array", c_void_p), ("reserved0", c_void_p), ("from_pitch", c_size_t), ("from_height", c_size_t),
+                ("to_place", c_size_t * 4), ("to_kind", c_int), ("to_host", c_void_p), ("target", c_uint64),
+                ("to_array", c_void_p), ("reserved1", c_void_p), ("to_pitch", c_size_t), ("to_height", c_size_t),
+                ("bytes", c_size_t), ("height", c_size_t), ("depth", c_size_t))
+
+
+class _AnyNode(ctypes.Union):
+    _fields_ = (("reserved", c_uint64 * 29), ("conditional", Conditional))
+
+
+class NodeParameters(ctypes.Structure):
+    """CUgraphNodeParams, as far as it is used."""
+
+    _fields_ = (("kind", c_int), ("reserved0", c_int * 3), ("of", _AnyNode), ("reserved2", c_uint64))
+
+
+class LaunchAttribute(ctypes.Union):
+    """CUlaunchAttributeValue, as far as it is used."""
+
+    _fields_ = (("pad", ctypes.c_char * 64), ("cooperative", c_int))
+
+
+class UpdateResult(ctypes.Structure):
+    """CUgraphExecUpdateResultInfo."""
+
+    _fields_ = (("result", c_int), ("node", c_void_p), ("from_node", c_void_p))
+
+
+_Handle, _Out = c_void_p, POINTER(c_void_p)
+_GraphNode = (_Out, _Handle, _Out, c_size_t)  # the node made, its graph, the nodes that it follows, how many
+
+SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (c_uint,),
+    "cuDriverGetVersion": (POINTER(c_int),),
+    "cuDeviceGetCount": (POINTER(c_int),),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+    "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
+    "cuDevicePrimaryCtxRetain": (_Out, c_int),
+    "cuCtxSetCurrent": (_Handle,),
+    "cuCtxGetCurrent": (_Out,),
+    "cuModuleLoadData": (_Out, c_void_p),
+    "cuModuleGetFunction": (_Out, _Handle, c_char_p),
+    "cuModuleUnload": (_Handle,),
+    "cuFuncGetAttribute": (POINTER(c_int), c_int, _Handle),
+    "cuFuncSetAttribute": (_Handle, c_int, c_int),
+    "cuFuncGetParamInfo": (_Handle, c_size_t, POINTER(c_size_t), POINTER(c_size_t)),
+    "cuLaunchKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out, _Out),
+    "cuLaunchCooperativeKernel": (_Handle, *(c_uint,) * 7, _Handle, _Out),
+    "cuStreamCreate": (_Out, c_uint),
+    "cuStreamDestroy_v2": (_Handle,),
+    "cuStreamSynchronize": (_Handle,),
+    "cuMemcpyHtoDAsync_v2": (c_uint64, c_void_p, c_size_t, _Handle),
+    "cuMemcpyDtoHAsync_v2": (c_void_p, c_uint64, c_size_t, _Handle),
+    "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, _Handle),
+    "cuMemsetD8Async": (c_uint64, c_uint8, c_size_t, _Handle),
+    "cuMemsetD2D8Async": (c_uint64, c_size_t, c_uint8, c_size_t, c_size_t, _Handle),
+    "cuStreamBeginCapture_v2": (_Handle, c_int),
+    "cuStreamBeginCaptureToGraph": (_Handle, _Handle, _Out, c_void_p, c_size_t, c_int),
+    "cuStreamEndCapture": (_Handle, _Out),
+    "cuGraphCreate": (_Out, c_uint),
+    "cuGraphDestroy": (_Handle,),
+    "cuGraphAddKernelNode_v2": (*_GraphNode, POINTER(KernelNode)),
+    "cuGraphKernelNodeSetAttribute": (_Handle, c_int, POINTER(LaunchAttribute)),
+    "cuGraphAddMemcpyNode": (*_GraphNode, POINTER(Copy), _Handle),
+    "cuGraphAddChildGraphNode": (*_GraphNode, _Handle),
+    "cuGraphAddNode_v2": (_Out, _Handle, _Out, c_void_p, c_size_t, POINTER(NodeParameters)),
+    "cuGraphConditionalHandleCreate": (POINTER(c_uint64), _Handle, _Handle, c_uint, c_uint),
+    "cuGraphInstantiateWithFlags": (_Out, _Handle, c_uint64),
+    "cuGraphLaunch": (_Handle, _Handle),
+    "cuGraphExecDestroy": (_Handle,),
+    "cuGraphExecUpdate_v2": (_Handle, _Handle, POINTER(UpdateResult)),
+    "cuGraphExecKernelNodeSetParams_v2": (_Handle, _Handle, POINTER(KernelNode)),
+    "cuGraphExecMemcpyNodeSetParams": (_Handle, _Handle, POINTER(Copy), _Handle),
+    "cuGraphExecChildGraphNodeSetParams": (_Handle, _Handle, _Handle),
+}
+
+
+class DriverApi:
+    """The functions of a driver library, or of call-backs that stand for it in tests."""
+
+    def __init__(self, library: Symbols):
+        self.library = library
+        self._bound: dict[str, Callable[..., int]] = {}
+
+    def address(self, name: str) -> int:
+        """A function's address. LibraryError where the driver is too old to have it."""
+        found = self.library.address(name)
+        if not found:
+            raise LibraryError(f"the NVIDIA driver is too old: it has no {name}")
+        return found
+
+    def error(self, call: str, code: int) -> CudaError:
+        """What a code means that `call` returned."""
+        name, text = [self._told(about, code) for about in ("cuGetErrorName", "cuGetErrorString")]
+        return CudaError(call, code, name or f"error {code}", text)
+
+    def _told(self, about: str, code: int) -> str:
+        place = c_char_p()
+        unknown = bind(self.library, about, c_int, c_int, POINTER(c_char_p))(code, ctypes.byref(place))
+        return "" if unknown else (place.value or b"").decode()
+
+    def code(self, name: str, *arguments: Any) -> int:
+        """Call a function; what it returns."""
+        function = self._bound.get(name)
+        if function is None:
+            self.address(name)
+            function = self._bound[name] = bind(self.library, name, c_int, *SIGNATURES[name])
+        return function(*arguments)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function. CudaError where it fails, LibraryError where the driver does not have it."""
+        code = self.code(name, *arguments)
+        if code:
+            raise self.error(name, code)
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """Call a function whose first argument says where to store a handle or a number: what it stored."""
+        place = SIGNATURES[name][0]._type_()
+        self.call(name, ctypes.byref(place), *arguments)
+        return place.value or 0
+
+    # --- the machine ---
+
+    def attribute(self, attribute: int, device: int) -> int:
+        """A number that describes a device."""
+        return self.made("cuDeviceGetAttribute", attribute, device)
+
+    def arch(self, device: int) -> str:
+        """What code for a device is compiled for: "sm_90"."""
+        return f"sm_{self.attribute(MAJOR, device)}{self.attribute(MINOR, device)}"
+
+    def name(self, device: int) -> str:
+        """A device's name."""
+        text = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", text, len(text), device)
+        return text.value.decode(errors="replace")
+
+
+@cache
+def driver() -> DriverApi:
+    """The machine's driver, initialised. LibraryError where there is none, CudaError where it cannot work."""
+    api = DriverApi(libraries.load("cuda"))
+    api.call("cuInit", 0)
+    return api
+
+
+def version_text(number: int) -> str:
+    """13000 as "13.0"."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+__all__ = ["SIGNATURES", "Conditional", "Copy", "DriverApi", "KernelNode", "NodeParameters", "UpdateResult",
+           "driver", "version_text"]

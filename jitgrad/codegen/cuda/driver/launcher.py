@@ -1,0 +1,274 @@
+"""From Python to the host function of a device program.
+
+As `codegen/run/launch.py`, but what the function knows of arrays is words of its block: their addresses and sizes.
+Arrays that were passed before (parameters, nearly always) are known by identity and not looked at again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from jitgrad.codegen.cuda.driver import runtime
+from jitgrad.codegen.cuda.driver.driver import Driver
+from jitgrad.codegen.cuda.kernels.geometry import TICKETS
+from jitgrad.codegen.program.layout import (
+    CHUNK,
+    CHUNK_SIZE,
+    CHUNK_USED,
+    CHUNKS,
+    DEVICE_FAILED,
+    ERROR,
+    SCRATCH,
+    SHARED,
+    STREAM,
+)
+from jitgrad.codegen.program.sites import Memory, is_tensor, tensor_kind
+from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, payload, raise_status
+from jitgrad.dtypes import dtype
+
+#: bytes of the first chunk of memory that grows
+FIRST_CHUNK = 1 << 20
+
+
+class DeviceMemory(Memory):
+    """Arrays of a driver's device."""
+
+    def __init__(self, driver: Driver):
+        self.driver = driver
+
+    def row(self, op: Any) -> Callable[..., Any]:
+        assert self.driver.rows is not None
+        return self.driver.rows(op)
+
+    def contiguous(self, value: Any) -> Any:
+        return self.driver.contiguous(value)
+
+    def address(self, value: Any) -> int:
+        return self.driver.address(value)
+
+    def empty(self, shape: tuple[int, ...], d: Any) -> Any:
+        return self.driver.empty(shape, d)
+
+    def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: dtype) -> Any:
+        return self.driver.view(address, tuple(shape), strides, d.np)
+
+
+class DeviceWorkspace(Workspace):
+    """The memory of one call under way on a stream.
+
+    Attributes:
+        slots: device memory by word of the block.
+        chunks: device memory that grows.
+        seen: the arrays that were passed last, by input; None for one that is another at each call (`changing`), so
+            that it is not kept alive.
+        given: copies of arrays that were not on the device or not contiguous, by input.
+        replay: what replays the calls of the host function as graphs, if anything does.
+        retired: device memory that goes when the call has ended.
+    """
+
+    __slots__ = ("changing", "chunks", "device", "given", "memory", "replay", "retired", "seen", "slots")
+
+    def __init__(self, interface: Interface, memory: DeviceMemory, stream: int):
+        super().__init__(interface)
+        self.memory = memory
+        self.device = memory.driver
+        graphs = self.device.graphs
+        self.replay = None if graphs is None else graphs.replay(stream)
+        self.block[STREAM] = stream if self.replay is None else self.replay.address
+        self.block[SHARED] = self.device.shared
+        self.slots: dict[int, Any] = {}
+        self.chunks: list[Any] = []
+        self.seen: dict[int, Any] = {}
+        self.changing: set[int] = set()
+        self.given: dict[int, Any] = {}
+        self.retired: list[Any] = []
+
+    def free(self, free: Any = None) -> None:
+        """Nothing: the blocks go with this object."""
+
+    def flush(self) -> None:
+        """Give the device what was called so far."""
+        if self.replay is not None:
+            self.replay.flush()
+
+    def provide(self, word: int, size: int) -> int:
+        """Memory for a slot or a chunk; -1: forget all chunks but the newest."""
+        block = self.block
+        if word != CHUNK:
+            if self.replay is not None and word in self.slots:
+                self.retired.append(self.slots[word])  # what was called so far may use it, and is not launched yet
+            self.slots.pop(word, None)
+            rounded = (size + (size >> 3) + 511) & -512
+            self.slots[word] = found = self.device.allocate(rounded)
+            if word == SCRATCH:
+                self.device.clear(found, TICKETS)
+            block[word], block[word + 1] = found.ptr, rounded
+            return found.ptr
+        if size < 0:
+            self.retired += self.chunks[:-1]
+            del self.chunks[:-1]
+            block[CHUNKS] = len(self.chunks)
+            return block[CHUNK]
+        rounded = max(2 * block[CHUNK_SIZE], size, FIRST_CHUNK)
+        found = self.device.allocate(rounded)
+        self.chunks.append(found)
+        block[CHUNK], block[CHUNK_SIZE], block[CHUNK_USED], block[CHUNKS] = found.ptr, rounded, size, len(self.chunks)
+        return found.ptr
+
+    def place(self, k: int, array: Any) -> None:
+        """Tell the program where input `k` is, and its sizes."""
+        face = self.interface
+        if k in face.hosted:  # the host function reads and writes it where it is
+            self.block[face.pointers[k]] = array.ctypes.data
+            self.seen[k] = array
+            return
+        whole = self.device.contiguous(array)
+        self.block[face.pointers[k]] = self.device.address(whole)
+        for axis, word in self.sizes(k):
+            self.block[word] = whole.shape[axis]
+        if self.seen.get(k) is not None:
+            self.changing.add(k)
+        if whole is not array:
+            self.given[k] = whole
+            self.seen[k] = None  # the next call, even with what was passed before this one, tells the place again
+        else:
+            self.seen[k] = None if k in self.changing else array
+
+    def absent(self, k: int) -> None:
+        """An Optional input that is None: of size 0."""
+        self.seen[k] = None
+        self.block[self.interface.pointers[k]] = 0
+        for _, word in self.sizes(k):
+            self.block[word] = 0
+
+    def sizes(self, k: int) -> list[tuple[int, int]]:
+        """The axes of input `k` whose sizes the program reads, and the words where."""
+        return [(axis, word) for i, axis, word in self.interface.sizes if i == k]
+
+
+def _provide(address: int, word: int, size: int) -> int:
+    """What native code calls for memory. 0: there is none."""
+    try:
+        workspace = live[address]
+        assert isinstance(workspace, DeviceWorkspace)
+        return workspace.provide(word, size)
+    except MemoryError:
+        return 0
+
+
+_provide_function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(_provide)
+
+
+def symbols(driver: Driver) -> dict[str, int]:
+    """Addresses of what the host function calls."""
+    memory = ctypes.cast(_provide_function, ctypes.c_void_p).value or 0
+    functions = driver if driver.graphs is None else driver.graphs.functions
+    repeat = driver.read if driver.graphs is None else driver.graphs.functions.repeat
+    return runtime.symbols({"jg_cuda_launch": functions.launch, "jg_cuda_together": functions.together,
+                            "jg_cuda_read": functions.read, "jg_cuda_repeat": repeat, "jg_cuda_copy": functions.copy,
+                            "jg_cuda_matmul": functions.matmul, "jg_cuda_memory": memory})
+
+
+class DeviceLauncher(Launcher):
+    """Makes the Python function of a device program."""
+
+    def __init__(self, interface: Interface, address: int, code: Any, driver: Driver):
+        super().__init__(interface, address, code)
+        self.driver, self.memory = driver, DeviceMemory(driver)
+        self.pools: dict[int, list[DeviceWorkspace]] = {}
+        self.scope.update(take=self.take, empty=driver.empty, address=driver.address, back=self.back,
+                          memory=self.memory)
+
+    def build(self) -> Callable[..., list[Any]]:
+        launch = super().build()
+        if not self.driver.several:
+            return launch
+
+        def there(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
+            with self.driver.on():
+                return launch(inputs, on_commit)
+
+        return there
+
+    def take(self) -> tuple[DeviceWorkspace, list[DeviceWorkspace]]:
+        """A workspace of the current stream, and where it goes afterwards."""
+        stream = self.driver.stream()
+        pool = self.pools.get(stream)
+        if pool is None:
+            pool = self.pools[stream] = []
+        try:
+            found = pool.pop()
+        except IndexError:
+            found = DeviceWorkspace(self.interface, self.memory, stream)
+        return found, pool
+
+    def source(self) -> str:
+        face = self.interface
+        names = [f"i{k}" for k in range(len(face.inputs))]
+        lines = ["def launch(inputs, on_commit=None):", "    w, pool = take()", "    block, seen = w.block, w.seen"]
+        if names:
+            lines.append(f"    {', '.join(names)}, = inputs")
+        for k, kind in enumerate(face.inputs):
+            if is_tensor(payload(kind)):
+                if not is_tensor(kind):
+                    self.scope[f"e{k}"] = SimpleNamespace(shape=(0,) * tensor_kind(payload(kind))[1])
+                    lines.append(f"    if i{k} is None:\n        w.absent({k})")
+                when = "if" if is_tensor(kind) else "elif"
+                lines.append(f"    {when} seen.get({k}) is not i{k}:\n        w.place({k}, i{k})")
+            elif isinstance(payload(kind), tuple):
+                self.scope[f"k{k}i"] = kind
+                lines.append(f"    if type(i{k}) is list:\n        i{k} = from_list(i{k}, k{k}i, memory)")
+        lines += [f"    {line}" for line in self.sizes()]
+        for k, output in enumerate(face.outputs):
+            if output.shape is not None:
+                self.scope[f"t{k}"] = tensor_kind(output.kind)[0].np
+                shape = ", ".join(output.shape) + ("," if output.shape else "")
+                lines.append(f"    o{k} = empty(({shape}), t{k})")
+                lines.append(f"    block[{output.word}] = address(o{k})")
+        lines += [f"    {line}" for line in self.pack()]
+        for k, word in face.commits.items():
+            lines.append(f"    block[{word}] = 0  # input {k} is not committed to yet")
+        if self.driver.graphs is None:
+            lines.append("    status = native(w.address, 0)")
+        else:
+            lines += ["    w.replay.begin()", "    try:\n        status = native(w.address, 0)",
+                      "    finally:\n        w.replay.finish()", "    w.retired.clear()"]
+        lines.append("    if w.given:\n        back(w, inputs)")
+        lines.append("    if status:\n        failed(status, w, on_commit)")
+        if face.commits:
+            lines.append("    commits(w, on_commit)")
+        *ending, back_to_pool, leave = self.ending()
+        forget = "    w.given = {}  # only now: results may have been copies of these"
+        return "\n".join([*lines, *ending, forget, back_to_pool, leave])
+
+    def back(self, workspace: DeviceWorkspace, inputs: Sequence[Any]) -> None:
+        """Write what the program wrote to copies of its inputs to the inputs themselves."""
+        for k, copy in workspace.given.items():
+            if k in self.interface.written:
+                self.driver.write_back(inputs[k], copy)
+
+    def failed(self, status: int, workspace: DeviceWorkspace,  # type: ignore[override]
+               on_commit: Callable[[int, Any], None] | None) -> None:
+        if self.interface.commits:
+            self.commits(workspace, on_commit)
+        if status == DEVICE_FAILED:
+            code, workspace.block[ERROR] = workspace.block[ERROR], 0
+            raise self.driver.error(code)
+        raise_status(status, workspace)
+
+    def handles(self, workspace: Workspace, addresses: list[int | None], inputs: Any) -> Any:
+        assert isinstance(workspace, DeviceWorkspace)
+        found = super().handles(workspace, addresses, (*inputs,))
+        chunks, workspace.chunks = workspace.chunks, []
+        block = workspace.block
+        block[CHUNK] = block[CHUNK_SIZE] = block[CHUNK_USED] = block[CHUNKS] = 0
+        for handle in found:
+            if handle is not None:
+                handle.owners = (*handle.owners, *chunks)
+        return found
+
+
+__all__ = ["DeviceLauncher", "symbols"]

@@ -1,0 +1,389 @@
+"""The calls of a host function as a CUDA graph: launched as one, changed where the next call differs.
+
+    graphs = Graphs(api, products, launch=..., matmul=..., copy=..., read=..., ...)     # one for a device
+    replay = graphs.replay(stream)                 # one for a host function's workspace
+    replay.begin()
+    native(...)        # with `graphs.functions.launch` and so on, and `replay.address` where the stream goes
+    replay.finish()    # at once, also when `native` reports an error: before results are copied or looked at
+
+The host function runs at every call, computes sizes and addresses and takes its branches; but its launches, products
+and copies go to `replaying.py`, which compares them with the graph of the call before. Nothing is given to the device
+until the calls end (`finish`), or the host waits for a value (`read`), or `flush` is called: the calls up to there are
+one *segment*, and one graph launch. So input addresses, output addresses, learning rates and seeds are arguments that
+differ, at the price of one `cuGraphExecKernelNodeSetParams` each; nothing is captured anew for them, and what was
+launched is never launched again.
+
+Where the calls are others than those of the graph (a branch, another size with another algorithm), the part that was
+alike and what follows is looked up among the graphs that are kept, or recorded and instantiated as a new one. A graph
+is also chosen by its beginning, so that a loop that waits for its condition replays one graph each time. Programs whose
+calls keep changing are launched directly instead (`CREDIT`).
+
+Matrix products are child graphs, captured alone: a product with other addresses is captured again, and replaces its
+child by `cuGraphExecChildGraphNodeSetParams` (some 30 us). That is the only way that asks nothing of the arguments of
+kernels that are not ours. A program should therefore read what changes at each call by kernels: a small operand of a
+product is copied to the workspace first.
+
+A loop whose condition the device computes (`repeat`) is one WHILE node (`conditions.py`): the host calls the body once,
+and waits for nothing. That nodes of a body can be changed in an executable graph is not documented, so a body with
+other arguments is another graph, which is kept as any other; and what the body is called with should be memory of the
+workspace, not the caller's. Where the device cannot do it the host loops: each `repeat` ends a segment and waits. So it
+is from then on where a graph with just this loop cannot be built; what was recorded is launched one by one that time.
+
+What the host must keep to: memory that a segment's calls use lives, and is not given to others, until the segment
+ends; before anything else is done on the stream (a call back to Python), `flush`; neither that nor `read` in the body
+of a loop, and no loop in another's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
+from typing import Any, Protocol
+
+from jitgrad.codegen.cuda.driver import precision
+from jitgrad.codegen.cuda.driver.blaslt import FAILED, Call
+from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi, KernelNode
+from jitgrad.codegen.cuda.driver.libraries import CudaError
+from jitgrad.codegen.cuda.graphs import replaying
+from jitgrad.codegen.cuda.graphs.conditions import Conditions
+from jitgrad.codegen.cuda.graphs.graphs import captured
+from jitgrad.codegen.cuda.graphs.replaying import AGAIN, DIRECT, PRODUCT, READ, RECORD, REPEAT, SAME, State
+from jitgrad.codegen.cuda.graphs.variants import LAUNCHES, Record, Variant, launch_record, perform, words_at
+
+UPDATE_FAILED, NOT_SUPPORTED = 910, 801
+#: calls of a host function that are launched directly, before the first graph
+WARM = 1
+#: a first recorded call of fewer launches than this is quicker without a graph
+FEW = 3
+#: graphs kept by one replay
+KEPT = 16
+#: building a graph costs `BUILT`, replaying one earns 1, up to CREDIT; below 0 the rest is launched directly
+CREDIT, BUILT = 64, 6
+
+
+class Products(Protocol):
+    """What multiplies matrices: `BlasLt`."""
+
+    def prepare(self, stream: int, call: Call) -> None: ...
+    def matmul(self, stream: int, call: Call, owner: int | None = None) -> None: ...
+
+
+class Graphs:
+    """What the replays of a device share. `launch` and so on are what the driver has (`driver.py`).
+
+    Attributes:
+        functions: what a host function calls instead.
+        conditions: what loops need; its `reason` says why the device has none.
+        failure: the exception of the last call that returned `FAILED`.
+    """
+
+    def __init__(self, api: DriverApi, products: Products, *, launch: int, together: int, matmul: int, copy: int,
+                 read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
+        self.api, self.products = api, products
+        self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
+        self.functions = replaying.functions()
+        self.update = api.address("cuGraphExecKernelNodeSetParams_v2")
+        self.context = api.made("cuCtxGetCurrent")
+        self.failure: BaseException | None = None
+        self._sizes: dict[int, tuple[int, ...]] = {}
+        self._stream = 0
+        self._capturing = threading.Lock()  # one stream is captured by one thread
+        self.conditions = Conditions(api, self.context, load=load, allocate=allocate, read=read, lock=self._capturing)
+
+    def replay(self, stream: int) -> Replay:
+        """The graphs of one host function with one workspace, on a stream."""
+        return Replay(self, stream)
+
+    def sizes(self, kernel: int) -> tuple[int, ...]:
+        """The bytes of each argument of a kernel. LibraryError where the driver cannot tell (before CUDA 12.4)."""
+        found = self._sizes.get(kernel)
+        if found is None:
+            offset, size = c_size_t(), c_size_t()
+            sizes: list[int] = []
+            while not (code := self.api.code("cuFuncGetParamInfo", kernel, len(sizes), byref(offset), byref(size))):
+                sizes.append(size.value)
+            if code != INVALID_VALUE:
+                raise self.api.error("cuFuncGetParamInfo", code)
+            found = self._sizes[kernel] = tuple(sizes)
+        return found
+
+    def product(self, words: Sequence[int], owner: int) -> int:
+        """The graph of a product alone."""
+        call = Call(*words)
+        self.products.prepare(owner, call)  # heuristics and allocation: not while capturing
+        with self._capturing:
+            if not self._stream:
+                self._stream = self.api.made("cuStreamCreate", NON_BLOCKING)
+            return captured(self.api, self._stream, lambda stream: self.products.matmul(stream, call, owner))
+
+    def close(self) -> None:
+        """Give the stream back."""
+        if self._stream:
+            self.api.call("cuStreamDestroy_v2", self._stream)
+            self._stream = 0
+
+
+class Replay:
+    """The graphs of one host function with one workspace, on one stream.
+
+    Attributes:
+        address: what takes the place of the stream in the host function's calls.
+        direct: whether calls are launched one by one, for good.
+        reason: why a graph with loops could not be built, so that the host does them; "" as long as none failed.
+    """
+
+    def __init__(self, graphs: Graphs, stream: int):
+        self.graphs, self.stream = graphs, stream
+        self.direct = False
+        self.reason = ""
+        self._variants: list[Variant] = []  # the one used last is last
+        self._records: list[Record] = []
+        self._current: Variant | None = None  # compared with, in the mode SAME
+        self._previous: Variant | None = None  # of the segment before
+        self._first: Variant | None = None  # of the first segment of the last call
+        self._calls = self._segments = 0
+        self._credit = CREDIT
+        self._changes = precision.changes
+        this = weakref.ref(self)
+
+        def other(state: int, kind: int, what: int) -> int:
+            found = this()
+            return FAILED if found is None else found._other(kind, what)
+
+        self._callback = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_void_p)(other)
+        self._read = ctypes.CFUNCTYPE(c_int, c_void_p, ctypes.c_uint64, c_size_t, c_void_p)(graphs.read)
+        self.state = State(mode=DIRECT, stream=stream, launch=graphs.launch, together=graphs.together,
+                           matmul=graphs.matmul, copy=graphs.copy, read=graphs.read, update=graphs.update,
+                           other=ctypes.cast(self._callback, c_void_p).value)
+        self.address: int = ctypes.addressof(self.state)
+
+    # --- a call of the host function ---
+
+    def begin(self) -> None:
+        """Before the host function."""
+        self._calls += 1
+        if self.direct or self._calls <= WARM:
+            self.state.mode = DIRECT
+            return
+        if self._changes != precision.changes:
+            self._changes = precision.changes
+            self._forget(self._variants)
+        self._segments, self._previous = 0, None
+        self._open(self._first)
+
+    def flush(self) -> None:
+        """Give the device what was called so far; go on. CudaError."""
+        if self.state.mode != DIRECT:
+            assert not self.state.repeating
+            self._close()
+            self._open(self._previous.after if self._previous is not None else None)
+
+    def finish(self) -> None:
+        """After the host function: give the device what was called. CudaError."""
+        if self.state.mode == DIRECT:
+            return
+        try:
+            left = self._left_loop()
+            few = not (left or self._segments or self._variants or any(r.kind == REPEAT for r in self._records)
+                       ) and 0 < self._length() < FEW
+            self._close()
+            if few or self._credit < 0:
+                self.direct = True
+                self._forget(self._variants)
+        finally:
+            self.state.mode, self.state.repeating = DIRECT, 0
+
+    def close(self) -> None:
+        """Destroy the graphs, once the device has done with them."""
+        self.direct = True
+        self._forget(self._variants)
+
+    # --- segments ---
+
+    def _length(self) -> int:
+        return len(self._records) if self.state.mode == RECORD else self.state.next
+
+    def _left_loop(self) -> bool:
+        """Whether the host function left in the body of a loop, of which nothing is launched then."""
+        state = self.state
+        if not state.repeating:
+            return False
+        state.repeating = 0
+        if state.mode == RECORD:
+            del self._records[max(i for i, r in enumerate(self._records) if r.kind == REPEAT):]
+        elif self._current is not None:
+            state.next = max(i for i in range(state.next) if self._current.nodes[i].kind == REPEAT)
+        return True
+
+    def _open(self, expected: Variant | None) -> None:
+        self._records = []
+        self.state.mode, self.state.next = RECORD, 0
+        self._current = None
+        if expected is not None and expected in self._variants:
+            self._compare_with(expected, 0)
+
+    def _compare_with(self, variant: Variant, position: int) -> None:
+        self._current, state = variant, self.state
+        state.mode, state.next, state.count = SAME, position, len(variant.nodes)
+        state.nodes, state.graph = ctypes.addressof(variant.nodes), variant.executable.handle
+
+    def _close(self) -> None:
+        """Launch the segment, as the graph that it is the calls of."""
+        length, variant = self._length(), self._current
+        if not length:
+            return
+        if self.state.mode == SAME and variant is not None and length != len(variant.nodes):
+            self._record_from(variant, length)
+            variant = None
+        if self.state.mode == RECORD:
+            variant = self._matching(self._records, len(self._records))
+            if variant is None or not all(self._changed(variant, i, r) for i, r in enumerate(self._records)):
+                try:
+                    variant = self._built()
+                except CudaError as error:
+                    if all(r.kind != REPEAT for r in self._records):
+                        raise
+                    self.reason = str(error)
+                    self._launch_singly()
+                    self._previous, self._segments = None, self._segments + 1
+                    return
+        assert variant is not None
+        variant.executable.launch(self.stream)
+        self._credit = min(self._credit + 1, CREDIT)
+        if variant in self._variants:
+            self._variants.remove(variant)
+        self._variants.append(variant)
+        if self._previous is not None:
+            self._previous.after = variant
+        if not self._segments:
+            self._first = variant
+        self._previous, self._segments = variant, self._segments + 1
+
+    def _built(self) -> Variant:
+        if len(self._variants) >= KEPT:
+            self._forget(self._variants[:1])
+        self._credit -= BUILT
+        return Variant(self.graphs, self._records, self.stream)
+
+    def _launch_singly(self) -> None:
+        """Launch what was recorded, and wait for the conditions of its loops. CudaError."""
+        records, go = self._records, c_int64()
+        i = begin = 0
+        while i < len(records):
+            record = records[i]
+            if record.kind == AGAIN:
+                i = begin
+                continue
+            if record.kind == REPEAT:
+                begin = i
+                status = self._read(ctypes.addressof(go), record.words[0], 8, self.stream)
+                if status:
+                    raise self.graphs.api.error("cuMemcpyDtoHAsync_v2", status)
+                if not go.value:
+                    i = next(k for k in range(i, len(records)) if records[k].kind == AGAIN)
+            else:
+                perform(self.graphs, record, self.stream)
+            i += 1
+
+    def _forget(self, variants: Sequence[Variant]) -> None:
+        gone = list(variants)
+        if gone:
+            self.graphs.api.call("cuStreamSynchronize", self.stream)
+        for variant in gone:
+            self._variants.remove(variant)
+            variant.executable.close()
+        for kept in self._variants:
+            if kept.after in gone:
+                kept.after = None
+        if self._previous in gone:
+            self._previous = None
+
+    # --- calls that are not those of the graph ---
+
+    def _record_from(self, variant: Variant, length: int) -> None:
+        self._records = [variant.record(i) for i in range(length)]
+        self.state.mode, self._current = RECORD, None
+
+    def _matching(self, records: Sequence[Record], length: int | None = None) -> Variant | None:
+        """The graph used last that begins with these calls, or is as long as `length`."""
+        identities = [r.identity for r in records]
+        for variant in reversed(self._variants):
+            if variant.identities[:len(identities)] == identities and length in (None, len(variant.identities)):
+                return variant
+        return None
+
+    def _changed(self, variant: Variant, i: int, record: Record) -> bool:
+        """Whether call `i` of a graph could be made `record`; if not, the graph is gone."""
+        try:
+            variant.change(i, record)
+        except CudaError as error:
+            if error.code not in (UPDATE_FAILED, INVALID_VALUE, NOT_SUPPORTED):
+                raise
+            self._forget([variant])
+            return False
+        self.state.updates += 1
+        return True
+
+    def _taken(self, record: Record) -> None:
+        state, current = self.state, self._current
+        if state.mode == SAME and current is not None:
+            position = state.next
+            if state.failed:  # by the native update: the graph is not what its nodes say
+                self._forget([current])
+                state.failed = 0
+            elif position < len(current.nodes) and current.identities[position] == record.identity and self._changed(
+                    current, position, record):
+                state.next = position + 1
+                return
+            self._record_from(current, position)
+        elif self._records:  # this beginning was not found when it began to differ
+            self._records.append(record)
+            return
+        self._records.append(record)
+        found = self._matching(self._records)
+        if found is not None and all(self._changed(found, i, r) for i, r in enumerate(self._records)):
+            self._compare_with(found, len(self._records))
+
+    def _other(self, kind: int, what: int) -> int:
+        try:
+            inside = bool(self.state.repeating)
+            if kind == READ:
+                assert not inside
+                return self._waited(what)
+            if kind == REPEAT:
+                return self._repeated(what)
+            if kind in LAUNCHES:
+                launch = KernelNode.from_address(what)
+                self._taken(launch_record(launch, self.graphs.sizes(launch.function or 0), kind, inside))
+                return 0
+            words = words_at(kind, what)
+            if kind == PRODUCT or words[2]:
+                self._taken(Record(kind, words=words, fixed=inside))
+            return 0
+        except BaseException as error:  # it cannot pass through the native code that called
+            self.graphs.failure = error
+            return FAILED
+
+    def _waited(self, what: int) -> int:
+        self._close()
+        host, device, size = (c_int64 * 3).from_address(what)
+        status: int = self._read(host, device, size, self.stream)
+        self._open(self._previous.after if self._previous is not None else None)
+        return status
+
+    def _repeated(self, what: int) -> int:
+        """Begin or end a loop; where the device has none, see whether there is another iteration."""
+        begins = not self.state.repeating
+        if begins and (self.reason or not self.graphs.conditions.works(self.stream)):
+            return self._waited(what)
+        host, device, size = (c_int64 * 3).from_address(what)
+        assert size == 8
+        self._taken(Record(REPEAT, words=(device,), fixed=True) if begins else Record(AGAIN, fixed=True))
+        c_int64.from_address(host).value = self.state.repeating = int(begins)
+        return 0
+
+
+__all__ = ["Graphs", "Replay"]

@@ -1,0 +1,344 @@
+"""The host's part of a region: one cooperative launch, or the region's steps where the kernel cannot do them.
+
+What the kernel reads is words of a table by value (`resident.py`). It waits for nothing unless the region has exits; a
+kernel that keeps what the gradient needs stops where a sequence is full, and is launched again when there is room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.codegen.cuda.schedule import resident
+from jitgrad.codegen.llvm.numbers import part_types
+from jitgrad.codegen.llvm.sequences import ROOM
+from jitgrad.codegen.llvm.sizes import alone
+from jitgrad.codegen.llvm.steps import poll
+from jitgrad.codegen.program.layout import DEVICE_FAILED, SCRATCH
+from jitgrad.codegen.program.program import (
+    Allocate,
+    Buffer,
+    GemmStep,
+    KernelStep,
+    Point,
+    RepeatStep,
+    ResidentStep,
+    SeqGrow,
+)
+from jitgrad.codegen.program.uses import every, set_by
+from jitgrad.dims import Size, Symbol, product, symbols
+from jitgrad.kernels.values import V
+from jitgrad.ops.types import INT
+from jitgrad.script.graph.ir import Value
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.cuda.host.device_program import DevicePrinter
+
+#: counters below this do not leave 64 bits in a loop on the device
+LARGE_COUNT = 1 << 62
+#: the multiplications of a product that a kernel does rather than cuBLASLt, which only the host can call
+MOST_WORK = 1 << 26
+#: iterations for which a region's sequences have room at first, and the bytes that each may take for them
+MOST_KEPT, KEPT_BYTES = 128, 16 << 20
+#: elements for which a block of a region is worth it
+ELEMENTS = 4096
+
+
+def resident_step(p: DevicePrinter, step: ResidentStep) -> None:
+    """Launch the kernel of a region, and read what it has set; where the kernel cannot do it, print its steps."""
+    if step.alone:
+        launch_alone(p, step)
+        return
+    here, host, after = p.label("resident"), p.label("host"), p.label("go")
+    allocated(p, step.steps)
+    kept = places_for(p, step.exits)
+    if step.seqs:
+        make_room(p, step)
+    good, small = device_can(p, step), products_are_small(p, step)
+    p.line(f"br i1 {(good & small).name}, label %{here}, label %{host}")
+    p.start(here)
+    on_device(p, step, kept, here, after)
+    p.start(host)
+    if step.otherwise:
+        repeat, host = p.label("repeat"), p.label("host")
+        p.line(f"br i1 {p.here(good).name}, label %{repeat}, label %{host}")
+        p.start(repeat)
+        by_host(p, step.otherwise, kept)
+        p.line(f"br label %{after}")
+        p.start(host)
+    by_host(p, step.steps, kept)
+    p.line(f"br label %{after}")
+    p.start(after)
+    define_kept(p, kept)
+
+
+def places_for(p: DevicePrinter, read: Iterable[Value | Buffer]) -> dict[Value, tuple[str, ...]]:
+    """Places for the values among what is read later that have none, being no variables."""
+    return {v: tuple([p.variable(t) for t in part_types(v.type)]) for v in read
+            if isinstance(v, Value) and v not in p.variables}
+
+
+def define_kept(p: DevicePrinter, kept: dict[Value, tuple[str, ...]]) -> None:
+    """From here on these values are what is in their places."""
+    for value, names in kept.items():
+        p.define(value, *[p.code.emit(f"load {t}, ptr {n}", t, 1)
+                          for t, n in zip(part_types(value.type), names, strict=True)])
+
+
+def by_host(p: DevicePrinter, steps: Sequence[Any], kept: dict[Value, tuple[str, ...]]) -> None:
+    """Print steps, on one of several ways; `kept`: where the values are stored that are read behind all of them."""
+    values, p.values = p.values, dict(p.values)
+    p.steps(steps)
+    for value, names in kept.items():
+        for name, part in zip(names, p.parts(value), strict=True):
+            p.line(f"store {part.type} {part.name}, ptr {name}")
+    p.values = values
+
+
+def on_device(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]], here: str, after: str) -> None:
+    """Launch the kernel; again, at the label `here`, until no sequence is full; then go on at `after`."""
+    words = words_of(p, step)
+    mirrors = kept_on_device(p, step, words)
+    if step.told is not None:
+        words.append(p.address(step.told, 0))
+    function = function_of(p, step)
+    most = p.code.emit("load i64, ptr @jg_machine", "i64", 1).name
+    p.line(f"call void @jg_together(ptr %block, ptr {function}, i64 {blocks(p, step).name}, i64 {most}, "
+           f"i64 {resident.THREADS}, ptr {arguments_of(p, words)})")
+    if step.settled is not None:
+        p.PRINT[Point](p, step.settled)
+    full = read_exits(p, step, kept) if step.told is not None else None
+    read_mirrors(p, *mirrors)
+    if full is None:
+        p.line(f"br label %{after}")
+        return
+    more = p.label("full")
+    p.line(f"br i1 {full.name}, label %{more}, label %{after}")
+    p.start(more)
+    for one in step.seqs:
+        p.sequences.grow(one)
+    p.line(f"br label %{here}")
+
+
+def launch_alone(p: DevicePrinter, step: ResidentStep) -> None:
+    """Launch a region of numbers: one thread, and nobody waits."""
+    assert step.told is not None
+    words = [*words_of(p, step), p.address(step.told, 0)]
+    p.line(f"call void @jg_alone(ptr %block, ptr {function_of(p, step)}, ptr {arguments_of(p, words)})")
+
+
+def repeat_step(p: DevicePrinter, step: RepeatStep) -> None:
+    """A loop that a graph does alone; without one, the host reads the first word of the state in each iteration."""
+    head, body, after = p.label("repeat"), p.label("body"), p.label("end")
+    word = p.variable("i64")
+    p.line(f"br label %{head}")
+    p.start(head)
+    good = p.code.emit(f"call i1 @jg_repeat(ptr %block, ptr {word}, ptr {p.address(step.state, 0)})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    more = p.code.emit(f"load i64, ptr {word}", "i64", 1).ne(0)
+    p.line(f"br i1 {more.name}, label %{body}, label %{after}")
+    p.start(body)
+    p.steps(step.body)
+    poll(p)
+    p.line(f"br label %{head}")
+    p.start(after)
+    if step.wanted:
+        new = places_for(p, step.words)
+        read_words(p, step.words, step.state, len(step.words), new)
+        define_kept(p, new)
+
+
+def words_of(p: DevicePrinter, step: ResidentStep) -> list[V | str]:
+    """The first words of the table of a region: what it reads."""
+    words: list[V | str] = [as_word(p.one(v)) for v in step.values]
+    words += [p.sizes.value(alone(s)) for s in step.sizes]
+    return [*words, *[p.address(b, 0) for b in step.buffers]]
+
+
+def function_of(p: DevicePrinter, step: ResidentStep) -> str:
+    """A register with the handle of the kernel of a region, for which there will be scratch memory."""
+    number, scratch = p.module.resident(step)
+    p.scratch = max(p.scratch, scratch)
+    place = p.code.emit(f"getelementptr ptr, ptr @jg_handles, i64 {number}", "ptr", 1).name
+    return p.code.emit(f"load ptr, ptr {place}", "ptr", 1).name
+
+
+def arguments_of(p: DevicePrinter, words: list[V | str]) -> str:
+    """The pointers to a region's parameters: the table of words, and the scratch memory."""
+    table, scratch, arguments = p.variable(f"[{max(1, len(words))} x i64]"), p.variable("ptr"), p.variable("[2 x ptr]")
+    for k, word in enumerate(words):
+        place = p.code.emit(f"getelementptr i64, ptr {table}, i64 {k}", "ptr", 1).name
+        p.line(f"store {f'{word.type} {word.name}' if isinstance(word, V) else f'ptr {word}'}, ptr {place}")
+    p.line(f"store ptr {p.load_word(SCRATCH, 'ptr').name}, ptr {scratch}")
+    p.line(f"store ptr {table}, ptr {arguments}")
+    second = p.code.emit(f"getelementptr ptr, ptr {arguments}, i64 1", "ptr", 1).name
+    p.line(f"store ptr {scratch}, ptr {second}")
+    return arguments
+
+
+def allocated(p: DevicePrinter, steps: Iterable[Any]) -> None:
+    """Make room for all that the kernel of a region needs."""
+    for step in every(steps):
+        if isinstance(step, Allocate):
+            p.PRINT[Allocate](p, step)
+
+
+def device_can(p: DevicePrinter, step: ResidentStep) -> V:
+    """Whether the device may do a region's numbers: checks hold, counters are not large."""
+    good = p.code.const(True, "i1", 1)
+    for condition in step.conditions:
+        good = good & p.one(condition)
+    for counter in step.counters:
+        good = good & (p.one(counter) + LARGE_COUNT).compare("ult", 2 * LARGE_COUNT)
+    return good
+
+
+def products_are_small(p: DevicePrinter, step: ResidentStep) -> V:
+    """Whether a region's products are for a kernel."""
+    small = p.code.const(True, "i1", 1)
+    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
+    for inner in every(step.steps):
+        if isinstance(inner, GemmStep):
+            sizes = [inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]]
+            if not any(s in bound for size in sizes for s in symbols(size)):
+                work = p.const(1)
+                for size in sizes:
+                    work = work * p.size(size)
+                small = small & (work <= MOST_WORK)
+    return small
+
+
+def blocks(p: DevicePrinter, step: ResidentStep) -> V:
+    """How many blocks have something to do in the largest kernel of a region, of which the sizes are known before."""
+    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
+    most = p.const(1)
+    seen: set[tuple[Size, ...]] = set()
+    for inner in every(step.steps):
+        sizes = tuple(inner.sizes) if isinstance(inner, KernelStep) else (
+            (inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]) if isinstance(inner, GemmStep) else ())
+        if sizes and sizes not in seen and not any(s in bound for size in sizes for s in symbols(size)):
+            seen.add(sizes)
+            elements = p.const(1)
+            for size in sizes:
+                elements = elements * p.size(size)
+            most = most.intrinsic("smax", elements)
+    return (most + (ELEMENTS - 1)).op("sdiv", p.const(ELEMENTS))
+
+
+def make_room(p: DevicePrinter, step: ResidentStep) -> None:
+    """Room in a region's sequences for more than a few iterations: each time that there is none the host waits."""
+    for one in step.seqs:
+        element = p.const(1)
+        for column in one.columns:
+            if column.dims is not None and column.dtype is not None:
+                element = element + p.size(product(column.dims)) * column.dtype.itemsize
+        room = p.const(KEPT_BYTES).op("sdiv", element).intrinsic("smin", MOST_KEPT).intrinsic("smax", 1)
+        wanted = Value(INT)
+        p.define(wanted, room - 1)
+        p.sequences.grow(SeqGrow(one.seq, one.columns, wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A column of numbers, of which the kernel writes a copy: from iteration `first` on.
+
+    host: where the column is; at: where the copy begins, in bytes; each: bytes of an element.
+    """
+
+    step: SeqGrow
+    host: V
+    at: V
+    each: V
+    first: V
+
+
+def kept_on_device(p: DevicePrinter, step: ResidentStep, words: list[V | str]) -> tuple[list[Mirror], str, V]:
+    """Add the words of `resident.kept_words`. The columns of numbers, where their copies are, and how many bytes."""
+    mirrors: list[Mirror] = []
+    places: dict[int, Mirror] = {}
+    rooms: list[V] = []
+    total = p.const(0)
+    for one in step.seqs:
+        header = p.sequences.header(one.seq)
+        rooms.append(p.sequences.load(header, ROOM))
+        words.append(rooms[-1])
+        for number, column in enumerate(one.columns):
+            place, each = p.sequences.column_of(header, one.columns, number)
+            if column.kind != "tensor" or column.dims is None:
+                places[len(words)] = mirror = Mirror(one, place, total, each, p.one(one.k))
+                mirrors.append(mirror)
+                total = p.here(total) + p.here(each) * p.here(rooms[-1])
+            words += [place.name, each]
+    device = p.sequences.tensors(total) if mirrors else ""
+    for position, mirror in places.items():
+        words[position] = p.code.emit(f"getelementptr i8, ptr {device}, i64 {mirror.at.name}", "ptr", 1).name
+    for piece in resident.pieces(step):
+        each = (p.size(piece.size) * piece.target.dtype.itemsize + 255) & -256
+        words += [p.sequences.tensors(each * p.here(rooms[0])), each]
+    return mirrors, device, total
+
+
+def read_mirrors(p: DevicePrinter, mirrors: list[Mirror], device: str, total: V) -> None:
+    """Bring the numbers that the kernel has written to the host: all at once, then each to its column."""
+    if not mirrors:
+        return
+    copy = p.sequences.allocate(p.here(total))
+    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {copy}, ptr {device}, i64 {total.name})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    for mirror in mirrors:
+        begin = p.here(mirror.first) * p.here(mirror.each)
+        size = p.one(mirror.step.k) * p.here(mirror.each) - begin
+        to = p.code.emit(f"getelementptr i8, ptr {mirror.host.name}, i64 {begin.name}", "ptr", 1).name
+        at = p.here(mirror.at) + begin
+        source = p.code.emit(f"getelementptr i8, ptr {copy}, i64 {at.name}", "ptr", 1).name
+        p.line(f"call ptr @memcpy(ptr {to}, ptr {source}, i64 {size.name})")
+
+
+def read_exits(p: DevicePrinter, step: ResidentStep, kept: dict[Value, tuple[str, ...]]) -> V | None:
+    """Wait for the kernel of a region, and take what it has set; whether it stopped because a sequence is full."""
+    assert step.told is not None
+    found = read_words(p, step.exits, step.told, len(step.exits) + bool(step.seqs), kept)
+    if not step.seqs:
+        return None
+    place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {len(step.exits)}", "ptr", 1).name
+    return p.code.emit(f"load i64, ptr {place}", "i64", 1).ne(0)
+
+
+def read_words(p: DevicePrinter, what: Sequence[Value | Buffer], told: Buffer, count: int,
+               kept: dict[Value, tuple[str, ...]]) -> str:
+    """Wait for `count` words, of which the first ones are values and addresses, and take these. Where the words are."""
+    found = p.variable(f"[{count} x i64]")
+    good = p.code.emit(f"call i1 @jg_read(ptr %block, ptr {found}, ptr {p.address(told, 0)}, i64 {8 * count})", "i1", 1)
+    p.leave_unless(good, DEVICE_FAILED)
+    for k, one in enumerate(what):
+        place = p.code.emit(f"getelementptr i64, ptr {found}, i64 {k}", "ptr", 1).name
+        if isinstance(one, Buffer):
+            address = p.code.emit(f"load ptr, ptr {place}", "ptr", 1)
+            p.line(f"store ptr {address.name}, ptr {p.pointer_variable(one)}")
+            continue
+        value = from_word(p.code.emit(f"load i64, ptr {place}", "i64", 1), part_types(one.type)[0])
+        (name,) = kept.get(one) or p.value_variables(one)
+        p.line(f"store {value.type} {value.name}, ptr {name}")
+    return found
+
+
+def from_word(word: V, kind: str) -> V:
+    """The number whose bits are in a word: the inverse of `as_word`."""
+    if kind == "i1":
+        return word.ne(0)
+    if kind == "double":
+        return word.cast("bitcast", "double")
+    if kind == "float":
+        return word.cast("trunc", "i32").cast("bitcast", "float")
+    return word if kind == "i64" else word.cast("trunc", kind)
+
+
+def as_word(value: V) -> V:
+    """A number's bits in a word."""
+    if value.elem in ("float", "double"):
+        value = value.cast("bitcast", "i32" if value.elem == "float" else "i64")
+    return value if value.elem == "i64" else value.cast("zext" if value.elem == "i1" else "sext", "i64")
+
+
+__all__ = ["as_word", "from_word", "repeat_step", "resident_step"]

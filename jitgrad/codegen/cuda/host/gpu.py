@@ -1,0 +1,100 @@
+"""Graphs to functions that run on a device: `compile(graphs, driver)`, beside `codegen/run/compile.py`.
+
+    compiled = compile({"forward": graph}, driver)
+    outputs = compiled["forward"]([x, 0.5])     # x: an array of the device
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+import time
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from jitgrad import config
+from jitgrad.codegen.cuda.driver import launcher
+from jitgrad.codegen.cuda.driver.driver import Driver
+from jitgrad.codegen.cuda.host.module import DeviceModule
+from jitgrad.codegen.cuda.schedule.passes import prepared
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.program.layout import native_name
+from jitgrad.codegen.run import compile as cpu
+from jitgrad.codegen.run import launch, serial
+from jitgrad.codegen.run.compiled import Compiled, Native
+from jitgrad.script.graph.ir import Graph
+
+NOTHING: Mapping[str, Collection[int]] = MappingProxyType({})
+
+
+class DeviceCompiled(Compiled):
+    """Host functions and the kernels that they launch."""
+
+    def __init__(self, code: bytes, faces: list[Any], source: str, names: list[str], driver: Driver,
+                 kernels: list[str], reasons: list[str], timing: dict[str, float], llvm: str = ""):
+        self.source, self.names, self.driver = source, names, driver
+        super().__init__(code, faces, {}, kernels, reasons, timing, llvm)
+
+    def link(self) -> dict[str, Native]:
+        with self.driver.on():
+            return self._linked()
+
+    def _linked(self) -> dict[str, Native]:
+        known = {**engine.runtime_symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
+        names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_machine"]
+        self.loaded = engine.load(self.code, known, names)
+        handles = self.driver.load(self.source, self.names) if self.names else []
+        table = (ctypes.c_void_p * max(1, len(handles))).from_address(self.loaded.address("jg_handles"))
+        ctypes.c_int64.from_address(self.loaded.address("jg_machine")).value = self.driver.processors
+        for number, handle in enumerate(handles):
+            table[number] = handle
+        return {f.name: launcher.DeviceLauncher(f, self.loaded.address(native_name(f.name)), self.loaded,
+                                                self.driver).build() for f in self.faces}
+
+    def to_bytes(self) -> bytes:
+        faces = self._faces_json()
+        if faces is None:
+            raise ValueError("this program raises an exception that cannot be found by its name")
+        header = serial.to_json([faces, self.source, self.names, self.kernels, self.reasons])
+        return struct.pack("=q", len(header)) + header + self.code
+
+    @classmethod
+    def for_device(cls, data: bytes, driver: Driver) -> DeviceCompiled:
+        """The inverse of `to_bytes`, on a device."""
+        (length,) = struct.unpack_from("=q", data)
+        faces, source, names, kernels, reasons = json.loads(data[8:8 + length])
+        return cls(data[8 + length:], [serial.load(f) for f in faces], source, names, driver, kernels, reasons, {})
+
+
+def compile(graphs: Mapping[str, Graph], driver: Driver,
+            hosted: Mapping[str, Collection[int]] = NOTHING, ordered: bool = False) -> DeviceCompiled:
+    """Host functions and kernels for graphs after passes. `hosted`: inputs of one element that are on the CPU;
+    `ordered`: equal calls give equal bits.
+
+    Raises:
+        NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
+    """
+    clock = time.perf_counter
+    start = clock()
+    programs = [prepared(name, graph, hosted.get(name, ()), ordered) for name, graph in graphs.items()]
+    knobs = config.current()
+    lowered = clock()
+    module = DeviceModule()
+    layouts = [module.add(p) for p in programs]
+    text = module.text()
+    faces = [cpu.interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
+    for face in faces:
+        face.hosted = sorted(hosted.get(face.name, ()))
+    if knobs.debug >= 4 or knobs.dump:
+        cpu.show(graphs, text, knobs)
+    emitted = clock()
+    code = engine.compile_module(*module.halves())
+    timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
+    return DeviceCompiled(code, faces, module.source(), list(module.handles), driver,
+                          [cpu.describe(k, name) for name, k in module.kernel_list],
+                          list(dict.fromkeys(cpu.reason(*r) for p in programs for r in p.reasons)), timing, text)
+
+
+__all__ = ["DeviceCompiled", "compile"]

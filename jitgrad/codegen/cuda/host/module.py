@@ -1,0 +1,148 @@
+"""Some graphs for a device: all kernels as CUDA text, and the host functions that launch them as LLVM text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jitgrad.codegen.cuda.driver import runtime
+from jitgrad.codegen.cuda.host.device_program import DevicePrinter
+from jitgrad.codegen.cuda.kernels import each, text
+from jitgrad.codegen.cuda.kernels.geometry import Form, scratch
+from jitgrad.codegen.cuda.schedule import resident
+from jitgrad.codegen.cuda.schedule.passes import prepared
+from jitgrad.codegen.cuda.schedule.regions import region_name
+from jitgrad.codegen.llvm import kernel as llvm_kernel
+from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.program import EachStep, IfStep, KernelStep, LoopStep, RepeatStep, ResidentStep
+from jitgrad.script.graph.ir import Graph
+
+
+class DeviceModule(ModuleText):
+    """The host functions of several programs, and the kernels that they share.
+
+    Attributes:
+        sources: the kernels as CUDA text.
+        handles: the functions in these texts, by symbol: their places in the table of handles.
+    """
+
+    printer = DevicePrinter
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tables: dict[Hashable, tuple[str, int]] = {}
+        self.regions: dict[str, tuple[int, int]] = {}
+        self.sources: list[str] = []
+        self.handles: dict[str, int] = {}
+
+    def forms(self, kernel: Kernel) -> tuple[str, int]:
+        """The table with the forms of a kernel, printed unless an equal one is there; the scratch memory it needs."""
+        key = llvm_kernel.body_key(kernel)
+        found = self.tables.get(key)
+        if found is None:
+            name = _name(kernel, len(self.tables))
+            forms = text.forms(kernel, name)
+            found = self.tables[key] = self._add(kernel, forms, text.source(kernel, name)), scratch(forms)
+        return found
+
+    def each_forms(self, step: EachStep) -> tuple[str, int, int]:
+        """The table with the form of a kernel over a table of operands, the entries that it has room for, and the
+        scratch memory it needs.
+        """
+        key, room = _each_key(step)
+        found = self.tables.get(key)
+        if found is None:
+            name = _name(step.kernel, len(self.tables))
+            source, forms = each.each_source(step.kernel, name, step.shared, room), (each.each_form(step.kernel, name),)
+            found = self.tables[key] = self._add(step.kernel, forms, source), scratch(forms)
+        return found[0], room, found[1]
+
+    def resident(self, step: ResidentStep) -> tuple[int, int]:
+        """The handle of the kernel of a region, printed unless an equal one is there; the scratch memory it needs."""
+        source = resident.resident_source(step, "")
+        found = self.regions.get(source)
+        if found is None:
+            name = f"{region_name(step)}_{len(self.regions)}"
+            symbol = resident.symbol_of(name)
+            self.sources.append(resident.resident_source(step, name))
+            self.handles[symbol] = len(self.handles)
+            found = self.regions[source] = self.handles[symbol], resident.scratch_bytes(step)
+        return found
+
+    def _add(self, kernel: Kernel, forms: Sequence[Form], source: str) -> str:
+        self.sources.append(source)
+        for form in forms:
+            for launch in form.launches:
+                self.handles.setdefault(launch.symbol, len(self.handles))
+        name = f"jg_forms{len(self.tables)}"
+        self.functions.append(runtime.table(name, forms, self.handles))
+        self.kernel_list.append((forms[0].launches[0].symbol, kernel))
+        return name
+
+    def halves(self) -> tuple[str, str]:
+        """All of it for the good code generator where something repeats, else for the quick one."""
+        quick = all(q for _, q in self.programs)
+        return ("", self.text()) if quick else (self.text(), "")
+
+    def _around(self) -> list[str]:
+        return [*super()._around(), runtime.handles(len(self.handles)), runtime.DECLARATIONS]
+
+    def source(self) -> str:
+        """The prelude and all kernels: one text to compile."""
+        return "\n".join([text.prelude(), *self.sources])
+
+
+def kernels(graphs: Mapping[str, Graph], ordered: bool = False) -> list[str]:
+    """The kernels of graphs after passes, in order, equal ones once. Needs no CUDA.
+
+    Without them: matrix products, which are calls of a library, and what stays on the host.
+    """
+    found: dict[Hashable, KernelStep | EachStep | ResidentStep] = {}
+    for name, graph in graphs.items():
+        for step in _kernels(prepared(name, graph, (), ordered).steps):
+            found.setdefault(_key(step), step)
+    return [_source(step, k) for k, step in enumerate(found.values())]
+
+
+def _key(step: KernelStep | EachStep | ResidentStep) -> Hashable:
+    """What equal kernels have in common."""
+    if isinstance(step, ResidentStep):
+        return resident.resident_source(step, "")
+    return _each_key(step)[0] if isinstance(step, EachStep) else llvm_kernel.body_key(step.kernel)
+
+
+def _source(step: KernelStep | EachStep | ResidentStep, number: int) -> str:
+    if isinstance(step, ResidentStep):
+        return resident.resident_source(step, f"{region_name(step)}_{number}")
+    name = _name(step.kernel, number)
+    return (each.each_source(step.kernel, name, step.shared, _each_key(step)[1]) if isinstance(step, EachStep)
+            else text.source(step.kernel, name))
+
+
+def _each_key(step: EachStep) -> tuple[Hashable, int]:
+    """What the text of a kernel over a table depends on, and the room of the table: some more than is needed."""
+    most = each.MOST_WORDS // each.width(step.kernel, step.shared)
+    room = min(most, 1 << (len(step.parts) - 1).bit_length())
+    return ("each", room, step.shared, llvm_kernel.body_key(step.kernel)), room
+
+
+def _name(kernel: Kernel, number: int) -> str:
+    return f"{kernel.name}_{number}".replace(".", "_")
+
+
+def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentStep]:
+    for step in steps:
+        if isinstance(step, (KernelStep, EachStep)):
+            yield step
+        elif isinstance(step, IfStep):
+            yield from _kernels(step.then)
+            yield from _kernels(step.otherwise)
+        elif isinstance(step, (LoopStep, RepeatStep)):
+            yield from _kernels(step.body)
+        elif isinstance(step, ResidentStep):
+            yield step
+            yield from _kernels([*step.steps, *step.otherwise])
+
+
+__all__ = ["DeviceModule", "kernels"]

@@ -1,0 +1,241 @@
+"""Reductions over inner axes where operands are contiguous along an outer one, as the gradient of a bias.
+
+Threads side by side take neighbouring vectors of E results each, up to 32 of them; the other threads of a block take
+other parts of the inner space, and with one stage the blocks along y do, too. Of each of its results a thread has a
+part `r<i>[k]`; what is of a result and later needed for its elements is in `g<i>[k]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+
+from jitgrad.codegen.cuda.kernels.geometry import Launch
+from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
+from jitgrad.codegen.cuda.kernels.scalars import COMPUTED
+from jitgrad.codegen.cuda.kernels.writer import lane_of
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.plan import STORES, is_reloaded
+
+THREADS, MANY, MOST = 256, 1024, 1 << 16
+#: elements of a thread, at least, where blocks share the inner space
+ELEMENTS = 16
+#: 32-bit registers of a thread for parts and other values of results, where a block has `MANY` threads
+REGISTERS = 24
+#: vectors of a thread, at least, that are read at a time: twice as many take all registers a thread has
+FEW = 4
+
+
+class Columns(Reducing):
+    """The kind `col`."""
+
+    def __init__(self, kernel: Kernel):
+        super().__init__(kernel, lane_of(kernel))
+        self.split = self.plan.stages <= 1
+        self.threads = THREADS if self.split else MANY
+        if not self.split:
+            sizes = [max(4, kernel.dtype_of(i).itemsize) for i in (*self.reductions, *self.of_row())]
+            if max(sizes) > 4:  # twice the registers for each thread
+                self.threads //= 2
+            while self.width > 1 and (sum(sizes) // 4 * self.width > REGISTERS or max(sizes) > 4):
+                self.width //= 2
+        self.vector = self.width > 1
+        self.at = "[k]" if self.vector else ""
+        self.parts = 32 * self.width
+        self.place_of_part = f"lane * {self.width} + k" if self.vector else "lane"
+        self.leader = "group == 0 && live"
+
+    def of_row(self) -> list[int]:
+        """Values of a result, but for constants."""
+        body = self.kernel.body
+        return [i for i in range(len(body)) if not self.plan.element[i]
+                and body[i].op not in STORES and body[i].op not in ("const", "scalar")]
+
+    def launch(self, symbol: str) -> Launch:
+        each = 32 * self.width if self.n_outer == 1 else 32  # rows of vectors with a tail are more
+        if not self.split:
+            return Launch(symbol, self.threads, each, MOST)
+        return Launch(symbol, self.threads, each, MOST, self.threads // 32 * ELEMENTS, SHARING,
+                      scratch=self.scratch_bytes())
+
+    def source(self, symbol: str, scratch: bool) -> str:
+        self.describe()
+        outer = [a for a in self.plan.order if a < self.n_outer]
+        lane = f"jg_parts(n{self.lane}, {self.width})" if self.vector else f"n{self.lane}"
+        others = [a for a in outer if a != self.lane]
+        if self.vector:
+            self.line(f"const bool aligned = {self.alignment()};")
+        else:
+            others = outer
+        if self.vector and others:
+            self.line(f"const i64 across = {lane}, results = {self.product(others)} * across;")
+        else:
+            self.line(f"const i64 results = {lane if self.vector else self.product(outer)};")
+        self.line(f"const i64 elements = {self.product(range(self.n_outer, self.n))};")
+        self.line("const int lanes = jg_lanes(results), lane = threadIdx.x & (lanes - 1);")
+        self.line(f"const int group = threadIdx.x / lanes, groups = {self.threads} / lanes;")
+        with self.block("for (i64 tile = (i64)blockIdx.x * lanes; tile < results; tile += (i64)gridDim.x * lanes)"):
+            self.line("const bool live = tile + lane < results;")
+            self.line("const i64 number = live ? tile + lane : results - 1;")
+            self.line("const i64 length = live ? elements : 0;")
+            if not self.vector:
+                self.decode("number", outer)
+            elif others:
+                self.line(f"const i64 line = jg_over(number, across), e = (number - line * across) * {self.width};")
+                self.decode("line", others)
+            else:
+                self.line(f"const i64 e = number * {self.width};")
+            if self.vector:
+                self.line(f"const bool full = aligned && e + {self.width} <= n{self.lane};")
+                self.line(f"const int m = jg_rest<{self.width}>(n{self.lane} - e);")
+            self.begin_row(others)
+            self.row()
+        return self.function(symbol, self.threads, scratch)
+
+    def neighbours(self) -> AbstractContextManager[None]:
+        """Around what is done for each of a thread's results."""
+        if not self.vector:
+            return self.block("")
+        self.line("#pragma unroll")
+        return self.block(f"for (int k = 0; k < {self.width}; k++)")
+
+    # --- values of results ---
+
+    def at_row(self, indices: Sequence[int], shared: bool = False) -> None:
+        if not self.vector:
+            super().at_row(indices, shared)
+            return
+        self.rows = frozenset()
+        self.read_vectors({i: k for i in indices if (k := self.reads_vector(i, self.plan.stages)) >= 0})
+        stores = [i for i in indices if self.kernel.body[i].op in STORES]
+        for i in indices:
+            if i not in stores:
+                self.keep(i)
+        values = [i for i in indices if i not in stores and self.kernel.body[i].op not in ("const", "scalar")]
+        self.declare(values, self.plan.stages, {})
+        if values:
+            with self.neighbours():
+                self.indexed(values)
+                self.recall_values(values, self.plan.stages)
+                for i in values:
+                    self.statement(i, self.plan.stages, vector=True)
+                    self.line(f"g{i}[k] = v{i};")
+        if not stores:
+            return
+        if any(o.role == "inout" for o in self.kernel.operands):
+            self.line("__syncthreads();")
+        with self.block(f"if ({self.leader}{' && blockIdx.y == 0' if shared else ''})"):
+            self.write(stores)
+
+    def write(self, stores: Sequence[int]) -> None:
+        """Store values of results."""
+        writes = {i: k for i in stores if (k := self.writes_vector(i, self.plan.stages)) >= 0}
+        self.declare((), self.plan.stages, writes)
+        with self.neighbours():
+            self.indexed(stores)
+            self.recall_values(stores, self.plan.stages)
+            for i in stores:
+                self.statement(i, self.plan.stages, vector=True)
+        self.write_vectors(writes)
+
+    def indexed(self, indices: Sequence[int]) -> None:
+        if self.lane_index_used(indices, self.plan.stages):
+            self.line(f"const i64 i{self.lane} = e + k;")
+
+    def keep(self, i: int) -> None:
+        """A place for a value of each result."""
+        if self.kernel.body[i].op not in ("const", "scalar"):
+            self.line(f"{COMPUTED[self.kernel.dtype_of(i).name]} g{i}[{self.width}];")
+
+    def recall_values(self, indices: Iterable[int], stage: int, k: str = "k") -> None:
+        """Names for the values of a result that statements need, and do not make."""
+        made = set(indices)
+        found: dict[int, None] = {}
+        for i in indices:
+            if not is_reloaded(self.plan, i, stage):
+                found.update(dict.fromkeys(
+                    a for a in self.kernel.body[i].args if a not in made and not self.plan.element[a]))
+        for a in sorted(found):
+            kind = COMPUTED[self.kernel.dtype_of(a).name]
+            if self.kernel.body[a].op in ("const", "scalar"):
+                self.define(a, self.kernel.dtype_of(a), self.value(a, stage, False))
+            else:
+                self.line(f"const {kind} v{a} = g{a}[{k}];")
+
+    def each(self, indices: Sequence[int], stage: int, position: str, vector: bool = True) -> None:
+        if self.vector:
+            self.recall_values(indices, stage, "k" if vector else "0")
+        super().each(indices, stage, "j", vector)
+
+    # --- reductions ---
+
+    def loop(self, indices: Sequence[int], stage: int) -> None:
+        inner = list(range(self.n_outer, self.n))
+        begin, step = (("(i64)blockIdx.y * groups + group", "(i64)gridDim.y * groups")
+                       if self.split else ("group", "groups"))
+        self.line(f"#pragma unroll {self.at_a_time(indices, stage)}")
+        with self.block(f"for (i64 j = {begin}; j < length; j += {step})"):
+            self.decode("j", inner)
+            if self.vector:
+                self.elements(indices, stage, "")
+            else:
+                self.each(indices, stage, "j")
+
+    def at_a_time(self, indices: Sequence[int], stage: int) -> int:
+        """Rounds of the loop whose reads are under way at once; with many operands one keeps memory busy."""
+        reads = sum(self.kernel.body[i].op == "load" or is_reloaded(self.plan, i, stage) for i in indices)
+        most, together = (2, FEW) if self.vector else (4, FEW * 2)
+        return max(1, min(most, together // max(1, reads)))
+
+    def start(self, reductions: Iterable[int]) -> None:
+        for i in reductions:
+            if not self.vector:
+                super().start([i])
+                continue
+            self.line(f"{self.accumulator(i)} r{i}[{self.width}];")
+            with self.neighbours():
+                self.line(f"r{i}[k] = {self.identity(i)};")
+
+    def part_of(self, i: int) -> str:
+        return f"r{i}{self.at}"
+
+    def join_threads(self, ending: Iterable[int]) -> None:
+        for i in ending:
+            part = self.part_of(i)
+            with self.neighbours():
+                self.line(f"{part} = jg_columns<{self.join(i)}>({part}, lanes);")
+
+    def finished(self, ending: Iterable[int], after: Sequence[int]) -> None:
+        for i in ending:
+            if not self.vector:
+                self.result(i)
+                continue
+            self.keep(i)
+            with self.neighbours():
+                self.result(i)
+                self.line(f"g{i}[k] = v{i};")
+        self.at_row(after)
+
+    def exchange(self, ending: Sequence[int]) -> None:
+        """Write this block's parts; the last block joins all."""
+        for i in ending:
+            kind = f"jg_slot<{self.accumulator(i)}>*"
+            self.line(f"{kind} const parts{i} = ({kind})(scratch + {self.parts_at(i)});")
+        here, there = (f"((i64)blockIdx.x * gridDim.y + {block}) * {self.parts} + {self.place_of_part}"
+                       for block in ("blockIdx.y", "b"))
+        with self.block(f"if ({self.leader})"), self.neighbours():
+            for i in ending:
+                self.line(f"parts{i}[{here}].value = {self.part_of(i)};")
+        self.line("mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);")
+        with self.block("if (mine)"):
+            for i in ending:
+                with self.neighbours():
+                    self.line(f"{self.part_of(i)} = {self.identity(i)};")
+            with self.block("for (u32 b = group; b < gridDim.y; b += groups)"), self.neighbours():
+                for i in ending:
+                    part = self.part_of(i)
+                    self.line(f"{part} = {self.join(i)}::of({part}, jg_fresh(parts{i} + {there}));")
+            self.join_threads(ending)
+
+
+__all__ = ["Columns"]

@@ -1,0 +1,143 @@
+"""What kernels with inner axes share: rows (results) with values of their own, and joining the parts of a reduction.
+
+Threads that work on one row each have a part `r<i>` of a reduction; `joined` is the call that joins them within a
+block. Where several blocks along y share the inner space of a row, each writes its part to the scratch memory, and the
+block that comes last joins those, in the order of the blocks: the result does not depend on which one that is.
+A `phase` is one of several launches, one per stage, where a stage needs a reduction that all blocks make: results of
+earlier phases wait in the scratch memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jitgrad.codegen.cuda.kernels.geometry import TICKETS
+from jitgrad.codegen.cuda.kernels.writer import Writer
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.plan import STORES, needed
+
+#: the most blocks that share rows: each of 132 multiprocessors holds eight of 256 threads
+SHARING = 132 * 8
+#: bytes of a result that waits for a later phase
+WAITING = 16
+
+
+class Reducing(Writer):
+    """A writer of rows. A kind sets `joined`, `leader` and `parts` and prints `loop`."""
+
+    joined = ""         # the call that joins r<i> over the threads of a row, of the operator and r<i>
+    leader = ""         # the condition on which a thread writes its row's values
+    parts = 1           # rows that a block works on at once
+
+    def __init__(self, kernel: Kernel, lane: int, vectors: bool = True, split: bool = False, phase: int = -1):
+        super().__init__(kernel, lane, vectors)
+        self.split, self.phase = split, phase
+        self.reductions = [i for i, s in enumerate(kernel.body) if s.op == "reduce"]
+
+    def loop(self, indices: Sequence[int], stage: int) -> None:
+        """The element-level statements of a stage, over the inner space."""
+        raise NotImplementedError
+
+    def scratch_bytes(self) -> int:
+        """What of the scratch memory this function uses."""
+        if not self.split:
+            return 0
+        parts = SHARING * self.parts * sum(self.slot_bytes(i) for i in self.reductions)
+        return TICKETS + WAITING * len(self.reductions) + parts
+
+    def row(self) -> None:
+        """All statements of one row, its outer indices known: those of one value, then stage after stage."""
+        plan, body = self.plan, self.kernel.body
+        of_row = [i for i in range(len(body)) if not plan.element[i]]
+        first = [i for i in of_row if plan.stage[i] < 0]
+        if self.phase > 0:
+            first = [i for i in first if body[i].op not in STORES]
+        self.at_row(first, self.split)
+        for stage in range(plan.stages):
+            after = [i for i in of_row if plan.stage[i] == stage and body[i].op != "reduce"]
+            if self.phase > stage:
+                self.recall([i for i in self.reductions if plan.stage[i] == stage])
+                self.at_row([i for i in after if body[i].op not in STORES])
+            elif self.phase in (-1, stage):
+                self.sweep(stage, after)
+
+    def at_row(self, indices: Sequence[int], shared: bool = False) -> None:
+        """Statements of one value per row: all threads compute, one stores. `shared`: all blocks along y are here."""
+        stores = [i for i in indices if self.kernel.body[i].op in STORES]
+        for i in indices:
+            if i not in stores:
+                self.statement(i, self.plan.stages)
+        if stores:
+            if any(o.role == "inout" for o in self.kernel.operands):
+                self.line("__syncthreads();")
+            with self.block(f"if ({self.leader}{' && blockIdx.y == 0' if shared else ''})"):
+                for i in stores:
+                    self.statement(i, self.plan.stages)
+
+    def sweep(self, stage: int, after: Sequence[int]) -> None:
+        """One pass over the inner space, the reductions that end with it, and what of the row needs them."""
+        indices = needed(self.plan, stage)
+        ending = [i for i in indices if self.kernel.body[i].op == "reduce"]
+        self.start(ending)
+        self.loop(indices, stage)
+        self.join_threads(ending)
+        if not self.split:
+            self.finished(ending, after)
+            return
+        if not ending:
+            self.at_row(after, shared=True)
+            return
+        self.line("bool mine = true;  // whether this block has all of the row's parts")
+        with self.block("if (gridDim.y > 1)"):
+            self.exchange(ending)
+        with self.block("if (mine)"):
+            self.finished(ending, after)
+            if self.phase >= 0:
+                with self.block(f"if ({self.leader})"):
+                    for i in ending:
+                        self.line(f"{self.waiting(i)}->value = r{i};")
+
+    def join_threads(self, ending: Iterable[int]) -> None:
+        """Join the parts of a block's threads."""
+        for i in ending:
+            self.line(f"r{i} = {self.joined.format(join=self.join(i), part=f'r{i}')};")
+
+    def finished(self, ending: Iterable[int], after: Sequence[int]) -> None:
+        """The results of reductions, and what of the row needs them."""
+        for i in ending:
+            self.result(i)
+        self.at_row(after)
+
+    def exchange(self, ending: Sequence[int]) -> None:
+        """Write this block's parts; the last block joins all."""
+        for i in ending:
+            kind = f"jg_slot<{self.accumulator(i)}>*"
+            self.line(f"{kind} const parts{i} = ({kind})(scratch + {self.parts_at(i)});")
+        with self.block(f"if ({self.leader})"):
+            for i in ending:
+                self.line(f"parts{i}[(i64)blockIdx.x * gridDim.y + blockIdx.y].value = r{i};")
+        self.line("mine = jg_last((u32*)scratch + blockIdx.x, gridDim.y);")
+        with self.block("if (mine)"):
+            for i in ending:
+                self.line(f"r{i} = {self.identity(i)};")
+            with self.block("for (u32 b = threadIdx.x; b < gridDim.y; b += blockDim.x)"):
+                for i in ending:
+                    other = f"jg_fresh(parts{i} + ((i64)blockIdx.x * gridDim.y + b))"
+                    self.line(f"r{i} = {self.join(i)}::of(r{i}, {other});")
+            self.join_threads(ending)
+
+    def parts_at(self, i: int) -> int:
+        before = sum(self.slot_bytes(j) for j in self.reductions if j < i)
+        return TICKETS + WAITING * len(self.reductions) + SHARING * self.parts * before
+
+    def waiting(self, i: int) -> str:
+        """Where the result of a reduction is kept for later phases."""
+        return f"((jg_slot<{self.accumulator(i)}>*)(scratch + {TICKETS + WAITING * self.reductions.index(i)}))"
+
+    def recall(self, reductions: Sequence[int]) -> None:
+        for i in reductions:
+            self.line(f"const {self.accumulator(i)} r{i} = jg_fresh({self.waiting(i)});")
+            self.result(i)
+
+
+__all__ = ["SHARING", "Reducing"]

@@ -1,0 +1,95 @@
+"""A kernel as CUDA C++.
+
+    source(kernel, "softmax_3")      # extern "C" __global__ void jg_row_softmax_3_warp(...), and its other forms
+    forms(kernel, "softmax_3")       # which functions these are, and how each is launched: see `geometry.py`
+    llvm_kernel.parameters(kernel)   # what to pass, in order: as for the CPU
+
+Kinds: `pw` without inner axes (`pointwise.py`), `gather` of these where a scatter keeps an order (`ordered.py`); `all`
+without outer axes, `row` where operands are contiguous along an inner axis, `mix` where such a kernel adds up columns
+too (all `rows.py`), `col` where they are along an outer one (`columns.py`).
+Offsets are in 64 bits, lengths of rows in 32 where the form's bound allows it; divisions are done in 32 bits where both
+numbers fit. Sums have a fixed order, which the sizes decide: equal calls give equal bits. Only `scatter_add` adds in
+the order in which threads come; deterministic programs have `ordered_add` instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import resources
+
+from jitgrad.codegen.cuda.kernels import rows
+from jitgrad.codegen.cuda.kernels.columns import Columns
+from jitgrad.codegen.cuda.kernels.geometry import ANY, Form
+from jitgrad.codegen.cuda.kernels.geometry import scratch as scratch_of
+from jitgrad.codegen.cuda.kernels.ordered import Ordered, is_ordered
+from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
+from jitgrad.codegen.cuda.kernels.rows import Rows
+from jitgrad.codegen.cuda.kernels.writer import lane_of
+from jitgrad.codegen.program.kernel import Kernel
+
+
+def prelude() -> str:
+    """The text in front of all kernels of a module."""
+    folder = resources.files(__package__)
+    return folder.joinpath("prelude.cuh").read_text() + folder.joinpath("resident.cuh").read_text()
+
+
+def kind(kernel: Kernel) -> str:
+    """`pw`, `gather`, `all`, `row`, `mix` or `col`."""
+    if is_ordered(kernel):
+        return "gather"
+    if not kernel.inner:
+        return "pw"
+    if not kernel.outer:
+        return "all"
+    if any(s.op == "column" for s in kernel.body):
+        return "mix"
+    return "row" if lane_of(kernel) >= len(kernel.outer) else "col"
+
+
+def symbol_of(kernel: Kernel, name: str) -> str:
+    """`jg_<kind>_<name>`, what all its functions' names begin with; no dots, as ops' names may have."""
+    return re.sub(r"\W", "_", f"jg_{kind(kernel)}_{name}")
+
+
+def forms(kernel: Kernel, name: str) -> tuple[Form, ...]:
+    """How to launch what `source(kernel, name)` defines."""
+    symbol = symbol_of(kernel, name)
+    if not kernel.inner:
+        return (_pointwise(kernel).form(symbol),)
+    return tuple(Form(bound, tuple(writer.launch(symbol + suffix) for suffix, writer in launches))
+                 for bound, launches in writers(kernel))
+
+
+def source(kernel: Kernel, name: str) -> str:
+    """The kernel's functions `jg_<kind>_<name>...`, one for each launch of `forms(kernel, name)`."""
+    return "\n".join(sources(kernel, name).values())
+
+
+def sources(kernel: Kernel, name: str) -> dict[str, str]:
+    """The functions by their symbols."""
+    symbol = symbol_of(kernel, name)
+    if not kernel.inner:
+        return {symbol: _pointwise(kernel).source(symbol)}
+    scratch = scratch_of(forms(kernel, name)) > 0
+    return {symbol + suffix: writer.source(symbol + suffix, scratch) for suffix, writer in _functions(kernel)}
+
+
+def writers(kernel: Kernel) -> list[tuple[int, list[tuple[str, Rows]]]] | list[tuple[int, list[tuple[str, Columns]]]]:
+    """The forms of a kernel with inner axes: the longest inner space of each, the ends of its functions' names, and
+    what writes them.
+    """
+    return [(ANY, [("", Columns(kernel))])] if kind(kernel) == "col" else rows.functions(kernel)
+
+
+def _pointwise(kernel: Kernel) -> Pointwise | Ordered:
+    return Ordered(kernel) if is_ordered(kernel) else Pointwise(kernel)
+
+
+def _functions(kernel: Kernel) -> Iterator[tuple[str, Rows | Columns]]:
+    for _, launches in writers(kernel):
+        yield from launches
+
+
+__all__ = ["forms", "kind", "prelude", "source", "sources", "symbol_of", "writers"]

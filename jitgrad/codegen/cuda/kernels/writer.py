@@ -1,0 +1,509 @@
+"""The statements of a kernel as lines of CUDA C++, an element or a vector of E neighbours at a time.
+
+A kind of kernel (`pointwise.py`, `rows.py`, `columns.py`) derives from `Writer`: it prints loops and decides which axes
+each thread walks; the lines in them come from here. E, `Writer.width`, is as many elements as fill 16 bytes of the
+narrowest operand. Along the lane axis an operand of stride 1 is read and written as `jg_pack<T, E>`: one access of 16
+bytes (wider types: several) where `full` holds, else element by element; other operands are read element by element.
+What is the same for all E elements (the index of a row of a table) is computed before them, and the row that it leads
+to is read, or added to, as a vector too.
+Names: `n<axis>` sizes, `i<axis>` indices, `p<k>` operands (`q<k>`: from where a row begins), `s<k>` strides, `c<k>`
+number arguments, `v<i>` values of statements, `x<i>`, `y<i>` vectors read and written, `r<i>` parts of a reduction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen
+from jitgrad.codegen.llvm.scalars import identity
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
+from jitgrad.dims import Size
+
+#: the most elements of a vector, and the most bytes that a thread reads and writes at once
+MOST_LANES, MOST_BYTES = 8, 192
+LARGEST = (1 << 63) - 1
+
+#: reductions: the operator of `prelude.cuh` that joins two parts
+_JOINS = {"sum": "jg_sum", "dot": "jg_sum", "prod": "jg_prod", "max": "jg_maximum", "min": "jg_minimum",
+          "fastmax": "jg_fastmaximum", "any": "jg_or", "all": "jg_and", "argmax": "jg_argmax", "argmin": "jg_argmin"}
+
+
+def lane_of(kernel: Kernel) -> int:
+    """The axis along which most operands are contiguous, -1 without axes; ties go to the last one."""
+    lane = make_plan(kernel, 16).lane
+    return lane if lane >= 0 else len(kernel.outer) + len(kernel.inner) - 1
+
+
+def unit_operands(kernel: Kernel, lane: int) -> set[int]:
+    """Operands that are read or written as vectors: stride 1 along `lane`, read before they are written once."""
+    found = set()
+    for k, operand in enumerate(kernel.operands):
+        if lane < 0 or operand.strides[lane] != 1:
+            continue
+        uses = [s.op for s in kernel.body if s.operand == k]
+        if set(uses) <= {"load", "store"} and uses.count("store") <= 1 and "store" not in uses[:-1]:
+            found.add(k)
+    return found
+
+
+def vector_width(kernel: Kernel, units: set[int]) -> int:
+    """How many neighbours a thread takes: 16 bytes of the narrowest operand, fewer where that is much in all."""
+    sizes = [kernel.operands[k].dtype.itemsize for k in units]
+    if not sizes:
+        return 1
+    width = min(16 // min(sizes), MOST_LANES)
+    while width * max(sizes) > 16 and width * sum(sizes) > MOST_BYTES:
+        width //= 2
+    return width
+
+
+class Writer:
+    """Prints one function of one kernel. `kept`: statements whose values wait in registers or shared memory."""
+
+    def __init__(self, kernel: Kernel, lane: int, vectors: bool = True):
+        self.kernel, self.lane = kernel, lane
+        self.plan: Plan = make_plan(kernel, 0)
+        self.n_outer, self.n = len(kernel.outer), len(kernel.outer) + len(kernel.inner)
+        self.units = unit_operands(kernel, lane) if vectors else set()
+        self.width = vector_width(kernel, self.units) if vectors else 1
+        self.based: frozenset[int] = frozenset()    # axes that the pointers q have taken
+        self.bases: dict[int, str] = {}
+        self.slots: dict[int, str] = {}             # where a kept value is, but for `[...]`
+        self.slot_index = ""
+        self.preloaded: dict[int, str] = {}         # kept loads that are vectors already
+        self.dependencies = dependencies(kernel)
+        self.rows: frozenset[int] = frozenset()     # gathers and scatters of the sweep whose E elements are neighbours
+        self.restrict = " __restrict__"             # how pointers are qualified where operands do not overlap
+        self.lines: list[str] = []
+        self.indent = 1
+        self.strides: dict[tuple[str, int, int], str] = {}
+        of_operands = [("o", k, o.strides) for k, o in enumerate(kernel.operands)]
+        of_statements = [("b", k, s.strides) for k, s in enumerate(kernel.body)]
+        for where, k, strides in (*of_operands, *of_statements):
+            for axis, stride in enumerate(strides):
+                if not isinstance(stride, int):
+                    self.strides[where, k, axis] = f"s{len(self.strides)}"
+
+    # --- lines ---
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """`head { ... }`."""
+        self.line(f"{head} {{")
+        self.indent += 1
+        yield
+        self.indent -= 1
+        self.line("}")
+
+    def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = ()) -> str:
+        """What was printed, as a function with the kernel's parameters, or with those of `fixed`."""
+        parameters = list(fixed) or [*self.parameters(), *self.numbers(range(len(self.kernel.scalars)))]
+        if scratch:
+            parameters.append("char* scratch")
+        head = f'extern "C" __global__ void __launch_bounds__({threads})'
+        return "\n".join([head, f"{symbol}({', '.join(parameters)}) {{", *self.lines, "}", ""])
+
+    def numbers(self, which: Iterable[int]) -> list[str]:
+        """The parameters for number arguments."""
+        return [f"{COMPUTED[self.kernel.scalars[k].name]} c{k}" for k in which]
+
+    def parameters(self) -> list[str]:
+        kernel = self.kernel
+        written = {k for k, o in enumerate(kernel.operands) if o.role != "in"}
+        alone = self.restrict if kernel.inner and all(o.role != "inout" for o in kernel.operands) else ""
+        return [*[f"i64 n{axis}" for axis in range(self.n)],
+                *[f"{'' if k in written else 'const '}{STORED[o.dtype.name]}*{alone} p{k}"
+                  for k, o in enumerate(kernel.operands)],
+                *[f"i64 {name}" for name in self.strides.values()]]
+
+    def describe(self) -> None:
+        """Comments: the space, and where each operand is."""
+        spaces = [" x ".join(f"n{a}" for a in axes) for axes in (range(self.n_outer), range(self.n_outer, self.n))]
+        self.line(f"// {spaces[0] or 'one'} results" + (f", each of {spaces[1]} elements" if spaces[1] else ""))
+        for k, o in enumerate(self.kernel.operands):
+            where = " + ".join(t for a, s in enumerate(o.strides) for t in self.term(f"i{a}", s, ("o", k, a)))
+            self.line(f"// p{k}: {o.dtype.name}, {o.role}, at {where or '0'}")
+
+    # --- indices and addresses ---
+
+    def decode(self, flat: str, axes: Sequence[int], prefix: str = "i") -> None:
+        """The indices along `axes` from their number `flat`, the last axis fastest."""
+        for axis in reversed(axes[1:]):
+            self.line(f"const i64 d{axis} = jg_over({flat}, n{axis}), {prefix}{axis} = {flat} - d{axis} * n{axis};")
+            flat = f"d{axis}"
+        if axes:
+            self.line(f"const i64 {prefix}{axes[0]} = {flat};")
+
+    def product(self, axes: Iterable[int]) -> str:
+        return " * ".join(f"n{a}" for a in axes) or "1"
+
+    def term(self, index: str, stride: Size, key: tuple[str, int, int]) -> list[str]:
+        if isinstance(stride, int):
+            return [] if stride == 0 else [index if stride == 1 else f"{index} * {stride}"]
+        return [f"{index} * {self.strides[key]}"]
+
+    def offset(self, k: int, axes: Iterable[int], extra: Sequence[str] = ()) -> str:
+        """The distance of the place at the current indices along `axes`, in elements."""
+        terms = list(extra)
+        for axis in axes:
+            terms += self.term(f"i{axis}", self.kernel.operands[k].strides[axis], ("o", k, axis))
+        return " + ".join(terms)
+
+    def base(self, k: int) -> str:
+        return self.bases.get(k, f"p{k}")
+
+    def begin_row(self, axes: Sequence[int], operands: Iterable[int] | None = None) -> None:
+        """Pointers `q` to where the operands' parts for the current indices along `axes` begin."""
+        kernel = self.kernel
+        written = {k for k, o in enumerate(kernel.operands) if o.role != "in"}
+        alone = self.restrict if all(o.role != "inout" for o in kernel.operands) else ""
+        self.based = frozenset(axes)
+        for k in range(len(kernel.operands)) if operands is None else operands:
+            distance = self.offset(k, axes)
+            if distance:
+                kind = f"{'' if k in written else 'const '}{STORED[kernel.operands[k].dtype.name]}*{alone}"
+                self.line(f"{kind} const q{k} = p{k} + {distance};")
+                self.bases[k] = f"q{k}"
+
+    def place(self, k: int, extra: Sequence[str] = ()) -> str:
+        """The element of an operand at the current indices."""
+        axes = [a for a in range(self.n) if a not in self.based]
+        return f"{self.base(k)}[{self.offset(k, axes, extra) or '0'}]"
+
+    def vector_place(self, k: int, extra: Sequence[str] = ()) -> str:
+        """The address of an operand's E elements from lane index `e` on."""
+        axes = [a for a in range(self.n) if a not in self.based and a != self.lane]
+        return f"{self.base(k)} + {self.offset(k, axes, ['e', *extra])}"
+
+    def gathered(self, i: int) -> str:
+        return self.place(self.kernel.body[i].operand, self.gathered_terms(i))
+
+    def gathered_terms(self, i: int) -> list[str]:
+        """The distance that the indices of a gather or scatter make."""
+        stmt = self.kernel.body[i]
+        indices = stmt.args[stmt.op != "gather" or stmt.fn == "where":]
+        return [t for position, a in enumerate(indices)
+                for t in self.term(f"v{a}", stmt.strides[position], ("b", i, position))]
+
+    def alignment(self) -> str:
+        """The condition on which vectors that start at a multiple of E along the lane axis are aligned in memory."""
+        conditions = []
+        for k in sorted(self.units):
+            conditions.append(f"jg_aligned<{self.width}>(p{k})")
+            for axis, stride in enumerate(self.kernel.operands[k].strides):
+                if axis == self.lane or stride == 0:
+                    continue
+                if isinstance(stride, int):
+                    return "false"
+                conditions.append(f"{self.strides['o', k, axis]} % {self.width} == 0")
+        return " && ".join(dict.fromkeys(conditions)) or "false"
+
+    # --- a vector of elements ---
+
+    def elements(self, indices: Sequence[int], stage: int, bound: str, position: str = "") -> None:
+        """The statements for the E elements from lane index `e` on, as far as they are below `bound`; without one
+        `full` and `m` say how far that is.
+
+        `position`: the number of the first one in the flattened inner space, for argmax.
+        """
+        if self.width == 1:
+            self.line(f"const i64 i{self.lane} = e;") if self.lane_index_used(indices, stage) else None
+            self.each(indices, stage, position or "e")
+            return
+        common = self.common(indices)
+        if common:
+            self.each(common, stage, "", vector=False)
+            indices = [i for i in indices if i not in common]
+        reads = {i: k for i in indices if (k := self.reads_vector(i, stage)) >= 0}
+        writes = {i: k for i in indices if (k := self.writes_vector(i, stage)) >= 0}
+        if bound and (reads or writes):
+            self.line(f"const bool full = aligned && e + {self.width} <= {bound};")
+        if bound:
+            self.line(f"const int m = jg_rest<{self.width}>({bound} - e);")
+        self.read_vectors(reads)
+        self.gather_rows()
+        self.declare(indices, stage, writes)
+        self.line("#pragma unroll")
+        with self.block(f"for (int k = 0; k < {self.width}; k++)"):
+            if self.lane_index_used(indices, stage):
+                self.line(f"const i64 i{self.lane} = e + k;")
+            self.each(indices, stage, f"{position or 'e'} + k")
+        self.write_vectors(writes)
+        for i in sorted(self.rows):
+            stmt = self.kernel.body[i]
+            if stmt.op == "scatter_add":
+                place = self.vector_place(stmt.operand, self.gathered_terms(i))
+                self.line(f"jg_add_row<{self.width}>({place}, y{i}, m);")
+
+    def common(self, indices: Sequence[int]) -> list[int]:
+        """What is the same for all E elements and can be computed once; notes which rows their indices lead to."""
+        found: list[int] = []
+        others, rows = set(indices), set()
+        for i in indices:
+            stmt = self.kernel.body[i]
+            arguments = stmt.args[stmt.op == "scatter_add":]
+            if stmt.op == "random.word" or not others.isdisjoint(arguments) or i in self.plan.spill:
+                continue
+            if stmt.op in ("gather", "scatter_add") and self.kernel.operands[stmt.operand].strides[self.lane] == 1 and (
+                    not any(self.dependencies[a] >> self.lane & 1 for a in arguments)):
+                rows.add(i)
+            elif (stmt.op not in STORES and stmt.op != "reduce" and i not in self.preloaded
+                    and not self.dependencies[i] >> self.lane & 1):
+                found.append(i)
+                others.discard(i)
+        self.rows = frozenset(rows)
+        return found if rows or any(self.kernel.body[i].op in ("load", "gather") for i in found) else []
+
+    def gather_rows(self) -> None:
+        """Vectors `x<i>` of what gathers read at neighbouring places, and `y<i>` for what scatters add there."""
+        for i in sorted(self.rows):
+            stmt = self.kernel.body[i]
+            kind = STORED[self.kernel.operands[stmt.operand].dtype.name]
+            if stmt.op == "scatter_add":
+                self.line(f"jg_pack<{kind}, {self.width}> y{i};")
+                continue
+            count = f"v{stmt.args[0]} ? m : 0" if stmt.fn == "where" else "m"
+            place = self.vector_place(stmt.operand, self.gathered_terms(i))
+            self.line(f"const jg_pack<{kind}, {self.width}> x{i} = jg_read_row<{self.width}>({place}, {count});")
+
+    def read_vectors(self, reads: dict[int, int]) -> None:
+        by_type: dict[str, list[str]] = {}
+        for i, k in reads.items():
+            by_type.setdefault(STORED[self.kernel.operands[k].dtype.name], []).append(f"x{i}")
+        for kind, names in by_type.items():
+            self.line(f"jg_pack<{kind}, {self.width}> {', '.join(names)};")
+        if reads:
+            for head, call, count in (("if (full)", "jg_read", ""), ("else", "jg_read_some", ", m")):
+                with self.block(head):
+                    for i, k in reads.items():
+                        self.line(f"x{i} = {call}<{self.width}>({self.vector_place(k)}{count});")
+
+    def declare(self, indices: Iterable[int], stage: int, writes: dict[int, int]) -> None:
+        """Vectors to be written, and words that neighbours share."""
+        for i, k in writes.items():
+            self.line(f"jg_pack<{STORED[self.kernel.operands[k].dtype.name]}, {self.width}> y{i};")
+        for i in indices:
+            if self.kernel.body[i].op == "random.word" and not is_reloaded(self.plan, i, stage):
+                self.line(f"jg_words w{i};")
+                self.line(f"w{i}.known = false;")
+
+    def write_vectors(self, writes: dict[int, int]) -> None:
+        if writes:
+            for head, call, count in (("if (full)", "jg_write", ""), ("else", "jg_write_some", ", m")):
+                with self.block(head):
+                    for i, k in writes.items():
+                        self.line(f"{call}<{self.width}>({self.vector_place(k)}, y{i}{count});")
+
+    def reads_vector(self, i: int, stage: int) -> int:
+        """The operand that statement i reads as a vector, or -1."""
+        if i in self.preloaded:
+            return -1
+        if is_reloaded(self.plan, i, stage):
+            k = self.plan.spill[i]
+            return k if k in self.units else -1
+        stmt = self.kernel.body[i]
+        return stmt.operand if stmt.op == "load" and stmt.operand in self.units else -1
+
+    def writes_vector(self, i: int, stage: int) -> int:
+        """The operand that statement i writes as a vector, or -1."""
+        stmt = self.kernel.body[i]
+        if stmt.op == "store":
+            return stmt.operand if stmt.operand in self.units else -1
+        k = self.plan.spill.get(i, -1)
+        return k if k in self.units and not is_reloaded(self.plan, i, stage) else -1
+
+    def lane_index_used(self, indices: Sequence[int], stage: int) -> bool:
+        """Whether a statement needs the index along the lane axis itself."""
+        body, operands = self.kernel.body, self.kernel.operands
+        for i in indices:
+            stmt = body[i]
+            if is_reloaded(self.plan, i, stage):
+                k = self.plan.spill[i]
+            elif stmt.op == "index":
+                if stmt.axis == self.lane:
+                    return True
+                continue
+            else:
+                k = stmt.operand if stmt.operand >= 0 else self.plan.spill.get(i, -1)
+            if k < 0 or i in self.preloaded or i in self.rows or self.lane < 0 or operands[k].strides[self.lane] == 0:
+                continue
+            if self.width == 1 or (self.reads_vector(i, stage) < 0 and self.writes_vector(i, stage) < 0):
+                return True
+        return False
+
+    def each(self, indices: Sequence[int], stage: int, position: str, vector: bool = True) -> None:
+        for i in indices:
+            if self.kernel.body[i].op == "reduce" and self.kernel.inner:
+                self.accumulate(i, position)
+            else:
+                self.statement(i, stage, vector=vector and self.width > 1)
+
+    # --- statements ---
+
+    def define(self, i: int, d: dtypes.dtype, text: str) -> None:
+        self.line(f"const {COMPUTED[d.name]} v{i} = {text};")
+
+    def statement(self, i: int, stage: int, vector: bool = False) -> None:
+        """One statement other than a reduction over inner axes. `vector`: for element k of `m` from `e` on."""
+        stmt, kernel = self.kernel.body[i], self.kernel
+        if stmt.op in STORES:
+            self.store(i, stage, vector)
+            return
+        d = kernel.dtype_of(i)
+        self.define(i, d, self.value(i, stage, vector))
+        if i in self.plan.spill and not is_reloaded(self.plan, i, stage) and i not in self.preloaded:
+            k = self.plan.spill[i]
+            if k < 0:
+                kept = narrow(f"v{i}", d) if self.as_stored(i) else f"v{i}"
+                self.line(f"{self.slots[i]}[{self.slot_index}] = {kept};")
+            elif vector and k in self.units:
+                self.line(f"y{i}.at[k] = {narrow(f'v{i}', kernel.operands[k].dtype)};")
+            else:
+                guard = "if (k < m) " if vector else ""
+                self.line(f"{guard}{self.place(k)} = {narrow(f'v{i}', kernel.operands[k].dtype)};")
+
+    def as_stored(self, i: int) -> bool:
+        """Whether a kept value waits in the type of memory: it was read from there."""
+        return self.kernel.body[i].op in ("load", "gather")
+
+    def value(self, i: int, stage: int, vector: bool) -> str:
+        stmt, kernel = self.kernel.body[i], self.kernel
+        op, d = stmt.op, kernel.dtype_of(i)
+        if i in self.preloaded:
+            return widen(self.preloaded[i], d)
+        if is_reloaded(self.plan, i, stage) and self.plan.spill[i] < 0:
+            kept = f"{self.slots[i]}[{self.slot_index}]"
+            return widen(kept, d) if self.as_stored(i) else kept
+        if vector and self.reads_vector(i, stage) >= 0:
+            return widen(f"x{i}.at[k]", d)
+        if is_reloaded(self.plan, i, stage):
+            return self.guarded(widen(self.place(self.plan.spill[i]), d), d, vector)
+        if op == "load":
+            moves = self.lane >= 0 and kernel.operands[stmt.operand].strides[self.lane] != 0
+            return self.guarded(widen(self.place(stmt.operand), d), d, vector and moves)
+        if vector and i in self.rows:
+            return widen(f"x{i}.at[k]", d)
+        if op == "gather":
+            text = widen(self.gathered(i), d)
+            if stmt.fn == "where":
+                return f"{'k < m && ' if vector else ''}v{stmt.args[0]} ? {text} : {literal(0, d)}"
+            return self.guarded(text, d, vector)
+        if op == "const":
+            return literal(stmt.value, d)
+        if op == "scalar":
+            return f"c{stmt.number}"
+        if op == "index":
+            return f"i{stmt.axis}"
+        if op == "reduce":  # a kernel without inner axes: one element
+            return self.single(i)
+        arguments = [f"v{a}" for a in stmt.args]
+        if op == "random.word" and vector:
+            return f"jg_philox({', '.join([f'w{i}', *arguments])})"
+        source = kernel.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
+        return EXPRESSIONS[op](arguments, source, d, stmt.value)
+
+    @staticmethod
+    def guarded(text: str, d: dtypes.dtype, vector: bool) -> str:
+        return f"k < m ? {text} : {literal(0, d)}" if vector else text
+
+    def store(self, i: int, stage: int, vector: bool) -> None:
+        stmt = self.kernel.body[i]
+        d = self.kernel.operands[stmt.operand].dtype
+        value, source = f"v{stmt.args[0]}", self.kernel.dtype_of(stmt.args[0])
+        if stmt.op != "store" or not d.is_half or COMPUTED[source.name] != "float":  # else narrowing rounds
+            value = convert(value, source, d)
+        if vector and self.writes_vector(i, stage) >= 0:
+            self.line(f"y{i}.at[k] = {narrow(value, d)};")
+            return
+        if vector and i in self.rows:
+            self.line(f"y{i}.at[k] = {narrow(value, d)};")
+            return
+        place = self.place(stmt.operand) if stmt.op == "store" else self.gathered(i)
+        guard = "if (k < m) " if vector else ""
+        if stmt.op == "scatter_add":
+            self.line(f"{guard}jg_add(&{place}, {value});")
+        else:
+            self.line(f"{guard}{place} = {narrow(value, d)};")
+
+    # --- reductions ---
+
+    def single(self, i: int) -> str:
+        """A reduction over no axes."""
+        stmt, kernel = self.kernel.body[i], self.kernel
+        first, source = f"v{stmt.args[0]}", kernel.dtype_of(stmt.args[0])
+        if stmt.fn in ("argmax", "argmin"):
+            return "0"
+        if stmt.fn == "dot":
+            return f"({first} * v{stmt.args[1]})"
+        if stmt.fn in ("any", "all"):
+            return convert(convert(first, source, dtypes.bool_), dtypes.bool_, kernel.dtype_of(i))
+        return convert(first, source, stmt.dtype or source)
+
+    def source_of(self, i: int) -> dtypes.dtype:
+        """The dtype in which a reduction is accumulated."""
+        stmt = self.kernel.body[i]
+        return dtypes.bool_ if stmt.fn in ("any", "all") else self.kernel.dtype_of(stmt.args[0])
+
+    def accumulator(self, i: int) -> str:
+        kind = COMPUTED[self.source_of(i).name]
+        return f"jg_best<{kind}>" if self.kernel.body[i].fn in ("argmax", "argmin") else kind
+
+    def slot_bytes(self, i: int) -> int:
+        """The size of the accumulator in the scratch memory."""
+        size = 4 if self.source_of(i).is_half else self.source_of(i).itemsize
+        return 16 if self.kernel.body[i].fn in ("argmax", "argmin") else max(4, size)
+
+    def identity(self, i: int) -> str:
+        fn = self.kernel.body[i].fn
+        value = literal(identity(fn, self.kernel.dtype_of(self.kernel.body[i].args[0])), self.source_of(i))
+        return f"{{{value}, {literal(LARGEST, dtypes.int64)}}}" if fn in ("argmax", "argmin") else value
+
+    def join(self, i: int) -> str:
+        """The operator of a reduction; sums of bools are "or", products "and"."""
+        name, d = _JOINS[self.kernel.body[i].fn], self.source_of(i)
+        if d is dtypes.bool_:
+            name = {"jg_sum": "jg_or", "jg_prod": "jg_and"}.get(name, name)
+        return f"{name}<{COMPUTED[d.name]}>"
+
+    def start(self, reductions: Iterable[int]) -> None:
+        for i in reductions:
+            self.line(f"{self.accumulator(i)} r{i} = {self.identity(i)};")
+
+    def accumulate(self, i: int, position: str) -> None:
+        stmt = self.kernel.body[i]
+        d = self.kernel.dtype_of(stmt.args[0])
+        values = [f"v{a}" for a in stmt.args]
+        part = self.part_of(i)
+        if stmt.fn == "dot":
+            text = EXPRESSIONS["fma"]([*values, part], d, d, 0)
+        else:
+            value = values[0]
+            if stmt.fn in ("any", "all"):
+                value = convert(value, d, dtypes.bool_)
+            elif stmt.fn in ("argmax", "argmin"):
+                value = f"{self.accumulator(i)}{{{value}, (i64)({position})}}"
+            text = f"{self.join(i)}::of({part}, {value})"
+        alone = self.width == 1 or part.endswith("[k]")  # each of the neighbours has its own
+        self.line(f"{part} = {text};" if alone else f"{part} = k < m ? {text} : {part};")
+
+    def part_of(self, i: int) -> str:
+        """What a reduction is accumulated in."""
+        return f"r{i}"
+
+    def result(self, i: int) -> None:
+        """The value of a reduction whose parts are joined in r<i>."""
+        stmt, source = self.kernel.body[i], self.source_of(i)
+        part = self.part_of(i)
+        if stmt.fn in ("argmax", "argmin"):
+            self.define(i, dtypes.int64, f"{part}.at")
+        else:
+            self.define(i, stmt.dtype or source, convert(part, source, stmt.dtype or source))
+
+
+__all__ = ["Writer", "lane_of"]

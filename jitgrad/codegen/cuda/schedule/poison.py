@@ -1,0 +1,51 @@
+"""Dead memory is filled with NaNs (`JITGRAD_DEBUG_ARENA=1`), so that a program that reads it shows.
+
+The whole workspace is filled when a call begins, and each buffer when its live range does
+(`codegen/program/buffers.py`; a growable one wherever room is made for it). A range that is too short, or an element
+that nobody has written, is a NaN in the results, or -1 where they are integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.codegen.program.buffers import beginnings
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.program.program import Allocate, Buffer, IfStep, LoopStep, Program, SpoilStep
+
+#: fills bytes
+SPOIL = Kernel((1,), (), (Operand(dtypes.uint8, (1,), "out"),), (), (
+    Stmt("const", value=255, dtype=dtypes.uint8), Stmt("store", (0,), operand=0)), "spoil")
+
+
+def spoiled(program: Program) -> Program:
+    """The program with what fills dead memory."""
+    places: dict[Any, list[Buffer]] = {}
+    for buffer, step in beginnings(program).items():
+        if buffer.kind == "slot" and not buffer.keeps:  # read in the iteration after the one that wrote it
+            places.setdefault(step, []).append(buffer)
+    origins = dict(program.origins)
+
+    def steps(given: Sequence[Any]) -> list[Any]:
+        found: list[Any] = []
+        for step in given:
+            new: Any = step
+            found += [SpoilStep(b) for b in places.get(step, ())]
+            if isinstance(step, IfStep):
+                new = IfStep(step.condition, steps(step.then), steps(step.otherwise))
+            elif isinstance(step, LoopStep):
+                new = LoopStep(step.condition, steps(step.body), step.frees)
+            if new is not step:
+                origins[new] = origins.get(step, ())
+            found.append(new)
+            if isinstance(step, Allocate) and not step.buffer.keeps:
+                found.append(SpoilStep(step.buffer))
+        return found
+
+    return replace(program, steps=[SpoilStep(None), *steps(program.steps)], origins=origins)
+
+
+__all__ = ["SPOIL", "spoiled"]

@@ -1,0 +1,41 @@
+"""Tensors that pointers lead to, copied to memory of which the host knows where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jitgrad import dtypes
+from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.program.program import Buffer, KernelStep, Point
+from jitgrad.dims import Symbol, dim
+
+_SIZE = dim(Symbol())
+
+
+def copying(d: dtypes.dtype) -> Kernel:
+    """A kernel that copies."""
+    operands = (Operand(d, (1,)), Operand(d, (1,), "out"))
+    return Kernel((_SIZE,), (), operands, (), (Stmt("load", operand=0), Stmt("store", (0,), operand=1)), "copy")
+
+
+def copies(pairs: Iterable[tuple[Buffer, Buffer]]) -> list[KernelStep]:
+    """Copies from each source to its home, all of what is there. No source is a home: the memory of a carried tensor is
+    its own (`lower_control.py`).
+    """
+    return [KernelStep(copying(home.dtype), (home.size,), ((source, 0), (home, 0)), (), ()) for source, home in pairs]
+
+
+def at_home(homes: Mapping[Buffer, Buffer]) -> Point:
+    """Let pointers lead to their homes."""
+    return Point(tuple([(pointer, home, 0) for pointer, home in homes.items()]))
+
+
+def new_homes(pointers: Iterable[Buffer]) -> dict[Buffer, Buffer]:
+    """Memory for what each pointer leads to, shared with nobody, to which the pointer may lead from now on."""
+    homes = {pointer: Buffer(pointer.dtype, pointer.size, "slot", keeps=True) for pointer in pointers}
+    for pointer, home in homes.items():
+        pointer.aliases.add(home)
+    return homes
+
+
+__all__ = ["at_home", "copies", "new_homes"]

@@ -1,0 +1,236 @@
+"""LLVM: text in, machine code out; the only module that imports llvmlite, and only when first used.
+
+A module is compiled to an object (`compile_module`), which may be stored, and linked into the process by LLJIT
+(`load`). Addresses of the outside world (BLAS, math functions, call-backs) are symbols given at load time, never part
+of an object. MCJIT is not used: it owns its target machine, and reusing that one crashes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_lock = threading.RLock()
+_numbering = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine that code is made for. `vector_bytes` is the width of a vector register."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    has_fma: bool
+    has_avx512: bool
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a kernel of 32-bit and smaller values; kernels of 64-bit values only use half."""
+        return self.vector_bytes // 4
+
+    @property
+    def identity(self) -> str:
+        """What an object's validity depends on."""
+        return f"{self.triple} {self.cpu} {self.features}"
+
+
+class _Llvm:
+    """llvmlite's binding, the target machine and the pass list, set up once per process."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as binding  # noqa: TID251  (this is the one place)
+
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        self.binding = binding
+        self.version = ".".join(map(str, binding.llvm_version_info))
+        triple = binding.get_process_triple()
+        cpu = binding.get_host_cpu_name()
+        features = binding.get_host_cpu_features()
+        if features.get("avx512f") and features.get("avx512vl") and features.get("avx512bw"):
+            vector_bytes = 64
+        elif features.get("avx2"):
+            vector_bytes = 32
+        else:
+            vector_bytes = 16
+        has_fma = bool(features.get("fma")) or triple.startswith(("aarch64", "arm64"))
+        self.host = Host(triple, cpu, features.flatten(), vector_bytes, has_fma,
+                         vector_bytes == 64)
+        target = binding.Target.from_triple(triple)
+        self.machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
+                                                    codemodel="default", jit=True)
+        self.quick_machine = target.create_target_machine(cpu=cpu, features=self.host.features, opt=0, reloc="pic",
+                                                          codemodel="default", jit=True)
+        # Emitters print clean SSA, and code generation itself reduces strength and shares subexpressions: further
+        # passes cost a third of the compile time and change no measured run time.
+        passes = binding.create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+        self.passes = passes
+        self.tuning = binding.create_pipeline_tuning_options(2)
+        # JITLink gives an object one piece of memory. The older linker asks for each section alone, and aborts where
+        # two come to lie more than 2 GiB apart, as they do in a process that has reserved much memory in between.
+        self.jit: Any = binding.create_lljit_compiler(
+            target.create_target_machine(cpu=cpu, features=self.host.features, opt=2, reloc="pic",
+                                         codemodel="default", jit=True), use_jit_link=True)
+
+
+    def pass_builder(self) -> Any:
+        """One for a single run: each run adds its observers to the builder, and later runs would call them all."""
+        return self.binding.create_pass_builder(self.machine, self.tuning)
+
+
+@lru_cache(maxsize=1)
+def _llvm_locked() -> _Llvm:
+    return _Llvm()
+
+
+def _llvm() -> _Llvm:
+    with _lock:
+        return _llvm_locked()
+
+
+def host() -> Host:
+    """The machine that code is made for."""
+    return _llvm().host
+
+
+def version() -> str:
+    """The version of LLVM."""
+    return str(_llvm().version)
+
+
+def optimise(text: str) -> Any:
+    """Parse, verify and run the pass list (functions marked `optnone` are left alone); llvmlite's module.
+
+    Raises RuntimeError for malformed text.
+    """
+    llvm = _llvm()
+    with _lock:
+        module = llvm.binding.parse_assembly(text)
+        module.triple = llvm.host.triple
+        module.data_layout = str(llvm.machine.target_data)
+        for function in module.functions:
+            if not function.is_declaration and not any(b"optnone" in a for a in function.attributes):
+                llvm.passes.run(function, llvm.pass_builder())
+        return module
+
+
+def compile_module(text: str, quick: str = "") -> bytes:
+    """The objects of a module's text and of one that the quick code generator makes, as `load` reads them.
+
+    Raises RuntimeError for malformed text.
+    """
+    llvm = _llvm()
+    with _lock:
+        good = bytes(llvm.machine.emit_object(optimise(text)))
+        rest = bytes(llvm.quick_machine.emit_object(optimise(quick))) if quick else b""
+    return struct.pack("=q", len(good)) + good + rest
+
+
+def assembly(text: str) -> str:
+    """The machine code of a module's text, for people."""
+    llvm = _llvm()
+    with _lock:
+        return str(llvm.machine.emit_assembly(optimise(text)))
+
+
+class Loaded:
+    """An object linked into the process; its code lives as long as this does."""
+
+    __slots__ = ("_addresses", "_library", "_trackers")
+
+    def __init__(self, tracker: Any, library: str, exports: Iterable[str]):
+        self._library = library
+        self._trackers = [tracker]
+        self._addresses: dict[str, int] = {name: tracker[name] for name in exports}
+
+    def address(self, name: str) -> int:
+        """The address of a function or variable. Raises RuntimeError for a name that is not there."""
+        found = self._addresses.get(name)
+        if found is None:
+            with _lock:
+                tracker = _llvm().jit.lookup(self._library, name)
+            self._trackers.append(tracker)
+            found = self._addresses[name] = tracker[name]
+        return found
+
+
+def load(objects: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()) -> Loaded:
+    """Link what `compile_module` made; `symbols` gives the addresses of what it leaves undefined.
+
+    Raises RuntimeError if one lacks.
+    `exports` are names whose addresses are wanted at once (others are looked up on demand). More symbols than the
+    object needs do no harm: those whose names do not occur in it are not even handed over.
+    """
+    llvm = _llvm()
+    names = tuple(exports)
+    symbols = {name: address for name, address in symbols.items() if name.encode() in objects}
+    end = 8 + struct.unpack_from("=q", objects)[0]
+    with _lock:
+        builder = llvm.binding.JITLibraryBuilder()
+        for image in (objects[8:end], objects[end:]):
+            if image:
+                builder.add_object_img(image)
+        builder.add_current_process()
+        for name, address in symbols.items():
+            builder.import_symbol(name, address)
+        for name in names:
+            builder.export_symbol(name)
+        library = f"jitgrad{next(_numbering)}"
+        return Loaded(builder.link(llvm.jit, library), library, names)
+
+
+# --- the run-time library ---
+
+def runtime_key() -> str:
+    """The run-time library's key in the disk cache.
+
+    It holds the source of the package that writes its text: making the text costs more than loading the object.
+    """
+    from jitgrad import kernels, random
+    from jitgrad.codegen.run import store
+
+    files = [Path(__file__), Path(random.__file__), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
+    sources = [file.read_bytes() for file in files]
+    return store.key_of("runtime", version(), host().identity, *sources)
+
+
+def _runtime_object() -> tuple[bytes, list[str]]:
+    """The library's object and the names in it, from the disk cache if there."""
+    from jitgrad.codegen.run import store
+
+    machine = host()
+    disk = store.current()
+    key = runtime_key()
+    found = disk.get(key) if disk is not None else None
+    if found is None:
+        from jitgrad.kernels import runtime
+
+        text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
+        found = ",".join(exports).encode() + b"\n" + compile_module(text)
+        if disk is not None:
+            disk.put(key, found)
+    names, _, compiled = found.partition(b"\n")
+    return compiled, names.decode().split(",")
+
+
+@lru_cache(maxsize=1)
+def _runtime() -> tuple[Loaded, dict[str, int]]:
+    compiled, names = _runtime_object()
+    loaded = load(compiled, {}, names)
+    return loaded, {name: loaded.address(name) for name in names}
+
+
+def runtime_symbols() -> dict[str, int]:
+    """Addresses of the math functions that kernels call, by name; compiles their library on first use."""
+    with _lock:
+        return _runtime()[1]

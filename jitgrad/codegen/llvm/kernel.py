@@ -1,0 +1,397 @@
+"""A kernel as explicit vector IR: a main loop over whole vectors, then one masked tail.
+
+    text = emit(kernel, "k0")        # define internal void @k0(...)
+    text.text, text.declares         # the function; the declarations it needs, by name
+    parameters(kernel)               # what to pass, in order
+    body_key(kernel)                 # equal keys: equal texts but for the symbol
+
+An operand of role "out" of a kernel with inner axes must not share memory with any other operand: between sweeps it may
+hold values that a later sweep reads. In a kernel without inner axes, element-wise aliasing is fine.
+Sizes are arguments. Strides that are ints are compiled in; a stride along the lanes that is an argument makes a
+second form of the body, chosen at entry where all such strides are 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+from jitgrad import dtypes
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm.nest import BLOCK, Carried, Nest
+from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, EXPENSIVE, STORED, better, combine, convert, identity
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
+from jitgrad.dims import Size
+from jitgrad.kernels.values import Code, V, iota
+
+INT64_MAX = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of the function. `value`: the size or stride, or the number of the operand or scalar."""
+
+    kind: Literal["size", "operand", "stride", "scalar"]
+    llvm_type: str
+    value: Size
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """The text of one function. `declares`: name -> declaration line; `externals`: symbols for the loader."""
+
+    text: str
+    declares: dict[str, str]
+    externals: frozenset[str]
+
+
+def parameters(kernel: Kernel) -> list[Parameter]:
+    """Sizes of outer and inner axes; operands; strides that are Dims (operands', then statements'); scalars.
+
+    A bool scalar is i1, a scalar of a half type is passed as float.
+    """
+    result = [Parameter("size", "i64", s) for s in (*kernel.outer, *kernel.inner)]
+    result += [Parameter("operand", "ptr", k) for k in range(len(kernel.operands))]
+    for strides in [*[o.strides for o in kernel.operands], *[s.strides for s in kernel.body]]:
+        result += [Parameter("stride", "i64", s) for s in strides if not isinstance(s, int)]
+    result += [Parameter("scalar", COMPUTED[d.name], k) for k, d in enumerate(kernel.scalars)]
+    return result
+
+
+def _pattern(strides: tuple[Size, ...]) -> tuple[int | None, ...]:
+    return tuple(s if isinstance(s, int) else None for s in strides)
+
+
+def body_key(kernel: Kernel) -> Hashable:
+    """Everything of a kernel that its text depends on: not sizes, not names, not which Dim a stride is."""
+    return (
+        len(kernel.outer), len(kernel.inner), tuple(d.name for d in kernel.scalars),
+        tuple((o.dtype.name, o.role, _pattern(o.strides)) for o in kernel.operands),
+        tuple((s.op, s.args, s.dtype.name if s.dtype else None, s.operand, type(s.value).__name__, repr(s.value),
+               s.number, s.axis, s.fn, _pattern(s.strides)) for s in kernel.body),
+    )
+
+
+def emit(kernel: Kernel, symbol: str) -> KernelText:
+    """The kernel as the text of an internal function called `symbol`."""
+    host = engine.host()
+    plan = make_plan(kernel, host.vector_bytes)
+    code = Code(host.has_fma, host.has_avx512)
+    names: list[str] = []
+    strides: dict[tuple[str, int, int], str] = {}
+    for k, operand in enumerate(kernel.operands):
+        strides.update({("o", k, a): "" for a, s in enumerate(operand.strides) if not isinstance(s, int)})
+    for k, stmt in enumerate(kernel.body):
+        strides.update({("b", k, a): "" for a, s in enumerate(stmt.strides) if not isinstance(s, int)})
+    for number, key in enumerate(strides):
+        strides[key] = f"%s{number}"
+    for p in parameters(kernel):
+        prefix = {"size": "n", "operand": "p", "stride": "s", "scalar": "c"}[p.kind]
+        names.append(f"{p.llvm_type} %{prefix}{sum(x.split(' %')[1][0] == prefix for x in names)}")
+    code.lines.append(f"define internal void @{symbol}({', '.join(names)}) nounwind {{")
+    code.lines.append("entry:")
+    by_argument = [name for (where, _, axis), name in strides.items() if where == "o" and axis == plan.lane]
+    emitter = _Emitter(plan, code, strides)
+    if by_argument:
+        emitter.choose_form(by_argument)
+    else:
+        emitter.body(unit=False)
+    code.lines.append("}\n")
+    return KernelText("\n".join(code.lines), code.declares, frozenset(code.externals))
+
+
+class _Emitter(Nest):
+    """Prints one kernel along its plan."""
+
+    def __init__(self, plan: Plan, code: Code, strides: dict[tuple[str, int, int], str]):
+        super().__init__(plan, code, strides)
+        self.sweep = 0
+        self.values: list[V | None] = [None] * len(self.kernel.body)
+        self.splats: list[V | None] = [None] * len(self.kernel.body)
+
+    def choose_form(self, names: list[str]) -> None:
+        """Branch to the form for unit strides along the lanes where all of `names` are 1."""
+        code = self.code
+        condition = None
+        for name in names:
+            one = V(code, name, "i64", 1).eq(1)
+            condition = one if condition is None else condition & one
+        assert condition is not None
+        unit, general = self.label("unit"), self.label("general")
+        self.line(f"br i1 {condition.name}, label %{unit}, label %{general}")
+        self.start(unit)
+        self.body(unit=True)
+        self.start(general)
+        self.body(unit=False)
+
+    def body(self, unit: bool) -> None:
+        self.unit = unit
+        self.pointers = [(f"%p{k}", False) for k in range(len(self.kernel.operands))]
+        self.outer(0)
+        self.line("ret void")
+
+    # --- statements ---
+
+    def value(self, i: int, vector: bool) -> V:
+        """The value of statement `i`, in every lane if asked."""
+        found = self.splats[i] if vector and self.splats[i] is not None else self.values[i]
+        assert found is not None
+        return found.splat(self.plan.lanes) if vector else found
+
+    def define(self, i: int, value: V) -> None:
+        self.values[i] = value
+        self.splats[i] = value.splat(self.plan.lanes) if self.plan.splat[i] and value.lanes == 1 else None
+
+    def statements(self, indices: list[int]) -> None:
+        for i in indices:
+            self.statement(i)
+
+    def gather_pointer(self, i: int) -> tuple[str, bool]:
+        """The address of a gather or scatter: the operand's, moved by sum(index * stride)."""
+        stmt = self.kernel.body[i]
+        pointer = self.pointers[stmt.operand]
+        elem = STORED[self.kernel.operands[stmt.operand].dtype.name]
+        indices = stmt.args[stmt.op != "gather":]
+        if self.contiguous(stmt.operand) and any(self.plan.vector[a] for a in indices):  # one address per lane
+            pointer = self.offset(pointer, iota(self.code, "i64", self.plan.lanes), elem)
+        for position, a in enumerate(indices):
+            offset = self.values[a]
+            assert offset is not None
+            stride = self.stride("b", i, position, stmt.strides[position])
+            if isinstance(stride, V):
+                offset = offset * stride.splat(offset.lanes)
+            elif stride != 1:
+                offset = offset * stride
+            pointer = self.offset(pointer, offset, elem)
+        return pointer
+
+    def statement(self, i: int) -> None:
+        stmt, plan = self.kernel.body[i], self.plan
+        vector = plan.vector[i]
+        op = stmt.op
+        if op in STORES:
+            self.store(i)
+            return
+        kept = plan.spill.get(i)
+        if kept is not None and is_reloaded(plan, i, self.sweep):
+            value = self.read(self.pointers[kept], self.kernel.operands[kept].dtype, vector)
+        elif op == "load":
+            value = self.read(self.pointers[stmt.operand], self.kernel.operands[stmt.operand].dtype, vector)
+        elif op == "gather":
+            value = self.read(self.gather_pointer(i), self.kernel.operands[stmt.operand].dtype, vector)
+        elif op == "const":
+            assert stmt.dtype is not None
+            self.values[i] = self.code.const(stmt.value, COMPUTED[stmt.dtype.name], 1)
+            return
+        elif op == "scalar":
+            value = V(self.code, f"%c{stmt.number}", COMPUTED[self.kernel.scalars[stmt.number].name], 1)
+        elif op == "index":
+            value = self.index[stmt.axis]
+            if vector:
+                value = value.splat(plan.lanes) + iota(self.code, "i64", plan.lanes)
+        elif op == "reduce":  # a kernel without inner axes: one element
+            value = self.single(i)
+        else:
+            args = [self.value(a, vector) for a in stmt.args]
+            source = self.dtype_of(stmt.args[1] if op == "where" else stmt.args[0])
+            value = EMIT[op](args, source, stmt.dtype or source, stmt.value)
+            if kept is not None:
+                self.write(self.pointers[kept], value, self.kernel.operands[kept].dtype, self.contiguous(kept))
+        self.define(i, value)
+
+    def single(self, i: int) -> V:
+        """A reduction over no axes."""
+        stmt = self.kernel.body[i]
+        first = self.value(stmt.args[0], self.plan.vector[i])
+        if stmt.fn in ("argmax", "argmin"):
+            return self.code.const(0, "i64", first.lanes)
+        if stmt.fn == "dot":
+            return first * self.value(stmt.args[1], self.plan.vector[i])
+        return self.reduced(i, first, self.dtype_of(stmt.args[0]))
+
+    def dtype_of(self, i: int) -> dtypes.dtype:
+        return self.kernel.dtype_of(i)
+
+    def store(self, i: int) -> None:
+        stmt, d = self.kernel.body[i], self.kernel.operands[self.kernel.body[i].operand].dtype
+        vector = self.plan.vector[i]
+        value, source = self.value(stmt.args[0], vector), self.dtype_of(stmt.args[0])
+        if stmt.op != "store" or not d.is_half or value.elem != "float":  # else writing rounds
+            value = convert(value, source, d)
+        pointer = self.pointers[stmt.operand] if stmt.op == "store" else self.gather_pointer(i)
+        contiguous = self.contiguous(stmt.operand) and not pointer[1]
+        if stmt.op == "scatter_add":
+            value = combine("sum", self.read(pointer, d, vector), value, d)
+        self.write(pointer, value, d, contiguous)
+
+    # --- the nest ---
+
+    def used(self, indices: list[int]) -> set[int]:
+        return {self.kernel.body[i].operand for i in indices} - {-1}
+
+    def at_depth(self, d: int) -> list[int]:
+        """Statements of an outer level that wait for no reduction."""
+        plan = self.plan
+        return [i for i, depth in enumerate(plan.depth) if depth == d and plan.stage[i] < 0 and not plan.element[i]]
+
+    def outer(self, d: int) -> None:
+        """Loops over the outer axes from depth `d` on."""
+        self.statements(self.at_depth(d))
+        if d == self.n_outer:
+            for stage in range(self.plan.stages):
+                self.stage(stage)
+            return
+        axis = self.plan.order[d]
+        saved = list(self.pointers)
+        everything = set(range(len(self.kernel.operands)))
+
+        def body(i: V, carried: Carried) -> Carried:
+            self.pointers = list(saved)
+            self.enter(axis, i, everything)
+            self.outer(d + 1)
+            return []
+
+        if axis == self.plan.lane:
+            self.lane_loop([], list, lambda a, b: a, body, 1, False)
+        else:
+            self.loop(0, self.size(axis), 1, [], body)
+        self.pointers = saved
+
+    def stage(self, stage: int) -> None:
+        """One sweep over the inner axes, then the row-level statements that it makes possible."""
+        plan, body = self.plan, self.kernel.body
+        indices = needed(plan, stage)
+        reductions = [i for i in indices if body[i].op == "reduce"]
+        elements = [i for i in indices if body[i].op != "reduce"]
+        by_depth = {d: [i for i in elements if plan.depth[i] == d] for d in range(self.n_outer + 1, self.n + 1)}
+        operands = self.used(elements) | {plan.spill[i] for i in elements if i in plan.spill}
+        self.sweep = stage
+        sums = any(body[i].fn in SUMS and self.acc_dtype(i).is_floating_point for i in reductions)
+        cheap = not any(body[i].op in EXPENSIVE for i in elements)
+        unroll = 2 if reductions and cheap and all(body[i].fn not in ("argmax", "argmin") for i in reductions) else 1
+
+        def inner(d: int, carried: Carried) -> Carried:
+            if d == self.n:
+                return self.accumulate(reductions, carried)
+            axis = plan.order[d]
+            saved = list(self.pointers)
+
+            def iteration(i: V, accumulators: Carried) -> Carried:
+                self.pointers = list(saved)
+                self.enter(axis, i, operands)
+                self.statements(by_depth[d + 1])
+                return inner(d + 1, accumulators)
+
+            if axis == plan.lane:
+                result = self.lane_loop(carried, lambda: self.fresh(reductions),
+                                        lambda a, b: self.merge(reductions, a, b), iteration, unroll, sums)
+            elif d == self.n - 1 and sums:
+                size = self.size(axis)
+
+                def one_block(b: V, total: Carried) -> Carried:
+                    end = (b + BLOCK).intrinsic("smin", size)
+                    return self.merge(reductions, total, self.loop(b, end, 1, self.fresh(reductions), iteration))
+                result = self.loop(0, size, BLOCK, carried, one_block)
+            else:
+                result = self.loop(0, self.size(axis), 1, carried, iteration)
+            self.pointers = saved
+            return result
+
+        totals = inner(self.n_outer, self.fresh(reductions))
+        for i, group in self.groups(reductions, totals):
+            self.finish(i, group)
+        self.statements([i for i in range(len(body))
+                         if not plan.element[i] and plan.stage[i] == stage and body[i].op != "reduce"])
+
+    # --- reductions ---
+
+    def acc_dtype(self, i: int) -> dtypes.dtype:
+        return self.dtype_of(self.kernel.body[i].args[0])
+
+    def acc_lanes(self, i: int) -> int:
+        plan = self.plan
+        if plan.lane < 0:
+            return 1
+        return plan.lanes if plan.lane >= self.n_outer or plan.vector[i] else 1
+
+    def fresh(self, reductions: list[int]) -> Carried:
+        """Identities: one accumulator per reduction, two for argmax and argmin."""
+        result: Carried = []
+        for i in reductions:
+            fn, d, lanes = self.kernel.body[i].fn, self.acc_dtype(i), self.acc_lanes(i)
+            elem = "i1" if fn in ("any", "all") else COMPUTED[d.name]
+            result.append(self.code.const(identity(fn, d), elem, lanes))
+            if fn in ("argmax", "argmin"):
+                result.append(self.code.const(INT64_MAX, "i64", lanes))
+        return result
+
+    def groups(self, reductions: list[int], carried: Carried) -> list[tuple[int, Carried]]:
+        result, at = [], 0
+        for i in reductions:
+            n = 2 if self.kernel.body[i].fn in ("argmax", "argmin") else 1
+            result.append((i, carried[at:at + n]))
+            at += n
+        return result
+
+    def merge(self, reductions: list[int], a: Carried, b: Carried) -> Carried:
+        result: Carried = []
+        for (i, x), (_, y) in zip(self.groups(reductions, a), self.groups(reductions, b), strict=True):
+            result += self.merge_one(i, x, y)
+        return result
+
+    def merge_one(self, i: int, a: Carried, b: Carried) -> Carried:
+        fn, d = self.kernel.body[i].fn, self.acc_dtype(i)
+        if len(a) == 2:
+            take = better(fn, b[0], b[1], a[0], a[1], d)
+            return [take.where(b[0], a[0]), take.where(b[1], a[1])]
+        return [combine(fn, a[0], b[0], d if fn not in ("any", "all") else dtypes.bool_)]
+
+    def accumulate(self, reductions: list[int], carried: Carried) -> Carried:
+        """One more element (or vector of them) in every accumulator."""
+        result: Carried = []
+        for i, group in self.groups(reductions, carried):
+            stmt, d = self.kernel.body[i], self.acc_dtype(i)
+            vector = group[0].lanes > 1
+            masked = self.mask is not None and self.plan.lane >= self.n_outer
+            values = [self.value(a, vector) for a in stmt.args]
+            if stmt.fn in ("any", "all"):
+                values = [v if v.elem == "i1" else v.ne(0) for v in values]
+            if masked:
+                assert self.mask is not None
+                values = [self.mask.where(v, identity(stmt.fn, d)) for v in values]
+            if stmt.fn == "dot":
+                a, b = values
+                result.append(a.fma(b, group[0]) if a.is_float else group[0] + a * b)
+            elif len(group) == 2:
+                result += self.merge_one(i, group, [values[0], self.position(vector, masked)])
+            else:
+                result += self.merge_one(i, group, values)
+        return result
+
+    def position(self, vector: bool, masked: bool) -> V:
+        """The number of the current element in the flattened inner space; past the end of a row: the largest."""
+        total: V | None = None
+        for axis in range(self.n_outer, self.n):
+            i = self.index[axis]
+            if vector:
+                i = i.splat(self.plan.lanes)
+                if axis == self.plan.lane:
+                    i = i + iota(self.code, "i64", self.plan.lanes)
+            total = i if total is None else total * self.size(axis).splat(i.lanes) + i
+        assert total is not None
+        return self.mask.where(total, INT64_MAX) if masked and self.mask is not None else total
+
+    def finish(self, i: int, group: Carried) -> None:
+        """Across the lanes, and into the dtype of the result."""
+        if self.plan.lane >= self.n_outer:
+            while group[0].lanes > 1:
+                group = self.merge_one(i, [g.half(0) for g in group], [g.half(1) for g in group])
+        self.define(i, group[1] if len(group) == 2 else self.reduced(i, group[0], self.acc_dtype(i)))
+
+    def reduced(self, i: int, value: V, source: dtypes.dtype) -> V:
+        stmt = self.kernel.body[i]
+        if stmt.fn in ("any", "all"):
+            value, source = value if value.elem == "i1" else value.ne(0), dtypes.bool_
+        return convert(value, source, stmt.dtype or source)

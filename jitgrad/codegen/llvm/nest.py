@@ -1,0 +1,214 @@
+"""Loops, addresses and memory accesses of a kernel as LLVM text; what the loops contain is `llvm_kernel.py`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitgrad import dtypes
+from jitgrad.codegen.llvm.scalars import STORED, narrow, widen
+from jitgrad.codegen.program.plan import Plan
+from jitgrad.dims import Size
+from jitgrad.kernels.values import MANGLED, Code, V, iota, type_text
+
+#: iterations of a summing loop after which its accumulators are added to the total (rounding error grows with this)
+BLOCK = 128
+
+Carried = list[V]
+
+
+class Nest:
+    """The code of one kernel under construction: the current block, loop indices, pointers and mask."""
+
+    def __init__(self, plan: Plan, code: Code, strides: dict[tuple[str, int, int], str]):
+        self.plan, self.code, self.strides = plan, code, strides
+        self.kernel = plan.kernel
+        self.n_outer, self.n = len(self.kernel.outer), len(plan.order)
+        self.block, self.labels = "entry", 0
+        self.unit = False
+        self.mask: V | None = None
+        self.index: dict[int, V] = {}
+        self.pointers: list[tuple[str, bool]] = []  # name, whether one pointer per lane
+
+    # --- blocks and loops ---
+
+    def line(self, text: str) -> None:
+        self.code.lines.append("  " + text)
+
+    def label(self, prefix: str) -> str:
+        self.labels += 1
+        return f"{prefix}{self.labels}"
+
+    def start(self, label: str) -> None:
+        self.code.lines.append(f"{label}:")
+        self.block = label
+
+    def loop(self, start: V | int, end: V, step: int, carried: Carried,
+             body: Callable[[V, Carried], Carried]) -> Carried:
+        """`for i in range(start, end, step)`; `carried` values go round. Their values after the loop."""
+        code = self.code
+        head, inside, after = self.label("head"), self.label("body"), self.label("done")
+        before = self.block
+        self.line(f"br label %{head}")
+        self.start(head)
+        hole = len(code.lines)
+        i = V(code, code.name(), "i64", 1)
+        phis = [V(code, code.name(), c.elem, c.lanes) for c in carried]
+        go = i < end
+        self.line(f"br i1 {go.name}, label %{inside}, label %{after}")
+        self.start(inside)
+        result = body(i, phis)
+        following = i + step
+        first = start.name if isinstance(start, V) else str(start)
+        text = [f"  {i.name} = phi i64 [ {first}, %{before} ], [ {following.name}, %{self.block} ]"]
+        text += [f"  {p.name} = phi {p.type} [ {c.name}, %{before} ], [ {r.name}, %{self.block} ]"
+                 for p, c, r in zip(phis, carried, result, strict=True)]
+        self.line(f"br label %{head}")
+        code.lines[hole:hole] = text
+        self.start(after)
+        return phis
+
+    def guarded(self, condition: V, carried: Carried, body: Callable[[], Carried]) -> Carried:
+        """`if condition: carried = body()`."""
+        inside, after = self.label("tail"), self.label("done")
+        before = self.block
+        self.line(f"br i1 {condition.name}, label %{inside}, label %{after}")
+        self.start(inside)
+        result = body()
+        last = self.block
+        self.line(f"br label %{after}")
+        self.start(after)
+        return [self.code.emit(f"phi {c.type} [ {c.name}, %{before} ], [ {r.name}, %{last} ]", c.elem, c.lanes)
+                for c, r in zip(carried, result, strict=True)]
+
+    def size(self, axis: int) -> V:
+        return V(self.code, f"%n{axis}", "i64", 1)
+
+    def lane_loop(self, carried: Carried, fresh: Callable[[], Carried], merge: Callable[[Carried, Carried], Carried],
+                  body: Callable[[V, Carried], Carried], unroll: int, blocked: bool) -> Carried:
+        """The loop over the axis in lanes: whole vectors, `unroll` at a time, then a masked rest."""
+        width = self.plan.lanes
+        step = width * unroll
+        size = self.size(self.plan.lane)
+        whole = size & -step
+
+        def sweep(start: V | int, end: V, initial: Carried) -> Carried:
+            def several(i: V, groups: Carried) -> Carried:
+                result: Carried = []
+                per = len(groups) // unroll
+                for u in range(unroll):
+                    result += body(i if u == 0 else i + u * width, groups[u * per:(u + 1) * per])
+                return result
+            groups = self.loop(start, end, step, initial, several)
+            per = len(groups) // unroll
+            total = groups[:per]
+            for u in range(1, unroll):
+                total = merge(total, groups[u * per:(u + 1) * per])
+            return total
+
+        if not carried:
+            sweep(0, whole, [])
+        elif blocked:
+            def one_block(b: V, total: Carried) -> Carried:
+                end = (b + BLOCK * step).intrinsic("smin", whole)
+                return merge(total, sweep(b, end, fresh() * unroll))
+            carried = self.loop(0, whole, BLOCK * step, carried, one_block)
+        elif unroll == 1:
+            carried = sweep(0, whole, carried)
+        else:
+            carried = merge(carried, sweep(0, whole, fresh() * unroll))
+
+        def masked(i: V, accumulators: Carried) -> Carried:
+            left = (size - i).cast("trunc", "i32").splat(width)
+            self.mask = iota(self.code, "i32", width).compare("ult", left)
+            result = body(i, accumulators)
+            self.mask = None
+            return result
+
+        if unroll == 1:
+            return self.guarded(whole < size, carried, lambda: masked(whole, carried))
+        return self.loop(whole, size, width, carried, masked)
+
+    # --- addresses ---
+
+    def stride(self, where: str, number: int, position: int, stride: Size) -> V | int:
+        if isinstance(stride, int):
+            return stride
+        if self.unit and where == "o" and position == self.plan.lane:
+            return 1
+        return V(self.code, self.strides[where, number, position], "i64", 1)
+
+    def enter(self, axis: int, i: V, operands: set[int]) -> None:
+        """Advance the operands' pointers into iteration `i` of an axis."""
+        self.index[axis] = i
+        for k in operands:
+            stride = self.stride("o", k, axis, self.kernel.operands[k].strides[axis])
+            if isinstance(stride, int) and stride == 0:
+                continue
+            unit = isinstance(stride, int) and stride == 1
+            if axis == self.plan.lane and not unit:
+                offset = (i.splat(self.plan.lanes) + iota(self.code, "i64", self.plan.lanes))
+                offset = offset * (stride if isinstance(stride, int) else stride.splat(self.plan.lanes))
+            else:
+                offset = i if unit else i * stride
+            self.advance(k, offset)
+
+    def advance(self, k: int, offset: V) -> None:
+        self.pointers[k] = self.offset(self.pointers[k], offset, STORED[self.kernel.operands[k].dtype.name])
+
+    def offset(self, pointer: tuple[str, bool], offset: V, elem: str) -> tuple[str, bool]:
+        name, many = pointer
+        kind = f"<{self.plan.lanes} x ptr>" if many else "ptr"
+        result = self.code.name()
+        self.line(f"{result} = getelementptr {elem}, {kind} {name}, {offset.type} {offset.name}")
+        return result, many or offset.lanes > 1
+
+    # --- memory ---
+
+    def full_mask(self) -> V:
+        return self.mask if self.mask is not None else self.code.const(1, "i1", self.plan.lanes)
+
+    def read(self, pointer: tuple[str, bool], d: dtypes.dtype, vector: bool) -> V:
+        """Load from a pointer: one scalar, a contiguous vector, or one element per lane."""
+        code, elem, lanes = self.code, STORED[d.name], self.plan.lanes
+        name, many = pointer
+        if not vector:
+            return widen(code.emit(f"load {elem}, ptr {name}, align {d.itemsize}", elem, 1), d)
+        kind = type_text(elem, lanes)
+        if not many and self.mask is None:
+            return widen(code.emit(f"load {kind}, ptr {name}, align {d.itemsize}", elem, lanes), d)
+        mask = self.full_mask()
+        what, pointers = ("gather", f"<{lanes} x ptr>") if many else ("load", "ptr")
+        short = f"v{lanes}p0" if many else "p0"
+        intrinsic = f"llvm.masked.{what}.v{lanes}{MANGLED[elem]}.{short}"
+        code.declares[intrinsic] = f"declare {kind} @{intrinsic}({pointers}, i32, <{lanes} x i1>, {kind})"
+        value = code.emit(f"call {kind} @{intrinsic}({pointers} {name}, i32 {d.itemsize}, <{lanes} x i1> {mask.name}, "
+                          f"{kind} zeroinitializer)", elem, lanes)
+        return widen(value, d)
+
+    def write(self, pointer: tuple[str, bool], value: V, d: dtypes.dtype, contiguous: bool) -> None:
+        """Store a scalar, a contiguous vector, or one element per lane (the last lane wins where they meet)."""
+        stored = narrow(value, d)
+        name, many = pointer
+        lanes = self.plan.lanes
+        if stored.lanes == 1 and not many:
+            self.line(f"store {stored.type} {stored.name}, ptr {name}, align {d.itemsize}")
+            return
+        stored = stored.splat(lanes)
+        if contiguous and self.mask is None:
+            self.line(f"store {stored.type} {stored.name}, ptr {name}, align {d.itemsize}")
+            return
+        mask = self.full_mask()
+        if not contiguous and not many:
+            name, many = V(self.code, name, "ptr", 1).splat(lanes).name, True
+        what, pointers = ("scatter", f"<{lanes} x ptr>") if many else ("store", "ptr")
+        intrinsic = f"llvm.masked.{what}.v{lanes}{MANGLED[stored.elem]}.{f'v{lanes}p0' if many else 'p0'}"
+        self.code.declares[intrinsic] = f"declare void @{intrinsic}({stored.type}, {pointers}, i32, <{lanes} x i1>)"
+        self.line(f"call void @{intrinsic}({stored.type} {stored.name}, {pointers} {name}, i32 {d.itemsize}, "
+                  f"<{lanes} x i1> {mask.name})")
+
+    def contiguous(self, k: int) -> bool:
+        lane = self.plan.lane
+        if lane < 0:
+            return False
+        stride = self.stride("o", k, lane, self.kernel.operands[k].strides[lane])
+        return isinstance(stride, int) and stride == 1

@@ -1,0 +1,124 @@
+"""Matrix products as calls of the BLAS, inside loops over the batch axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitgrad import dtypes
+from jitgrad.codegen.llvm.scalars import STORED
+from jitgrad.codegen.program.program import GemmStep
+from jitgrad.kernels.blas import gemm_symbol
+from jitgrad.kernels.values import Code, V
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.llvm.program import ProgramPrinter
+
+ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
+
+
+def gemm_step(p: ProgramPrinter, step: GemmStep) -> None:
+    """The call, inside loops over the batch axes; nothing for empty results.
+
+    In glue that the quick code generator makes, a call of a function that all products of the kind share.
+    """
+    sizes = [p.size(s) for s in (step.m, step.n, step.k, step.lda, step.ldb, step.ldc)]
+    starts = [p.address(*place) for place in (step.a, step.b, step.c)]
+    batch = [tuple([p.size(s) for s in axis]) for axis in step.batch]
+    if not p.quick:
+        _product(p, step, sizes, starts, batch)
+        return
+    key = ("product", step.dtype, step.trans_a, step.trans_b, step.accumulate, len(batch))
+    name = p.module.helpers.get(key)
+    if name is None:
+        name = p.module.helpers[key] = f"jg_product{len(p.module.helpers)}"
+        _helper(p, step, name)
+    numbers = [v.name for v in (*sizes, *[v for axis in batch for v in axis])]
+    p.line(f"call void @{name}({', '.join([f'ptr {s}' for s in starts] + [f'i64 {n}' for n in numbers])})")
+
+
+def _helper(p: ProgramPrinter, step: GemmStep, name: str) -> None:
+    """The function that computes products like `step` from their addresses, sizes and strides."""
+    around, allocas = (p.code, p.allocas)
+    code = p.code = Code()
+    p.allocas = []
+    starts = ["%a", "%b", "%c"]
+    sizes = [V(code, f"%{n}", "i64", 1) for n in ("m", "n", "k", "lda", "ldb", "ldc")]
+    batch = [tuple([V(code, f"%{n}{axis}", "i64", 1) for n in ("count", "a", "b", "c")])
+             for axis in range(len(step.batch))]
+    _product(p, step, sizes, starts, batch)
+    parameters = [f"ptr {s}" for s in starts] + [f"i64 {v.name}" for v in (*sizes, *[v for x in batch for v in x])]
+    p.module.functions.append("\n".join([
+        f"define internal void @{name}({', '.join(parameters)}) nounwind noinline optnone {{", "entry:", *p.allocas,
+        *code.lines, "  ret void", "}"]))
+    p.module.declares.update(code.declares)
+    p.code, p.allocas = around, allocas
+
+
+def _product(p: ProgramPrinter, step: GemmStep, sizes: list[V], starts: list[str],
+             batch: list[tuple[V, ...]]) -> None:
+    d = dtypes.uint8 if step.dtype is dtypes.bool_ else step.dtype
+    found = gemm_symbol(d)
+    symbol = f"jg_gemm_{d.name}"
+    p.module.gemms[symbol] = d
+    p.module.externals.add(symbol)
+    integer = f"i{found.int_bits}"
+    real = "float" if d is dtypes.float32 else "double"
+    p.module.declares[symbol] = (f"declare void @{symbol}(i32, i32, i32, {integer}, {integer}, {integer}, "
+                                    f"{real}, ptr, {integer}, ptr, {integer}, {real}, ptr, {integer})")
+    m, n, k, *leading = sizes
+    some, after = p.label("product"), p.label("go")
+    full = (m > 0) & (n > 0)
+    p.line(f"br i1 {full.name}, label %{some}, label %{after}")
+    p.start(some)
+    columns = (m if step.trans_a else k, k if step.trans_b else n, n)
+    leading = [v.intrinsic("smax", c).intrinsic("smax", 1) for v, c in zip(leading, columns, strict=True)]
+    m, n, k, lda, ldb, ldc = [v if integer == "i64" else v.cast("trunc", integer) for v in (m, n, k, *leading)]
+
+    def call(a: str, b: str, c: str) -> None:
+        one, beta = p.code.const(1.0, real, 1).name, p.code.const(float(step.accumulate), real, 1).name
+        p.line(f"call void @{symbol}(i32 {ROW_MAJOR}, i32 {TRANS if step.trans_a else NO_TRANS}, "
+                  f"i32 {TRANS if step.trans_b else NO_TRANS}, {integer} {m.name}, {integer} {n.name}, "
+                  f"{integer} {k.name}, {real} {one}, ptr {a}, {integer} {lda.name}, ptr {b}, "
+                  f"{integer} {ldb.name}, {real} {beta}, ptr {c}, {integer} {ldc.name})")
+
+    batched(p, STORED[step.dtype.name], batch, starts, call)
+    p.line(f"br label %{after}")
+    p.start(after)
+
+
+def batched(p: ProgramPrinter, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
+    """Loops over the batch axes, each (size, strides), around the call."""
+    if not batch:
+        call(*starts)
+        return
+    (count, *strides), *inner = batch
+    i, end = _loop_head(p, count)
+    moved = []
+    for start, stride in zip(starts, strides, strict=True):
+        name = p.code.name()
+        p.line(f"{name} = getelementptr {elem}, ptr {start}, i64 {(i * stride).name}")
+        moved.append(name)
+    batched(p, elem, inner, moved, call)
+    _loop_end(p, i, end)
+
+
+def _loop_head(p: ProgramPrinter, count: V) -> tuple[V, tuple[str, str, str]]:
+    """Start `for i in range(count)` with a variable as counter."""
+    counter = p.variable("i64")
+    head, body, after = p.label("each"), p.label("do"), p.label("done")
+    p.line(f"store i64 0, ptr {counter}")
+    p.line(f"br label %{head}")
+    p.start(head)
+    i = p.code.emit(f"load i64, ptr {counter}", "i64", 1)
+    go = i < count
+    p.line(f"br i1 {go.name}, label %{body}, label %{after}")
+    p.start(body)
+    return i, (counter, head, after)
+
+
+def _loop_end(p: ProgramPrinter, i: V, labels: tuple[str, str, str]) -> None:
+    counter, head, after = labels
+    following = i + 1
+    p.line(f"store i64 {following.name}, ptr {counter}")
+    p.line(f"br label %{head}")
+    p.start(after)

@@ -1,0 +1,393 @@
+"""The scalar primitives of the op table as LLVM instructions: EMIT[name](values, operand dtypes, result dtype, attr).
+
+Values are in *computing* types: bool is i1, half types are computed in float, the rest as stored; bfloat16, for which
+few machines have instructions, is stored by integer arithmetic. A row works for one lane and for many. Transcendental
+functions are calls into the run-time library (`kernels/runtime.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from jitgrad import dtypes
+from jitgrad.dtypes import dtype
+from jitgrad.kernels import math32, math64_special
+from jitgrad.kernels.values import BITS, Number, V, mangle
+
+STORED = {"bool": "i8", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+          "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
+COMPUTED = {**STORED, "bool": "i1", "float16": "float", "bfloat16": "float"}
+
+Row = Callable[[list[V], dtype, dtype, Number], V]
+
+
+def widen(value: V, d: dtype) -> V:
+    """A value as stored in memory, in its computing type."""
+    if d is dtypes.bool_:
+        return value.ne(0)
+    if d is dtypes.bfloat16:
+        return value.cast("zext", "i32").shl(16).cast("bitcast", "float")
+    return value.cast("fpext", "float") if d is dtypes.float16 else value
+
+
+def narrow(value: V, d: dtype) -> V:
+    """A value in computing type, as stored in memory."""
+    if d is dtypes.bool_:
+        return value.cast("zext", "i8")
+    if d is dtypes.bfloat16:
+        return _upper_half(value)
+    return value.cast("fptrunc", "half") if d is dtypes.float16 else value
+
+
+def _upper_half(value: V) -> V:
+    """float32 as bfloat16's bits, rounded to the nearest, ties to even; every NaN is the quiet one."""
+    bits = value.bits()
+    nearest = (bits + 0x7FFF + (bits.lshr(16) & 1)).lshr(16)
+    return value.isnan().where(0x7FC0, nearest).cast("trunc", "i16")
+
+
+def convert(value: V, source: dtype, target: dtype) -> V:
+    """`value` of dtype `source` as `target`: floats to ints truncate, ints wrap."""
+    if source is target:
+        return value
+    if target is dtypes.bool_:
+        return value.ne(0)
+    if target.is_floating_point:
+        if source is dtypes.float64 and target is dtypes.float16:
+            value = _round_to_odd(value)
+        elif source.is_floating_point:
+            value = _resize_float(value, COMPUTED[target.name])
+        else:
+            instruction = "sitofp" if source.is_signed else "uitofp"
+            value = value.cast(instruction, COMPUTED[target.name])
+        return widen(narrow(value, target), target) if target.is_half else value
+    elem = COMPUTED[target.name]
+    if source.is_floating_point:
+        return _float_to_int(value, target)
+    if BITS[value.elem] > BITS[elem]:
+        return value.cast("trunc", elem)
+    if BITS[value.elem] == BITS[elem]:
+        return value
+    return value.cast("sext" if source.is_signed else "zext", elem)
+
+
+def _resize_float(value: V, elem: str) -> V:
+    if value.elem == elem:
+        return value
+    return value.cast("fpext" if BITS[elem] > BITS[value.elem] else "fptrunc", elem)
+
+
+def _round_to_odd(value: V) -> V:
+    """float64 as float32 such that rounding it further, to float16, gives what one rounding would."""
+    rounded = value.cast("fptrunc", "float")
+    back = rounded.cast("fpext", "double")
+    bits = rounded.bits()
+    bits = (back.abs() > value.abs()).where(bits - 1, bits)
+    return (bits | back.ne(value).cast("zext", "i32")).cast("bitcast", "float")
+
+
+def _float_to_int(value: V, target: dtype) -> V:
+    """Towards zero; narrower types through int32 with wrap-around.
+
+    What does not fit, NaN too, becomes what the machine's own instruction gives, so that results are NumPy's: the
+    lowest integer on x86, elsewhere the nearest one or 0.
+    """
+    from jitgrad.codegen.llvm.engine import host
+
+    elem = COMPUTED[target.name]
+    wide = "i64" if target is dtypes.int64 else "i32"
+    name = f"llvm.fptosi.sat.{mangle(wide, value.lanes)}.{mangle(value.elem, value.lanes)}"
+    result = value.code.call(name, wide, value.lanes, value)
+    if host().triple.startswith(("x86", "i686", "amd64")):
+        result = (value < 2.0 ** (BITS[wide] - 1)).where(result, -(1 << (BITS[wide] - 1)))
+    return result if wide == elem else result.cast("trunc", elem)
+
+
+# --- arithmetic ---
+
+def _neg(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return -xs[0]
+
+
+def _abs(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return xs[0].abs() if s.is_signed else xs[0]
+
+
+def _add(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return xs[0] | xs[1] if s is dtypes.bool_ else xs[0] + xs[1]
+
+
+def _mul(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return xs[0] & xs[1] if s is dtypes.bool_ else xs[0] * xs[1]
+
+
+def keep_nan_extremum(a: V, b: V, greater: bool, signed: bool = True) -> V:
+    """max (or min) of a and b; NaN if either is."""
+    if a.is_float:
+        return ((a > b if greater else a < b) | a.isnan()).where(a, b)
+    return a.compare(("s" if signed else "u") + ("gt" if greater else "lt"), b).where(a, b)
+
+
+def _maximum(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return keep_nan_extremum(xs[0], xs[1], True, s.is_signed)
+
+
+def _minimum(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return keep_nan_extremum(xs[0], xs[1], False, s.is_signed)
+
+
+def _rounding(name: str) -> Row:
+    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+        return xs[0].intrinsic(name) if xs[0].is_float else xs[0]
+    return row
+
+
+def _safe_divisor(a: V, b: V, s: dtype) -> tuple[V, V]:
+    """b with 0 and the overflowing -1 replaced by 1, and where it was 0: integer division must not trap."""
+    zero = b.eq(0)
+    bad = zero
+    if s.is_signed:
+        bad = zero | (b.eq(-1) & a.eq(-(1 << (BITS[a.elem] - 1))))
+    return bad.where(1, b), zero
+
+
+def _fmod(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    a, b = xs
+    if a.is_float:
+        return library("fmod", [a, b])
+    b, zero = _safe_divisor(a, b, s)
+    return zero.where(0, a.op("srem" if s.is_signed else "urem", b))
+
+
+def _remainder(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    """Sign of the divisor, as Python's `%`."""
+    a, b = xs
+    if a.is_float:
+        r = library("fmod", [a, b])
+        return (r.ne(0) & (r < 0).ne(b < 0)).where(r + b, r)
+    b, zero = _safe_divisor(a, b, s)
+    if not s.is_signed:
+        return zero.where(0, a.op("urem", b))
+    r = a.op("srem", b)
+    return zero.where(0, (r.ne(0) & ((r ^ b) < 0)).where(r + b, r))
+
+
+def _floor_divide(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    """Rounds down; for floats as torch: (a - remainder(a, b)) / b, corrected to the nearest integer."""
+    a, b = xs
+    if a.is_float:
+        r = library("fmod", [a, b])
+        quotient = (a - r) / b
+        quotient = (r.ne(0) & (r < 0).ne(b < 0)).where(quotient - 1.0, quotient)
+        lower = quotient.intrinsic("floor")
+        rounded = ((quotient - lower) > 0.5).where(lower + 1.0, lower)
+        exact = a / b
+        rounded = quotient.eq(0).where(a.code.const(0.0, a.elem, a.lanes).copysign(exact), rounded)
+        return b.eq(0).where(exact, rounded)
+    b, zero = _safe_divisor(a, b, s)
+    if not s.is_signed:
+        return zero.where(0, a.op("udiv", b))
+    q, r = a.op("sdiv", b), a.op("srem", b)
+    return zero.where(0, (r.ne(0) & ((r ^ b) < 0)).where(q - 1, q))
+
+
+def _div(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return xs[0] / xs[1]
+
+
+def _pow(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    if xs[0].is_float:
+        return library("pow", xs)
+    elem = xs[0].elem  # in int64: powers wrap alike
+    if elem != "i64":
+        xs = [x.cast("sext" if s.is_signed else "zext", "i64") for x in xs]
+    power = library("ipow", xs)
+    return power if elem == "i64" else power.cast("trunc", elem)
+
+
+def _sign(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    x = xs[0]
+    if s is dtypes.bool_:
+        return x
+    if x.is_float:
+        one = x.code.const(1.0, x.elem, x.lanes)
+        return (x.eq(0) | x.isnan()).where(0.0, one.copysign(x))
+    if not s.is_signed:
+        return x.ne(0).cast("zext", x.elem)
+    return (x > 0).cast("zext", x.elem) - (x < 0).cast("zext", x.elem)
+
+
+def _rsqrt(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return 1.0 / xs[0].intrinsic("sqrt")
+
+
+# --- comparison, logic, bits ---
+
+def _comparison(float_predicate: str, predicate: str) -> Row:
+    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+        a, b = xs
+        if a.is_float:
+            return a.compare(float_predicate, b)
+        if predicate in ("eq", "ne"):
+            return a.compare(predicate, b)
+        return a.compare(("s" if s.is_signed else "u") + predicate, b)
+    return row
+
+
+def _logical(method: str) -> Row:
+    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+        a, b = (x if x.elem == "i1" else x.ne(0) for x in xs)
+        return a._binary("", method, b)
+    return row
+
+
+def _logical_not(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return ~xs[0] if xs[0].elem == "i1" else xs[0].eq(0)
+
+
+def _bitwise(method: str) -> Row:
+    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+        return xs[0]._binary("", method, xs[1])
+    return row
+
+
+def _bitwise_not(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return ~xs[0]
+
+
+def _left_shift(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    a, b = xs
+    inside = b.compare("ult", BITS[a.elem])
+    return inside.where(a.shl(inside.where(b, 0)), 0)
+
+
+def _right_shift(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    a, b = xs
+    bits = BITS[a.elem]
+    inside = b.compare("ult", bits)
+    if s.is_signed:
+        return a.ashr(inside.where(b, bits - 1))
+    return inside.where(a.lshr(inside.where(b, 0)), 0)
+
+
+def _where(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return xs[0].where(xs[1], xs[2])
+
+
+def _fma(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    return xs[0].fma(xs[1], xs[2]) if xs[0].is_float else xs[0] * xs[1] + xs[2]
+
+
+# --- the run-time library ---
+
+def library_symbol(name: str, elem: str, lanes: int) -> str:
+    """The name of a math function of the run-time library: `jg_exp_v16f32`, `jg_exp_f64`."""
+    return f"jg_{name}_{mangle(elem, lanes)}"
+
+
+#: functions short enough to stand in the kernel: in vectors they save the call and its spilled registers
+INLINE: dict[str, Callable[[V], V]] = {"exp": math32.exp}
+
+
+def library(name: str, xs: list[V]) -> V:
+    """A math function: in place, or a call into the run-time library (float64 at 32-bit lanes is two calls)."""
+    from jitgrad.codegen.llvm.engine import host
+
+    x = xs[0]
+    if name in INLINE and x.elem == "float" and x.lanes > 1:
+        return INLINE[name](x)
+    widest = host().vector_bytes * 8 // BITS[x.elem]
+    if x.lanes > widest:
+        return library(name, [v.half(0) for v in xs]).concat(library(name, [v.half(1) for v in xs]))
+    if 1 < x.lanes < widest:
+        return library(name, [v.concat(v) for v in xs]).half(0)
+    return x.code.call(library_symbol(name, x.elem, x.lanes), x.elem, x.lanes, *xs, external=True)
+
+
+def _library(name: str) -> Row:
+    def row(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+        return library(name, xs)
+    return row
+
+
+def _polygamma(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
+    """In place and in float64: the order is part of the code."""
+    x, n = xs[0], int(attr)
+    if n == 0:
+        return library("digamma", xs)
+    value = math64_special.polygamma(_resize_float(x, "double"), n)
+    return _resize_float(value, x.elem)
+
+
+UNARY_LIBRARY = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan",
+                 "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma")
+BINARY_LIBRARY = ("pow", "atan2", "fmod")
+
+#: a kernel's statement with args (index, seed, offset), int64: that word of a draw
+RANDOM_WORD = "random.word"
+
+EMIT: dict[str, Row] = {
+    "add": _add, "sub": lambda xs, s, d, a: xs[0] - xs[1], "mul": _mul, "div": _div, "neg": _neg, "abs": _abs,
+    "minimum": _minimum, "maximum": _maximum, "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
+    "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("roundeven"),
+    "trunc": _rounding("trunc"), "pow": _pow, "sqrt": lambda xs, s, d, a: xs[0].intrinsic("sqrt"), "rsqrt": _rsqrt,
+    "sign": _sign, "fma": _fma, "where": _where, "polygamma": _polygamma, "atan2": _library("atan2"),
+    "eq": _comparison("oeq", "eq"), "ne": _comparison("une", "ne"), "lt": _comparison("olt", "lt"),
+    "le": _comparison("ole", "le"), "gt": _comparison("ogt", "gt"), "ge": _comparison("oge", "ge"),
+    "logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor"),
+    "logical_not": _logical_not, "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"),
+    "bitwise_xor": _bitwise("xor"), "bitwise_not": _bitwise_not, "bitwise_left_shift": _left_shift,
+    "bitwise_right_shift": _right_shift, "cast": lambda xs, s, d, a: convert(xs[0], s, d),
+    **{name: _library(name) for name in UNARY_LIBRARY},
+    RANDOM_WORD: _library("philox"),
+}
+
+#: rows whose recomputation costs more than a round trip through the cache
+EXPENSIVE = frozenset({*UNARY_LIBRARY, *BINARY_LIBRARY, RANDOM_WORD, "remainder", "floor_divide", "polygamma"})
+
+
+# --- reductions ---
+
+def identity(fn: str, d: dtype) -> Number:
+    """What a reduction of nothing gives; argmax and argmin compare from it."""
+    if fn in ("sum", "dot", "any"):
+        return 0
+    if fn in ("prod", "all"):
+        return 1
+    lowest = fn in ("max", "fastmax", "argmax")
+    if d.is_floating_point:
+        return -math.inf if lowest else math.inf
+    if d is dtypes.bool_:
+        return not lowest
+    bits = 8 * d.itemsize
+    if d.is_signed:
+        return -(1 << (bits - 1)) if lowest else (1 << (bits - 1)) - 1
+    return 0 if lowest else (1 << bits) - 1
+
+
+def combine(fn: str, a: V, b: V, d: dtype) -> V:
+    """Two partial results of a reduction."""
+    if fn in ("sum", "dot"):
+        return a | b if d is dtypes.bool_ else a + b
+    if fn == "prod":
+        return a & b if d is dtypes.bool_ else a * b
+    if fn in ("any", "all"):
+        return a | b if fn == "any" else a & b
+    if fn == "fastmax":
+        return (a > b if d.is_signed else a.compare("ugt", b)).where(a, b)
+    if d is dtypes.bool_:
+        return a | b if fn == "max" else a & b
+    return keep_nan_extremum(a, b, fn == "max", d.is_signed)
+
+
+def better(fn: str, value: V, index: V, best: V, best_index: V, d: dtype) -> V:
+    """Whether (value, index) beats the best of argmax/argmin: NaN is the extremum, ties go to the lower index."""
+    sign = "s" if d.is_signed else "u"
+    ahead = index.compare("slt", best_index)
+    if value.is_float:
+        strict = value > best if fn == "argmax" else value < best
+        nan, best_nan = value.isnan(), best.isnan()
+        return strict | (nan & ~best_nan) | ((value.eq(best) | (nan & best_nan)) & ahead)
+    strict = value.compare(sign + ("gt" if fn == "argmax" else "lt"), best)
+    return strict | (value.eq(best) & ahead)

@@ -1,0 +1,124 @@
+"""Sizes in registers: what is known at entry is computed there, once, the rest where it is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dims import Atom, Dim, Size, Symbol, symbols
+from jitgrad.kernels.values import Code, V
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.llvm.program import ProgramPrinter
+
+
+class Sizes:
+    """Prints sizes as i64 through a `ProgramPrinter`."""
+
+    def __init__(self, printer: ProgramPrinter):
+        self.printer = printer
+        self.known: dict[Size, str] = {}        # sizes that are computed in `entry`
+        self.variables: dict[Symbol, str] = {}  # other symbols: their variable
+
+    def value(self, size: Size, code: Code | None = None) -> V:
+        """A size as i64. What is known at entry is computed there, once."""
+        code = code or self.printer.code
+        if isinstance(size, int):
+            return V(code, str(size), "i64", 1)
+        name = self.known.get(size)
+        if name is None and all(s in self.printer.program.input_symbols for s in symbols(size)):
+            name = self.known[size] = self._compute(size, self.printer.entry).name
+        if name is not None:
+            return V(code, name, "i64", 1)
+        return self._compute(size, code)
+
+    def _compute(self, size: Dim, code: Code) -> V:
+        total: V | None = None
+        for later, coefficient in self._parts(size):
+            term = None
+            if coefficient == size:
+                term = self._sum(size, code)
+            elif coefficient != 1 or not later:
+                term = V(code, self.value(coefficient, code).name, "i64", 1)
+            for atom in later:
+                factor = self._atom(atom, code)
+                term = factor if term is None else V(code, term.name, "i64", 1) * factor
+            assert term is not None
+            total = term if total is None else V(code, total.name, "i64", 1) + term
+        assert total is not None
+        return total
+
+    def _parts(self, size: Dim) -> list[tuple[tuple[Atom, ...], Size]]:
+        """`size` as a sum of products: atoms that are known only here, and a factor that is known at entry."""
+        known = self.printer.program.input_symbols
+        parts: dict[tuple[Atom, ...], Size] = {}
+        for monomial, coefficient in size.terms:
+            later = tuple([a for a in monomial if not all(s in known for s in symbols(alone(a)))])
+            factor: Size = coefficient
+            for a in monomial:
+                if a not in later:
+                    factor = alone(a) * factor
+            parts[later] = factor + parts.get(later, 0)
+        return list(parts.items())
+
+    def _sum(self, size: Size, code: Code) -> V:
+        """A sum of products of atoms that are known at entry."""
+        if isinstance(size, int):
+            return V(code, str(size), "i64", 1)
+        total: V | None = None
+        for monomial, coefficient in size.terms:
+            term: V | None = None
+            for atom in monomial:
+                factor = self._atom(atom, code)
+                term = factor if term is None else V(code, term.name, "i64", 1) * factor
+            if term is None:
+                term = V(code, str(coefficient), "i64", 1)
+            elif coefficient != 1:
+                term = term * coefficient
+            total = term if total is None else total + term
+        assert total is not None
+        return total
+
+    def _atom(self, atom: Atom, code: Code) -> V:
+        """A symbol, or a function of sizes, which is computed once where it is known at entry."""
+        if isinstance(atom, Symbol):
+            return self._symbol(atom, code)
+        single = alone(atom)
+        name = self.known.get(single)
+        if name is None and all(s in self.printer.program.input_symbols for s in symbols(single)):
+            name = self.known[single] = self._call(atom, self.printer.entry).name
+        return V(code, name, "i64", 1) if name is not None else self._call(atom, code)
+
+    def _symbol(self, symbol: Symbol, code: Code) -> V:
+        found = self.known.get(alone(symbol))
+        if found is not None:
+            return V(code, found, "i64", 1)
+        return code.emit(f"load i64, ptr {self.variable_of(symbol)}", "i64", 1)
+
+    def variable_of(self, symbol: Symbol) -> str:
+        found = self.variables.get(symbol)
+        if found is None:
+            found = self.variables[symbol] = self.printer.variable("i64")
+        return found
+
+    def _call(self, call: Any, code: Code) -> V:
+        a, *rest = [self.value(s, code) for s in call.args]
+        a = V(code, a.name, "i64", 1)
+        if call.fn == "not_one":
+            return a.ne(1).cast("zext", "i64")
+        for b in rest:
+            if call.fn in ("min", "max"):
+                a = a.intrinsic("s" + call.fn, b)
+            elif call.fn == "bcast":
+                a = a.ne(1).where(a, b)
+            else:
+                divisor = V(code, b.name, "i64", 1).eq(0).where(1, b)
+                quotient, remainder = a.op("sdiv", divisor), a.op("srem", divisor)
+                off = remainder.ne(0) & ((remainder ^ divisor) < 0)
+                a = off.where(quotient - 1, quotient) if call.fn == "floordiv" else off.where(
+                    remainder + divisor, remainder)
+        return a
+
+
+def alone(atom: Atom) -> Dim:
+    """A size that is one symbol or call."""
+    return Dim((((atom,), 1),))

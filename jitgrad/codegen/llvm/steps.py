@@ -1,0 +1,226 @@
+"""A program's steps as instructions: class of step -> function that prints it.
+
+Kernels, single scalars, moves of pointers and numbers, branches, loops, calls of Python. Products (`llvm_products.py`),
+number nodes (`llvm_numbers.py`) and sequences (`llvm_sequences.py`) are modules of their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.codegen.llvm.numbers import part_types
+from jitgrad.codegen.llvm.products import gemm_step
+from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, narrow, widen
+from jitgrad.codegen.lower.kernels import EXACT, constant
+from jitgrad.codegen.program.layout import ARENA, FAILED, NO_MEMORY, RAISED, SITE
+from jitgrad.codegen.program.program import (
+    Allocate,
+    ArenaAllocate,
+    Assign,
+    CallStep,
+    CommitSlot,
+    GemmStep,
+    IfStep,
+    KernelStep,
+    LoadScalar,
+    LoopStep,
+    NumberStep,
+    Point,
+    Ref,
+    ScalarStep,
+    SeqCopy,
+    SeqGet,
+    SeqGrow,
+    SeqLength,
+    SeqPlace,
+    SeqPut,
+    SeqReach,
+    SeqStart,
+    StoreScalar,
+)
+from jitgrad.kernels.values import V
+from jitgrad.ops.types import NUMBER, TensorType
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.llvm.program import ProgramPrinter
+
+#: cycles between two looks at pending signals (about 50 ms)
+POLL_CYCLES = 100_000_000
+
+
+def kernel_step(p: ProgramPrinter, step: KernelStep) -> None:
+    symbol = p.module.kernel(step)
+    p.line(f"call void @{symbol}({', '.join(f'{t} {name}' for t, name in kernel_arguments(p, step))})")
+
+
+def kernel_arguments(p: ProgramPrinter, step: KernelStep) -> list[tuple[str, str]]:
+    """Types and registers of what a kernel is called with (`llvm_kernel.parameters`)."""
+    arguments = [("i64", p.size(s).name) for s in step.sizes]
+    arguments += [("ptr", p.address(b, o)) for b, o in step.starts]
+    arguments += [("i64", p.size(s).name) for s in step.strides]
+    for value, d in zip(step.scalars, step.kernel.scalars, strict=True):
+        v = p.as_dtype(value, d)
+        arguments.append((v.type, v.name))
+    return arguments
+
+
+def scalar_step(p: ProgramPrinter, step: ScalarStep) -> None:
+    node = step.node
+    out = node.outputs[0]
+    assert isinstance(out.type, TensorType)
+    d = out.type.dtype
+    if node.op == "full":
+        p.define(out, p.code.const(constant(node.attrs["value"], d), COMPUTED[d.name], 1))
+        return
+    if node.op == "fill":
+        p.define(out, p.numbers.to_dtype(step.args[0], d))
+        return
+    args = [p.one(v) for v in step.args]
+    source = step.args[1] if node.op == "where" else step.args[0]
+    assert isinstance(source.type, TensorType)
+    value = EMIT[node.op](args, source.type.dtype, d, node.attrs.get("n", 0))
+    p.define(out, widen(narrow(value, d), d) if d.is_half and node.op not in EXACT else value)
+
+
+def load_scalar(p: ProgramPrinter, step: LoadScalar) -> None:
+    d = step.buffer.dtype
+    stored = STORED[d.name]
+    raw = p.code.emit(f"load {stored}, ptr {p.address(step.buffer, step.offset)}", stored, 1)
+    p.define(step.value, widen(raw, d))
+
+
+def store_scalar(p: ProgramPrinter, step: StoreScalar) -> None:
+    d = step.buffer.dtype
+    value = narrow(p.one(step.value), d)
+    p.line(f"store {value.type} {value.name}, ptr {p.address(step.buffer, step.offset)}")
+
+
+def allocate(p: ProgramPrinter, step: Allocate) -> None:
+    buffer = step.buffer
+    bytes_ = p.size(buffer.size) * buffer.dtype.itemsize
+    p.leave_unless(p.reserve(p.layout.growable[p.slot_of[buffer]], bytes_, p.code), NO_MEMORY)
+
+
+def point(p: ProgramPrinter, step: Point) -> None:
+    found = [(p.pointer_variable(t), p.address(b, o)) for t, b, o in step.targets]
+    for variable, address in found:
+        p.line(f"store ptr {address}, ptr {variable}")
+
+
+def assign(p: ProgramPrinter, step: Assign) -> None:
+    stores: list[tuple[str, V]] = []
+    for target, source in step.values:
+        parts = p.numbers.as_type(source, target.type)
+        stores += list(zip(p.value_variables(target), parts, strict=True))
+    for symbol, size in step.sizes:
+        stores.append((p.size_variable(symbol), p.size(size)))
+    for name, v in stores:
+        p.line(f"store {v.type} {v.name}, ptr {name}")
+
+
+def if_step(p: ProgramPrinter, step: IfStep) -> None:
+    then, otherwise, after = p.label("then"), p.label("else"), p.label("join")
+    p.line(f"br i1 {p.one(step.condition).name}, label %{then}, label %{otherwise}")
+    for label, steps in ((then, step.then), (otherwise, step.otherwise)):
+        p.start(label)
+        p.steps(steps)
+        p.line(f"br label %{after}")
+    p.start(after)
+
+
+def loop_step(p: ProgramPrinter, step: LoopStep) -> None:
+    head, body, after = p.label("loop"), p.label("body"), p.label("end")
+    p.line(f"br label %{head}")
+    p.start(head)
+    p.line(f"br i1 {p.one(step.condition).name}, label %{body}, label %{after}")
+    p.start(body)
+    kept = p.mark_arena() if step.frees else None
+    p.steps(step.body)
+    if step.frees:
+        p.release_arena(kept)
+    poll(p)
+    p.line(f"br label %{head}")
+    p.start(after)
+
+
+def remember_arena(p: ProgramPrinter) -> tuple[V, V]:
+    """The newest chunk and how much of it is used."""
+    chunk = p.load_word(ARENA, "ptr")
+    none, some, after = p.label("none"), p.label("some"), p.label("go")
+    empty = p.code.emit(f"icmp eq ptr {chunk.name}, null", "i1", 1)
+    p.line(f"br i1 {empty.name}, label %{none}, label %{some}")
+    p.start(some)
+    place = p.code.name()
+    p.line(f"{place} = getelementptr i64, ptr {chunk.name}, i64 2")
+    used = p.code.emit(f"load i64, ptr {place}", "i64", 1)
+    p.line(f"br label %{after}")
+    p.start(none)
+    p.line(f"br label %{after}")
+    p.start(after)
+    return chunk, p.code.emit(f"phi i64 [ {used.name}, %{some} ], [ 0, %{none} ]", "i64", 1)
+
+
+def poll(p: ProgramPrinter) -> None:
+    """Every 50 ms or so, let Python handle its signals."""
+    if not p.clock:
+        p.clock = p.variable("i64")
+        p.entry.declares["llvm.readcyclecounter"] = "declare i64 @llvm.readcyclecounter()"
+        now = p.entry.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
+        p.entry.lines.append(f"  store i64 {now.name}, ptr {p.clock}")
+    now = p.code.emit("call i64 @llvm.readcyclecounter()", "i64", 1)
+    before = p.code.emit(f"load i64, ptr {p.clock}", "i64", 1)
+    due = (now - before).compare("ugt", POLL_CYCLES)
+    look, go = p.label("signals"), p.label("go")
+    p.line(f"br i1 {due.name}, label %{look}, label %{go}")
+    p.start(look)
+    p.line(f"store i64 {now.name}, ptr {p.clock}")
+    p.module.polls = True
+    good = p.code.emit("call i64 @jg_poll(ptr %block)", "i64", 1)
+    p.leave_unless(good.eq(1), RAISED)
+    p.line(f"br label %{go}")
+    p.start(go)
+
+
+def call_step(p: ProgramPrinter, step: CallStep) -> None:
+    if step.kind != "check":
+        p.pass_values(step.values)
+        p.call_python(step.site)
+        return
+    assert step.condition is not None
+    bad, fine = p.label("raise"), p.label("go")
+    p.line(f"br i1 {p.one(step.condition).name}, label %{fine}, label %{bad}")
+    p.start(bad)
+    p.steps(step.before)
+    p.pass_values(step.values)
+    p.store_word(SITE, p.const(step.site))
+    p.leave(FAILED, step.leaving)
+    p.start(fine)
+
+
+def commit_slot(p: ProgramPrinter, step: CommitSlot) -> None:
+    """A word that says so, and the value; a number with its kind, which may not be the same at every commit."""
+    number = step.parts[0] if len(step.parts) == 1 and not isinstance(step.parts[0], Ref) else None
+    at = p.layout.commits.get(step.target)
+    if at is None:
+        count = 2 if number is not None else sum(
+            1 + len(v.dims) if isinstance(v, Ref) else len(part_types(v.type)) for v in step.parts)
+        at = p.layout.commits[step.target] = p.layout.take(1 + count)
+    p.store_word(at, p.const(1))
+    if number is None:
+        p.store_parts(at + 1, step.parts)
+        return
+    for offset, part in enumerate(p.numbers.as_type(number, NUMBER)):
+        p.store_word(at + 1 + offset, part)
+
+
+PRINT: dict[type, Any] = {
+    KernelStep: kernel_step, GemmStep: gemm_step, ScalarStep: scalar_step,
+    LoadScalar: load_scalar, StoreScalar: store_scalar, NumberStep: lambda p, s: p.numbers.step(s),
+    Allocate: allocate, Point: point, Assign: assign,
+    IfStep: if_step, LoopStep: loop_step, CallStep: call_step, CommitSlot: commit_slot,
+    SeqStart: lambda p, s: p.sequences.start(s), SeqGrow: lambda p, s: p.sequences.grow(s),
+    SeqPlace: lambda p, s: p.sequences.place(s), SeqPut: lambda p, s: p.sequences.put(s),
+    SeqGet: lambda p, s: p.sequences.get(s), SeqLength: lambda p, s: p.sequences.length(s),
+    SeqReach: lambda p, s: p.sequences.reach(s), SeqCopy: lambda p, s: p.sequences.copy(s),
+    ArenaAllocate: lambda p, s: p.sequences.arena(s),
+}

@@ -1,0 +1,217 @@
+"""Kernels for devices that reduce rows and, in the same pass, add up columns: the backward of a layer norm.
+
+`dx` needs sums along each row, the gradients of weight and bias sums over all rows: two kernels would read everything
+twice. A sum over all outer axes of a kernel that reduces rows becomes two items: one that joins that kernel, where each
+of `PARTS` blocks adds up the rows that it works on, and one that adds up the blocks' sums, in their order.
+Sums over columns wait until all else is fused, so that what is computed of the elements is with the rows.
+
+A result that is an input (the gradient of a residual) is copied by a kernel that reads it anyway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jitgrad.codegen.lower.commits import leaves
+from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
+from jitgrad.codegen.lower.recompute import Repeats
+from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.dtypes import float32
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.block import BlockLowering
+
+#: blocks that add up columns, two for each of 132 multiprocessors; where there are fewer rows, others' sums are zero
+PARTS = 264
+
+
+class Across:
+    """Fusion of one block for a device."""
+
+    def __init__(self, block: BlockLowering, fusion: Fusion):
+        self.block, self.fusion = block, fusion
+        rows = {(item.space, frozenset(range(len(item.space))) - item.inner) for item in fusion.items if item.inner}
+        self.sums = {item for item in fusion.items if item.node.op == "sum" and _leading(item)
+                     and tensor(item.out).dtype.is_floating_point and (item.space, item.inner) in rows}
+
+    def run(self) -> list[Group]:
+        """All groups."""
+        fusion = self.fusion
+        eras = self.eras()
+        if self.sums or eras:
+            fusion.run(lambda a, b: a in self.sums or b in self.sums or eras.get(a) != eras.get(b), self.join)
+        else:
+            fusion.run()
+        for item in list(fusion.items):
+            if is_copy(item.node):
+                self.join_copy(item)
+        Repeats(self.block, fusion).run()
+        return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
+
+    def eras(self) -> dict[object, int]:
+        """By unit, the first place where the program may leave that it has to come before, as it is written to memory.
+
+        What has to come before the same place is fused first: gradients that are clipped in place are written before
+        the optimizer computes numbers that may overflow, its moments are not.
+        """
+        found: dict[object, int] = {}
+        depends = self.block.depends
+        for number, unit in enumerate(u for u in depends if isinstance(u, Node) and leaves(u)):
+            pending: list[object] = [unit]
+            while pending:
+                for d in depends[pending.pop()]:
+                    if d not in found:
+                        found[d] = number
+                        pending.append(d)
+        return found
+
+    def join_copy(self, item: Item) -> None:
+        """Let a kernel that reads an input copy it, too."""
+        fusion, alone = self.fusion, self.fusion.group[item]
+        (operand,) = item.operands
+        for group in self.homes(operand):
+            if group is alone or len(alone.items) > 1 or len(group.items) >= MAX_ITEMS or (
+                    len(group.sources) >= MAX_OPERANDS):
+                continue
+            found = self.places(group, operand) or {}
+            axes = tuple([found.get(a, -1) for a in range(len(item.space))])
+            if sorted(axes) != list(range(len(group.space))) or any(
+                    group.space[a] != n for a, n in zip(axes, item.space, strict=True)):
+                continue
+            room = fusion.unrelated(group, alone)
+            if room is not None:
+                fusion.merge(group, alone, tuple(range(len(group.space))), axes, group.space, group.inner, room)
+                return
+
+    def join(self) -> None:
+        """Split the sums that may join a kernel over rows."""
+        ends: list[Item] = []
+        for item in sorted(self.sums, key=lambda i: i.index):
+            (operand,) = item.operands
+            for group in self.homes(operand):
+                axes = self.axes(group, item, operand)
+                if axes is not None and self.split(item, group, axes):
+                    ends.append(item)
+                    break
+        for group in dict.fromkeys(self.home(item) for item in ends):
+            self.together([item for item in ends if self.home(item) is group])
+
+    def home(self, item: Item) -> Group:
+        """The kernel that makes the parts of a sum."""
+        return self.fusion.group[self.block.item_of[item.operands[0].base]]
+
+    def homes(self, operand: Operand) -> list[Group]:
+        """The kernels that have what a sum reads."""
+        fusion = self.fusion
+        producer = fusion.producers.get(operand.base)
+        if producer is not None:
+            return [fusion.group[producer]]
+        return [g for g in dict.fromkeys(fusion.group[i] for i in fusion.items) if operand.base in g.sources]
+
+    def axes(self, group: Group, item: Item, operand: Operand) -> tuple[int, ...] | None:
+        """The group's axes that are the sum's, where it sums over those that the group does not reduce."""
+        if not group.inner or operand.stored or len(group.space) != len(item.space):
+            return None
+        found = self.places(group, operand)
+        if found is None or len(found) != len(item.space):
+            return None
+        axes = tuple([found[a] for a in range(len(item.space))])
+        fits = (sorted(axes) == list(range(len(axes))) and {axes[a] for a in item.inner} == set(group.outer)
+                and all(group.space[axes[a]] == n for a, n in enumerate(item.space)))
+        return axes if fits else None
+
+    def places(self, group: Group, operand: Operand) -> dict[int, int] | None:
+        """Axis of the sum -> axis of the group, by how both have what the sum reads."""
+        producer = self.fusion.producers.get(operand.base)
+        if producer is not None:
+            entries = tuple((a, 1, 0) if a >= 0 else (-1, 0, 0) for a in producer.out_axes)
+            return _matched(entries, group.maps[producer], operand)
+        for reader in group.items:
+            for other in reader.operands:
+                if other.base is operand.base and not other.stored:
+                    found = _matched(other.entries, group.maps[reader], operand)
+                    if found is not None:
+                        return found
+        return None
+
+    def split(self, item: Item, group: Group, axes: tuple[int, ...]) -> bool:
+        """Let a part of the sum join the group; what is left of it adds up the blocks' sums."""
+        fusion, block = self.fusion, self.block
+        alone = fusion.group[item]
+        read = fusion.producers.get(item.operands[0].base) is not None  # so the sum comes after the group
+        room = fusion.room(group, alone) if read else fusion.unrelated(group, alone)
+        if (room is None or len(group.items) >= MAX_ITEMS or len(group.sources) + 1 >= MAX_OPERANDS
+                or len(alone.items) > 1):
+            return False
+        kept = [a for a in range(len(item.space)) if a not in item.inner]
+        d = tensor(item.out).dtype
+        of_kept = tuple([item.space[a] for a in kept])
+        partial = Value(TensorType(float32 if d.is_half else d, (PARTS, *of_kept)))
+        part = Item(item.node, partial, item.space, frozenset(), item.operands, (-1, *kept), item.index, across=True)
+        place = {a: k for k, a in enumerate(kept, 1)}
+        everything = tuple([(a, 1, 0) for a in range(1 + len(kept))])
+        # --- the sum reads the parts from here on
+        item.node = Node("sum", (partial,), {"axes": (0,), "keepdim": False}, (item.out,), (), item.node.span)
+        item.space, item.inner = (PARTS, *of_kept), frozenset({0})
+        item.out_axes = tuple([place.get(a, -1) for a in item.out_axes])
+        item.operands = [Operand(partial, everything, True, frozenset({part}))]
+        fusion.split(item, part)
+        block.split(item, part)
+        if room[1] is not None and fusion.ranks[group] > fusion.ranks[fusion.group[part]]:
+            room = None, room[1] | {fusion.group[item]}
+        fusion.merge(group, fusion.group[part], tuple(range(len(group.space))), axes, group.space, group.inner, room)
+        return fusion.group[part] is fusion.group[group.items[0]]
+
+    def together(self, items: list[Item]) -> None:
+        """The ends of a kernel's sums are one kernel."""
+        fusion = self.fusion
+        first, *others = items
+        for other in others:
+            a, b = fusion.group[first], fusion.group[other]
+            room = fusion.unrelated(a, b) if a is not b and a.space == b.space else None
+            if room is not None:
+                axes = tuple(range(len(a.space)))
+                fusion.merge(a, b, axes, axes, a.space, a.inner, room)
+
+
+def with_copies(graph: Graph) -> Graph:
+    """`graph` where results that are inputs are made by nodes, which kernels can take along."""
+    block = graph.block
+    inputs, nodes, results = set(graph.inputs), list(block.nodes), list(block.results)
+    if any(n.op == "commit" for n in walk(block)):
+        return graph
+    for k, v in enumerate(results):
+        if v in inputs and isinstance(v.type, TensorType) and any(n != 1 for n in v.type.dims):
+            results[k] = Value(v.type, v.name)
+            nodes.append(Node("cast", (v,), {"dtype": v.type.dtype}, (results[k],)))
+    return Graph(Block(block.params, nodes, tuple(results), block.binds), graph.name)
+
+
+def is_copy(node: Node) -> bool:
+    """Whether a node only copies."""
+    return node.op == "cast" and tensor(node.inputs[0]).dtype is node.attrs["dtype"]
+
+
+def _leading(item: Item) -> bool:
+    """Whether an item reduces its first axes and keeps the others."""
+    return 0 < len(item.inner) < len(item.space) and item.inner == frozenset(range(len(item.inner)))
+
+
+def _matched(entries: tuple[tuple[int, object, object], ...], axes: tuple[int, ...],
+             operand: Operand) -> dict[int, int] | None:
+    """Axis of the reader `operand` -> axis of the group, from how the group has the same value, dimension by dimension.
+    """
+    found: dict[int, int] = {}
+    for have, want in zip(entries, operand.entries, strict=True):
+        if have[0] < 0 and want[0] < 0:
+            continue
+        if have[0] < 0 or want[0] < 0 or have[1:] != want[1:]:
+            return None
+        if found.setdefault(want[0], axes[have[0]]) != axes[have[0]]:
+            return None
+    return found
+
+
+__all__ = ["PARTS", "Across", "with_copies"]

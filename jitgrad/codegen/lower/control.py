@@ -1,0 +1,337 @@
+"""Branches and loops as steps.
+
+A carried tensor has two buffers: the body writes the one while it reads the other, and nothing is copied unless the
+result is not made in the body. One to which the body only adds a matrix product has one buffer. A result that a `scan`
+also collects is made in the sequence's own memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.codegen.lower.block import BlockLowering
+from jitgrad.codegen.lower.rules.joins import Transfer, aim, constant, make_variable, number, put_at
+from jitgrad.codegen.lower.rules.products import Sums
+from jitgrad.codegen.lower.rules.sequences import columns_of, element_place, read_element, type_unknown, write_element
+from jitgrad.codegen.lower.rules.updates import chain
+from jitgrad.codegen.program.access import contiguous_strides
+from jitgrad.codegen.program.program import (
+    Allocate,
+    Assign,
+    Buffer,
+    Column,
+    IfStep,
+    LoopStep,
+    Point,
+    Ref,
+    SeqGrow,
+    SeqLength,
+    SeqStart,
+)
+from jitgrad.dims import Size, product, symbols
+from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.graph.ir import Block, Node, Value, walk
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.driver import Lowering
+
+
+def if_node(state: Lowering, node: Node) -> None:
+    """Both branches set the results' variables."""
+    for out in node.outputs:
+        make_variable(state, out)
+    branches = []
+    for block in node.blocks:
+        mark = state.mark()
+        steps = _block(state, block)
+        outer, state.steps = state.steps, steps
+        transfer = Transfer(state, node.binds)
+        for out, result in zip(node.outputs, block.results, strict=True):
+            transfer.add(out, result)
+        transfer.emit()
+        branches.append(state.steps)
+        state.steps = outer
+        state.release(mark)
+    state.emit(IfStep(node.inputs[0], branches[0], branches[1]))
+
+
+# --- loops ---------------------------------------------------------------------------------------------------------
+
+
+class Loop:
+    """A `while` or `scan` under construction."""
+
+    def __init__(self, state: Lowering, node: Node):
+        self.state, self.node, self.body = state, node, node.blocks[0]
+        self.scan = node.op == "scan"
+        n = node.attrs["n_carries"] if self.scan else len(node.inputs) - 1
+        self.inits, self.xs = node.inputs[1:n + 1], node.inputs[n + 1:]
+        skip = 1 if self.scan else 0
+        self.params = self.body.params[skip:skip + n]
+        self.elements = self.body.params[skip + n:]
+        first = 0 if self.scan else 1
+        self.results = self.body.results[first:first + n]
+        self.ys = self.body.results[first + n:]
+        self.finals = node.outputs[first:first + n]
+        self.seqs = node.outputs[first + n:]
+        self.inner = set(self.body.binds) | {s for k in walk(self.body) for s in k.binds}
+        self.inner |= {s for k in walk(self.body) for b in k.blocks for s in b.binds}
+        self.inner |= {k.attrs["symbol"] for k in walk(self.body) if k.op == "dim.bind"}
+        self.next: dict[int, Ref] = {}   # carry -> where the body writes it
+        self.other: dict[int, Buffer] = {}
+        self.own: dict[int, Ref] = {}    # carry -> its only buffer, to which the body adds products
+        self.k = Value(INT)              # iterations done
+        self.position = self.k           # of the element read and written
+
+    def lower(self) -> None:
+        state = self.state
+        condition = Value(BOOL)
+        zero = constant(state, 0)
+        trips = self.node.inputs[0]
+        start = Transfer(state, self.body.binds)
+        start.values.append((self.k, zero))
+        sums = Sums(state, self.body)
+        for j, (param, init) in enumerate(zip(self.params, self.inits, strict=True)):
+            way = self.updates(j, sums)
+            if way or self.is_sum(j, sums):
+                self.begin_sum(j, way)
+            else:
+                make_variable(state, param)
+                start.add(param, init)
+        self.begin_sequences(trips)
+        self.begin_buffers()
+        start.values.append((condition, number(state, "num.lt", zero, trips) if self.scan else trips))
+        start.emit()
+        mark = state.mark()
+        outer, state.steps = state.steps, []
+        self.begin_iteration(trips)
+        head = state.steps
+        state.steps = [*head, *_block(state, self.body)]
+        self.end_iteration(trips, condition)
+        steps, state.steps = state.steps, outer
+        state.release(mark)
+        state.emit(LoopStep(condition, steps, self.frees()))
+        self.finish()
+
+    def frees(self) -> bool:
+        """Whether nothing that an iteration takes from the arena is read after it."""
+        kinds = [v.type for v in (*self.params, *self.ys)]
+        while any(isinstance(t, OptionalType) for t in kinds):
+            kinds = [t.elem if isinstance(t, OptionalType) else t for t in kinds]
+        if any(isinstance(t, SeqType) for t in kinds):
+            return False
+        grows = bool(self.ys) and not self.scan
+        return not grows and all(c.dims is not None for cs in self.columns for c in cs if c.kind == "tensor") and any(
+            k.op in ("while", "scan") for k in walk(self.body))
+
+    def fixed(self, type_: Type) -> bool:
+        """Whether a tensor's sizes do not depend on the iteration."""
+        return isinstance(type_, TensorType) and not any(s in self.inner for d in type_.dims for s in symbols(d))
+
+    # --- carries to which the body adds matrix products ---
+
+    def is_sum(self, j: int, sums: Sums) -> bool:
+        """Whether carry `j` can stay where it is: all that the body does with it is to add a product to it."""
+        param, result = self.params[j], self.results[j]
+        return (result.type == param.type == self.finals[j].type and self.fixed(param.type)
+                and self.body.results.count(result) == 1 and sums.over(param, result) is not None)
+
+    def updates(self, j: int, sums: Sums) -> list[Value]:
+        """The values on the way from a carry's parameter to its result, if the body only writes into parts of it."""
+        param, result = self.params[j], self.results[j]
+        if result is param or param.type != self.finals[j].type or not self.fixed(param.type) or (
+                self.body.results.count(result) != 1):
+            return []
+        return chain(self.state, self.body, param, result, sums.uses) or []
+
+    def begin_sum(self, j: int, way: list[Value]) -> None:
+        """Its memory (that of the final value, if it has a place), holding the initial value."""
+        state, param, init = self.state, self.params[j], self.inits[j]
+        assert isinstance(param.type, TensorType)
+        for v in (param, *way):
+            if v not in state.owned:
+                state.owned.add(v)
+                state.undo.append((state.owned, v))
+        if init in state.owned and init in state.refs:  # a loop around this one keeps it in place
+            self.own[j] = state.set_ref(param, state.refs[init])
+            return
+        place = state.dest.get(self.finals[j])
+        if place is None or place.strides != contiguous_strides(place.dims):
+            place = state.allocate(param.type.dtype, param.type.dims)
+        state.copy_into(self.inits[j], place)
+        self.own[j] = state.set_ref(param, place)
+
+    # --- sequences of results ---
+
+    def begin_sequences(self, trips: Value) -> None:
+        self.columns: list[tuple[Column, ...]] = []
+        for seq in self.seqs:
+            assert isinstance(seq.type, SeqType)
+            columns = tuple(columns_of(seq.type.elem, lambda t: not type_unknown(self.state, t, self.inner)))
+            self.columns.append(columns)
+            self.state.emit(SeqStart(seq, columns, trips if self.scan else None))
+
+    def begin_buffers(self) -> None:
+        """Two buffers per carried tensor of fixed size, unless the body returns the carry as it is."""
+        state = self.state
+        for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
+            if j in self.own or state.holds(param) or result is param or not self.fixed(result.type):
+                continue
+            assert isinstance(result.type, TensorType)
+            if self.scan and result in self.ys and self.columns[self.ys.index(result)][0].dims is not None:
+                continue  # the sequence keeps it
+            d, shape = result.type.dtype, result.type.dims
+            a, b = state.allocate(d, shape), state.allocate(d, shape)
+            following, other = (Buffer(d, product(shape), "pointer") for _ in range(2))
+            for pointer in (following, other):
+                pointer.aliases |= {a.buffer, b.buffer}
+            state.emit(Point(((following, a.buffer, 0), (other, b.buffer, 0))))
+            self.next[j] = Ref(following, 0, shape, contiguous_strides(shape))
+            self.other[j] = other
+
+    def begin_iteration(self, trips: Value) -> None:
+        """Elements of the sequences that are read; places of the results."""
+        state = self.state
+        if self.scan:
+            if self.node.attrs.get("reverse"):
+                last = number(state, "num.sub", trips, constant(state, 1))
+                self.position = number(state, "num.sub", last, self.k)
+            state.emit(Assign(((self.body.params[0], self.position),)))
+            binds = set(self.body.binds)
+            for seq, param in zip(self.xs, self.elements, strict=True):
+                read_element(state, seq, self.position, param, binds)
+        for j, ref in (*self.next.items(), *self.own.items()):
+            aim(state, self.results[j], ref)
+        self.places: list[Ref | None] = []
+        for seq, columns, y in zip(self.seqs, self.columns, self.ys, strict=True):
+            if not self.scan:
+                state.emit(SeqGrow(seq, columns, self.k))
+            place = None
+            if isinstance(y.type, TensorType) and columns[0].dims is not None:
+                place = element_place(state, seq, columns, 0, self.position)
+                if y not in state.dest and (self.scan or y not in self.results):
+                    aim(state, y, place)
+            self.places.append(place)
+
+    def end_iteration(self, trips: Value, condition: Value) -> None:
+        """Store the ys, then let the results become the carries."""
+        state = self.state
+        for seq, columns, y, place in zip(self.seqs, self.columns, self.ys, self.places, strict=True):
+            if place is not None:
+                put_at(state, y, place)
+            else:
+                write_element(state, seq, columns, 0, self.position, y)
+        staged = [self.stage(j) for j in range(len(self.params))]
+        ready = [self.settle(j, value) for j, value in enumerate(staged)]
+        transfer = Transfer(state, self.body.binds)
+        moves: list[tuple[Buffer, Buffer, Size]] = []
+        for j, (param, result) in enumerate(zip(self.params, self.results, strict=True)):
+            if result is param or j in self.own:
+                if isinstance(param.type, TensorType):
+                    transfer.bind(param, param.type.dims)
+                continue
+            if j in self.next:
+                following, other = self.next[j].buffer, self.other[j]
+                transfer.point(param, self.next[j])
+                moves += [(following, other, 0), (other, following, 0)]
+            else:
+                transfer.add(param, ready[j])
+        transfer.points += moves
+        transfer.values.append((self.k, number(state, "num.add", self.k, constant(state, 1))))
+        if self.scan:
+            transfer.values.append((condition, number(state, "num.lt", transfer.values[-1][1], trips)))
+        else:
+            transfer.values.append((condition, self.body.results[0]))
+        transfer.emit()
+
+    def stage(self, j: int) -> Value:
+        """Bring a result out of the way of what the carries are set to."""
+        state, param, result = self.state, self.params[j], self.results[j]
+        if result is param or j in self.own:
+            return result
+        if j in self.next:
+            put_at(state, result, self.next[j])
+            return result
+        place = self.places[self.ys.index(result)] if self.scan and result in self.ys else None
+        if place is not None and not state.holds(param):
+            kept = Value(result.type)  # the sequence's memory stays; only the pointer moves on
+            state.set_ref(kept, place)
+            return kept
+        return self.copied(result, temporary=True)
+
+    def settle(self, j: int, value: Value) -> Value:
+        """Where a staged result waits for the next iteration."""
+        place = self.scan and self.results[j] in self.ys and self.places[self.ys.index(self.results[j])] is not None
+        stays = j in self.next or j in self.own or self.results[j] is self.params[j]
+        if stays or (place and not self.state.holds(self.params[j])):
+            return value
+        return self.copied(value, temporary=False)
+
+    def copied(self, value: Value, temporary: bool) -> Value:
+        """A copy of a tensor, or of an Optional's payload where it is there; other values stay as they are."""
+        state = self.state
+        if isinstance(value.type, OptionalType):
+            return self.copied_optional(value, temporary)
+        if not isinstance(value.type, TensorType) or state.holds(value):
+            return value
+        ref = state.ref(value)
+        if temporary and ref.buffer.kind in ("slot", "growable") and ref is state.contiguous(value):
+            return value
+        copy, d = Value(value.type), ref.dtype
+        buffer = Buffer(d, product(ref.dims), "growable", keeps=not temporary)
+        state.emit(Allocate(buffer))
+        state.set_ref(copy, Ref(buffer, 0, ref.dims, contiguous_strides(ref.dims)))
+        state.copy_into(value, state.refs[copy])
+        return copy
+
+    def copied_optional(self, value: Value, temporary: bool) -> Value:
+        state = self.state
+        flag, payload = state.records.optional[value]
+        if payload is None or state.holds(payload) or not isinstance(payload.type, (TensorType, OptionalType)):
+            return value
+        outer, state.steps = state.steps, []
+        moved = self.copied(payload, temporary)
+        if moved is payload:
+            state.steps = outer
+            return value
+        inner = Value(payload.type)
+        make_variable(state, inner)
+        transfer = Transfer(state, ())
+        transfer.add(inner, moved)
+        transfer.emit()
+        steps, state.steps = state.steps, outer
+        state.emit(IfStep(flag, steps, []))
+        if isinstance(payload.type, TensorType):
+            dims = state.ref(payload).dims
+            state.refs[inner] = Ref(state.refs[inner].buffer, 0, dims, contiguous_strides(dims))
+        kept = Value(value.type)
+        state.records.optional[kept] = (flag, inner)
+        return kept
+
+    def finish(self) -> None:
+        """The outputs: the carries as they are, and the sequences."""
+        state = self.state
+        transfer = Transfer(state, self.node.binds)
+        if not self.scan:
+            transfer.values.append((self.node.outputs[0], self.k))
+        for seq in self.seqs:
+            state.emit(SeqLength(seq, k=self.k))
+        for j, (final, param) in enumerate(zip(self.finals, self.params, strict=True)):
+            if j in self.own:
+                state.set_ref(final, self.own[j])
+            else:
+                make_variable(state, final)
+                transfer.add(final, param)
+        transfer.emit()
+
+
+def loop_node(state: Lowering, node: Node) -> None:
+    Loop(state, node).lower()
+
+
+def _block(state: Lowering, block: Block) -> list[Any]:
+    return BlockLowering(state, block).run()
+
+
+RULES: dict[str, Callable[[Any, Node], None]] = {"if": if_node, "while": loop_node, "scan": loop_node}

@@ -1,0 +1,65 @@
+"""Convolutions of half types on a device: by products of half types, which are summed in float32 and rounded once.
+
+The library widens what a convolution is given and rounds what it makes; on the CPU that is what happens. Where both
+operands are widened and only their rounding reads the result, the convolution is one of half types: the same values,
+on units made for them, and columns of half the bytes. The gradient of images would round its columns too, once for
+each element of a window; it is left alone, unless it has none. A weight's gradient of images in turns (beyond 256 MiB
+of columns, see `lower_conv_device.py`) is rounded once for each turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.dtypes import float32
+from jitgrad.script.graph.ir import Block, Node, Value
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.driver import Lowering
+
+
+def narrowed(state: Lowering, block: Block, nodes: Sequence[Node]) -> Sequence[Node]:
+    """The nodes of a block, convolutions between conversions as convolutions of half types."""
+    if not any(n.op in ("conv", "conv_weight", "conv_transpose") for n in nodes):
+        return nodes
+    uses: Counter[Value] = Counter(block.results)
+    readers: dict[Value, Node] = {}
+    for node in nodes:
+        read = (*node.inputs, *(state.captures(node) if node.blocks else ()))
+        uses.update(read)
+        readers.update(dict.fromkeys(read, node))
+    widening = {n.outputs[0]: n.inputs[0] for n in nodes if n.op == "cast" and tensor(n.inputs[0]).dtype.is_half
+                and tensor(n.outputs[0]).dtype is float32}
+    chosen: dict[Node, Node] = {}
+    gone: set[Node] = set()
+    for node in nodes:
+        if not _rounds_once(node) or not all(v in widening for v in node.inputs) or uses[node.outputs[0]] != 1:
+            continue
+        operands = tuple([widening[v] for v in node.inputs])
+        rounding = readers.get(node.outputs[0])
+        if rounding is None or rounding.op != "cast":
+            continue
+        if len({tensor(v).dtype for v in (*operands, rounding.outputs[0])}) == 1:
+            chosen[node] = Node(node.op, operands, node.attrs, rounding.outputs, (), node.span)
+            gone.add(rounding)
+            uses.subtract(node.inputs)
+    return [chosen.get(n, n) for n in nodes
+            if n not in gone and not (n.op == "cast" and n.outputs[0] in widening and not uses[n.outputs[0]])]
+
+
+def _rounds_once(node: Node) -> bool:
+    """Whether a convolution's sums are made in one place: those of a product, or of a kernel's own."""
+    if node.op in ("conv", "conv_weight"):
+        return True
+    if node.op != "conv_transpose":
+        return False
+    w = tensor(node.inputs[1]).dims
+    attrs = node.attrs
+    alone = all(k == 1 for k in w[2:]) and all(s == 1 for s in attrs["stride"]) and not any(attrs["padding"])
+    return alone or (attrs["groups"] > 1 and w[1] == 1)
+
+
+__all__ = ["narrowed"]

@@ -1,0 +1,247 @@
+"""What a device's kernel computes again because reading it from memory would move more bytes.
+
+In a training step that is one program, `exp(y - max)` of a softmax is made by the kernel of the loss and read by the
+one of the gradient, in float32: 4 bytes written and 4 read for each element, where `y` is 2. So when all is fused, a
+value that flows from one kernel to others is made once more in each of them, if what they read for it, and what has to
+be stored only for that, are fewer bytes. A number for each row costs next to nothing, a draw nothing.
+Between programs `script/autodiff/lean.py` does the same by what it saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from jitgrad.codegen.llvm.scalars import EMIT
+from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
+from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.codegen.program.access import IndexMap
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Node, Value, committed
+from jitgrad.script.graph.irops import DRAWS
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.block import BlockLowering
+
+#: how long a chain of repeated nodes may be
+DEPTH = 8
+
+
+@dataclass(slots=True)
+class Chain:
+    """How a group makes a value: the items to repeat, each with the group's axes that are its own; what is read."""
+
+    items: dict[tuple[Item, tuple[int, ...]], None] = field(default_factory=dict)
+    reads: dict[tuple[Value, IndexMap], int] = field(default_factory=dict)
+
+    @property
+    def cost(self) -> int:
+        """Bytes for each element."""
+        return sum(self.reads.values())
+
+    def add(self, other: Chain) -> None:
+        self.items.update(other.items)
+        self.reads.update(other.reads)
+
+
+class Repeats:
+    """The groups of one block, after fusion."""
+
+    def __init__(self, block: BlockLowering, fusion: Fusion):
+        self.block, self.fusion = block, fusion
+        graph = block.state.graph
+        self.given = set(graph.inputs) - {graph.inputs[i] for i in committed(graph.block)}
+        self.copies: dict[tuple[Group, Item, tuple[int, ...]], Item] = {}
+
+    def run(self) -> None:
+        for item in sorted(self.fusion.items, key=lambda i: -i.index):
+            if item in self.fusion.group and is_repeatable(item):
+                self.repeat(item)
+
+    def repeat(self, item: Item) -> None:
+        """Let the other groups that read a value make it, where all of them can and that is less."""
+        home, width = self.fusion.group[item], tensor(item.out).dtype.itemsize
+        readers: dict[Group, dict[tuple[int, ...], list[Item]]] = {}
+        for reader in dict.fromkeys(self.block.consumers.get(item.out, ())):
+            group = self.fusion.group[reader]
+            if group is home:
+                continue
+            for operand in reader.operands:
+                if operand.base is item.out:
+                    axes = None if operand.stored else self.placed(item, operand.entries, group.maps[reader])
+                    if axes is None:
+                        return
+                    readers.setdefault(group, {}).setdefault(axes, []).append(reader)
+        if not readers or any(len(places) > 1 for places in readers.values()):
+            return
+        chains = [self.chain(item, group, axes, len(item.space), DEPTH) for group, (axes,) in zip(
+            readers, readers.values(), strict=True)]
+        moved = width * (len(readers) + (0 if self.is_stored(item.out) else 1))
+        if any(c is None for c in chains) or sum(c.cost for c in chains if c is not None) >= moved:
+            return
+        for group, chain in zip(readers, chains, strict=True):
+            assert chain is not None
+            if (len(group.items) + len(chain.items) > MAX_ITEMS
+                    or len(group.sources | {base for base, _ in chain.reads}) > MAX_OPERANDS):
+                return
+        for (group, places), chain in zip(readers.items(), chains, strict=True):
+            assert chain is not None
+            self.place(item, group, chain, *places.items())
+        self.drop(item)
+
+    # --- what it takes ---
+
+    def chain(self, item: Item, group: Group, axes: tuple[int, ...], rank: int, depth: int) -> Chain | None:
+        """How `group` makes an item's value; None where it cannot."""
+        found = Chain()
+        if (group, item, axes) in self.copies:
+            return found
+        if not is_repeatable(item):
+            return None
+        for operand in item.operands:
+            made = self.having(operand, group, axes, rank, depth)
+            if made is None:
+                return None
+            found.add(made)
+        found.items[item, axes] = None
+        return found
+
+    def having(self, operand: Operand, group: Group, axes: tuple[int, ...], rank: int, depth: int) -> Chain | None:
+        """The cheaper of reading an operand and making it again."""
+        base = operand.base
+        producer = self.fusion.producers.get(base)
+        where = moved(operand.entries, axes)
+        read = Chain()
+        if producer is not None and self.fusion.group[producer] is group:
+            return None
+        if isinstance(base.type, TensorType) and not self.is_read(group, base, where):
+            if producer is None and not self.is_kept(base):
+                return None
+            width = base.type.dtype.itemsize if len({a for a, *_ in where if a >= 0}) >= rank else 0
+            new = producer is not None and not self.is_stored(base) and not self.leaves_home(producer)
+            read.reads[base, where] = width * (2 if new else 1)
+        if read.cost and producer is not None and depth > 0:
+            own = self.placed(producer, operand.entries, axes)
+            made = self.chain(producer, group, own, rank, depth - 1) if own is not None else None
+            if made is not None and made.cost <= read.cost:
+                return made
+        return read
+
+    def placed(self, item: Item, entries: IndexMap, axes: Sequence[int]) -> tuple[int, ...] | None:
+        """The group's axes that are an item's, where its result is read at the index at which it is made."""
+        found: dict[int, int] = {}
+        for axis, (a, factor, shift) in zip(item.out_axes, entries, strict=True):
+            if axis >= 0:
+                if a < 0 or factor != 1 or shift != 0:
+                    return None
+                found[axis] = axes[a]
+        if len(found) < len(item.space) or len(set(found.values())) < len(found):
+            return None
+        return tuple([found[a] for a in range(len(item.space))])
+
+    def is_read(self, group: Group, base: Value, where: IndexMap) -> bool:
+        """Whether a group reads `base` there as it is."""
+        return any(operand.base is base and not operand.stored and moved(operand.entries, group.maps[i]) == where
+                   for i in group.items for operand in i.operands)
+
+    def is_kept(self, base: Value) -> bool:
+        """Whether what no kernel of this block makes is there until the block ends, as it is."""
+        if base in self.block.state.inlined:
+            return all(v in self.given for v in self.block.leaves(base))
+        return base in self.given or (
+            isinstance(self.block.producers.get(base), Node) and base not in self.block.state.owned)
+
+    def is_stored(self, value: Value) -> bool:
+        return value in self.block.stored or value in self.block.state.dest
+
+    def leaves_home(self, item: Item) -> bool:
+        """Whether another kernel reads a value already."""
+        group = self.fusion.group
+        return any(group[reader] is not group[item] for reader in self.block.consumers.get(item.out, ()))
+
+    # --- doing it ---
+
+    def place(self, item: Item, group: Group, chain: Chain, use: tuple[tuple[int, ...], list[Item]]) -> None:
+        """Put what is repeated into a group, and let its items read that."""
+        copies = [self.copy(source, group, axes) for source, axes in chain.items]
+        if copies:
+            group.items = sorted([*copies, *group.items], key=lambda i: i.index)
+        axes, readers = use
+        for reader in dict.fromkeys(readers):
+            self.redirect(reader, item, self.copies[group, item, axes])
+
+    def copy(self, item: Item, group: Group, axes: tuple[int, ...]) -> Item:
+        """The same computation as a member of another group. What it reads is repeated before."""
+        block, fusion = self.block, self.fusion
+        out = Value(item.out.type, item.out.name)
+        made = Item(item.node, out, item.space, item.inner, list(item.operands), item.out_axes, item.index)
+        if item.out in block.state.created:
+            block.state.created[out] = block.state.created[item.out]
+        self.copies[group, item, axes] = made
+        group.maps = {**group.maps, made: axes}
+        fusion.items.append(made)
+        fusion.group[made], fusion.producers[out] = group, made
+        block.producers[out] = made
+        block.items.append(made)
+        block.positions[made], block.reads[made] = block.positions[item], set(block.reads[item])
+        block.depends[made] = set(block.depends[item])
+        for d in block.depends[made]:
+            fusion.users.setdefault(d, []).append(made)
+        for operand in made.operands:
+            block.consumers.setdefault(operand.base, []).append(made)
+        for operand in item.operands:
+            source = fusion.producers.get(operand.base)
+            own = self.placed(source, operand.entries, axes) if source is not None else None
+            again = self.copies.get((group, source, own)) if source is not None and own is not None else None
+            if again is not None:
+                assert source is not None
+                self.redirect(made, source, again)
+            elif source is None:
+                group.sources = group.sources | {operand.base}
+        return made
+
+    def redirect(self, reader: Item, item: Item, again: Item) -> None:
+        """Let `reader` read `again` instead of `item`."""
+        block, users = self.block, self.fusion.users
+        reader.operands = [Operand(again.out, o.entries) if o.base is item.out else o for o in reader.operands]
+        block.consumers[item.out] = [r for r in block.consumers[item.out] if r is not reader]
+        block.consumers.setdefault(again.out, []).append(reader)
+        block.depends[reader].discard(item)
+        block.depends[reader].add(again)
+        block.reads[reader] = block.reads[reader] - {item.out} | {again.out}
+        users[item] = [u for u in users.get(item, ()) if u is not reader]
+        users.setdefault(again, []).append(reader)
+
+    def drop(self, item: Item) -> None:
+        """Forget what nobody reads any more."""
+        block, fusion = self.block, self.fusion
+        if block.consumers.get(item.out) or self.is_stored(item.out) or fusion.users.get(item):
+            return
+        group = fusion.group.pop(item)
+        group.items = [i for i in group.items if i is not item]
+        fusion.items.remove(item)
+        block.items.remove(item)
+        for d in block.depends.pop(item):
+            fusion.users[d] = [u for u in fusion.users[d] if u is not item]
+        del block.positions[item], block.reads[item]
+        for operand in item.operands:
+            block.consumers[operand.base] = [r for r in block.consumers[operand.base] if r is not item]
+        for base in dict.fromkeys(operand.base for operand in item.operands):
+            source = fusion.producers.get(base)
+            if source is not None and source in fusion.group and is_repeatable(source):
+                self.drop(source)
+
+
+def is_repeatable(item: Item) -> bool:
+    """Whether an item may be computed twice: element by element, or drawn."""
+    return (bool(item.space) and not item.inner and not item.across and item.node.op not in ("index", "gather")
+            and ((item.node.op in EMIT and bool(item.operands)) or item.node.op in DRAWS))
+
+
+def moved(entries: IndexMap, axes: Sequence[int]) -> IndexMap:
+    """An index map over an item's axes as one over its group's."""
+    return tuple([(axes[a] if a >= 0 else -1, factor, shift) for a, factor, shift in entries])
+
+
+__all__ = ["Repeats"]

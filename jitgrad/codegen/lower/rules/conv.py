@@ -1,0 +1,187 @@
+"""Convolutions: the windows of one image at a time as the columns of a matrix, and matrix products with those.
+
+One image's columns, of (channels * kernel) x windows, are all the memory that a batch of any size needs. Padding is a
+frame of zeros around a copy of the image, written once; a kernel of one element without padding needs neither copy
+nor columns. All sizes are run-time values; a loop over the kernel's elements is a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from jitgrad.codegen.lower.device import conv as lower_conv_device
+from jitgrad.codegen.lower.rules.ops import fill
+from jitgrad.codegen.lower.rules.taps import repeat
+from jitgrad.codegen.lower.rules.windows import copy, image_of
+from jitgrad.codegen.program.access import is_contiguous
+from jitgrad.codegen.program.program import GemmStep, Ref
+from jitgrad.dims import Size, floordiv, product
+from jitgrad.script.graph.ir import Node
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.driver import Lowering
+
+
+class Geometry:
+    """The sizes of one convolution. x: (C, *spatial) an image, w: (O, C / groups, *kernel), y: (O, *counts) an image.
+
+    Attributes:
+        depth: the rows of a group's columns.
+        plane: the columns.
+        trivial: whether the columns are the image itself.
+        depthwise: whether each group has one channel.
+    """
+
+    def __init__(self, node: Node, x: Sequence[Size], w: Sequence[Size], y: Sequence[Size]):
+        attrs = node.attrs
+        self.stride, self.padding, self.dilation = attrs["stride"], attrs["padding"], attrs["dilation"]
+        self.groups: int = attrs["groups"]
+        self.channels, self.spatial, self.kernel, self.counts = x[1], tuple(x[2:]), tuple(w[2:]), tuple(y[2:])
+        self.outputs = floordiv(w[0], self.groups)
+        self.depth, self.plane = product(w[1:]), product(self.counts)
+        self.padded = tuple(n + 2 * p if p else n for n, p in zip(self.spatial, self.padding, strict=True))
+        self.trivial = (all(k == 1 for k in self.kernel) and all(s == 1 for s in self.stride)
+                        and not any(self.padding) and self.spatial == self.counts)
+        self.depthwise = self.groups > 1 and w[1] == 1
+
+    def batch(self, a: Size, b: Size, c: Size) -> tuple[tuple[Size, Size, Size, Size], ...]:
+        """The batch axis of a product for each group."""
+        return ((self.groups, a, b, c),) if self.groups != 1 else ()
+
+    def windows(self, image: Ref) -> Ref:
+        """The padded image as (C, *kernel, *counts)."""
+        channel, *steps = image.strides
+        strides = (channel, *(t * d for t, d in zip(steps, self.dilation, strict=True)),
+                   *(t * s for t, s in zip(steps, self.stride, strict=True)))
+        return Ref(image.buffer, image.offset, (self.channels, *self.kernel, *self.counts), strides)
+
+    def inside(self, image: Ref) -> Ref:
+        """The padded image without its frame."""
+        offset = image.offset
+        for p, t in zip(self.padding, image.strides[1:], strict=True):
+            offset = offset + t * p
+        return Ref(image.buffer, offset, (self.channels, *self.spatial), image.strides)
+
+
+class Columns:
+    """Makes the columns of one image after the other."""
+
+    def __init__(self, state: Lowering, geometry: Geometry, x: Ref):
+        self.state, self.geometry, self.x = state, geometry, x
+        shape = (geometry.channels, *geometry.kernel, *geometry.counts)
+        self.direct = geometry.trivial and is_contiguous(x.dims[1:], x.strides[1:])
+        self.columns = None if self.direct else state.allocate(x.dtype, shape)
+        self.frame: Ref | None = None
+        if not self.direct and any(geometry.padding):
+            self.frame = state.allocate(x.dtype, (geometry.channels, *geometry.padded))
+            fill(state, self.frame, 0)
+
+    def of(self, i: Size) -> Ref:
+        """The columns of image i."""
+        image = image_of(self.x, i)
+        if self.columns is None:
+            return image
+        if self.frame is not None:
+            copy(self.state, image, self.geometry.inside(self.frame))
+            image = self.frame
+        copy(self.state, self.geometry.windows(image), self.columns)
+        return self.columns
+
+
+def into(state: Lowering, node: Node, write: Callable[[Ref], None]) -> None:
+    """Let `write` fill the node's result in row-major order, wherever it is to be."""
+    target = state.place(node.outputs[0])
+    if is_contiguous(target.dims, target.strides):
+        write(target)
+        return
+    plain = state.allocate(target.dtype, target.dims)
+    write(plain)
+    copy(state, plain, target)
+
+
+def conv(state: Lowering, node: Node) -> None:
+    """y = w @ columns, image by image."""
+    x, w = state.ref(node.inputs[0]), state.contiguous(node.inputs[1])
+
+    def write(y: Ref) -> None:
+        G = Geometry(node, x.dims, w.dims, y.dims)
+        if state.device:
+            lower_conv_device.conv(state, G, x, w, y)
+            return
+        columns = Columns(state, G, x)
+        with repeat(state, x.dims[0]) as i:
+            b, c = columns.of(i), image_of(y, i)
+            state.emit(GemmStep(y.dtype, G.outputs, G.plane, G.depth, (w.buffer, w.offset), (b.buffer, b.offset),
+                                (c.buffer, c.offset), False, False, G.depth, G.plane, G.plane,
+                                G.batch(G.outputs * G.depth, G.depth * G.plane, G.outputs * G.plane)))
+
+    into(state, node, write)
+
+
+def conv_weight(state: Lowering, node: Node) -> None:
+    """gw = the sum over the images of gy @ columns^T."""
+    g, x = state.contiguous(node.inputs[0]), state.ref(node.inputs[1])
+
+    def write(w: Ref) -> None:
+        G = Geometry(node, x.dims, w.dims, g.dims)
+        if state.device:
+            lower_conv_device.conv_weight(state, G, g, x, w)
+            return
+        fill(state, Ref(w.buffer, w.offset, (product(w.dims),), (1,)), 0)
+        columns = Columns(state, G, x)
+        with repeat(state, x.dims[0]) as i:
+            b, a = columns.of(i), image_of(g, i)
+            state.emit(GemmStep(w.dtype, G.outputs, G.depth, G.plane, (a.buffer, a.offset), (b.buffer, b.offset),
+                                (w.buffer, w.offset), False, True, G.plane, G.plane, G.depth,
+                                G.batch(G.outputs * G.plane, G.depth * G.plane, G.outputs * G.depth), True))
+
+    into(state, node, write)
+
+
+def conv_transpose(state: Lowering, node: Node) -> None:
+    """gx: the columns w^T @ gy, each added where it came from."""
+    g, w = state.contiguous(node.inputs[0]), state.contiguous(node.inputs[1])
+
+    def write(x: Ref) -> None:
+        G = Geometry(node, x.dims, w.dims, g.dims)
+        if state.device:
+            lower_conv_device.conv_transpose(state, G, g, w, x)
+            return
+        columns = None if G.trivial else state.allocate(x.dtype, (G.channels, *G.kernel, *G.counts))
+        frame = state.allocate(x.dtype, (G.channels, *G.padded)) if any(G.padding) else None
+        with repeat(state, x.dims[0]) as i:
+            b, image = image_of(g, i), image_of(x, i)
+            c = columns or image
+            state.emit(GemmStep(x.dtype, G.depth, G.plane, G.outputs, (w.buffer, w.offset), (b.buffer, b.offset),
+                                (c.buffer, c.offset), True, False, G.depth, G.plane, G.plane,
+                                G.batch(G.outputs * G.depth, G.outputs * G.plane, G.depth * G.plane)))
+            if columns is not None:
+                _gather_columns(state, G, columns, frame or image)
+            if frame is not None:
+                copy(state, G.inside(frame), image)
+
+    into(state, node, write)
+
+
+def _gather_columns(state: Lowering, G: Geometry, columns: Ref, image: Ref) -> None:
+    """image = the sum of the columns, one element of the kernel after the other."""
+    fill(state, Ref(image.buffer, image.offset, (product(image.dims),), (1,)), 0)
+    target = G.windows(image)
+    rank = len(G.kernel)
+    with ExitStack() as stack:
+        offsets = columns.offset, target.offset
+        for axis, k in enumerate(G.kernel, 1):
+            at = stack.enter_context(repeat(state, k))
+            offsets = offsets[0] + at * columns.strides[axis], offsets[1] + at * target.strides[axis]
+
+        def part(ref: Ref, offset: Size) -> Ref:
+            return Ref(ref.buffer, offset, (ref.dims[0], *ref.dims[rank + 1:]),
+                       (ref.strides[0], *ref.strides[rank + 1:]))
+
+        copy(state, part(columns, offsets[0]), part(target, offsets[1]), add=True)
+
+
+RULES: dict[str, Callable[[Lowering, Node], None]] = {
+    "conv": conv, "conv_transpose": conv_transpose, "conv_weight": conv_weight}

@@ -1,0 +1,145 @@
+"""What flows through joins: the variables that branches and iterations set.
+
+A number is kept in a register, and so is a one-element tensor of the host; any other tensor is behind a pointer, an
+Optional is a flag and its payload's variable, a sequence an address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.codegen.program.access import contiguous_strides
+from jitgrad.codegen.program.program import Assign, Buffer, NumberStep, Point, Ref
+from jitgrad.dims import Dim, Size, Symbol, product
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.graph.ir import Node, Value
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.driver import Lowering
+
+
+@dataclass(slots=True)
+class Records:
+    """Optionals: (flag, payload), the payload None where it is known to be absent."""
+
+    optional: dict[Value, tuple[Value, Value | None]] = field(default_factory=dict)
+
+
+def tensor(value: Value) -> TensorType:
+    """The type of a tensor value."""
+    assert isinstance(value.type, TensorType), f"{value} is not a tensor"
+    return value.type
+
+
+def is_single(type_: Type) -> bool:
+    """Whether a value of the type is a tensor of one element."""
+    return isinstance(type_, TensorType) and all(d == 1 for d in type_.dims)
+
+
+def absent(state: Lowering, type_: TensorType) -> Ref:
+    """A window that nobody reads."""
+    shape = (0,) * len(type_.dims)
+    return state.allocate(type_.dtype, shape)
+
+
+def zero(state: Lowering, type_: Type) -> Value:
+    """A number of a type, for a payload that is not there."""
+    whole = type_ in (INT, NUMBER) or isinstance(type_, SeqType)
+    return constant(state, False if type_ == BOOL else 0 if whole else 0.0)
+
+
+def constant(state: Lowering, value: bool | int | float) -> Value:
+    """A number as a Value."""
+    out = Value(BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT)
+    state.emit(NumberStep(Node("num.const", (), {"value": value}, (out,))))
+    return out
+
+
+def number(state: Lowering, op: str, *inputs: Value, **attrs: Any) -> Value:
+    """An unchecked number op on ints and bools."""
+    comparison = op in ("num.lt", "num.gt", "num.ne", "num.eq")
+    out = Value(BOOL if comparison else INT)
+    state.emit(NumberStep(Node(op, inputs, attrs, (out,))))
+    return out
+
+
+def aim(state: Lowering, value: Value, ref: Ref) -> None:
+    """Compute `value` at `ref` if it is computed in this block at all, and nobody else asked before."""
+    if value not in state.dest:
+        state.dest[value] = ref
+        state.undo.append((state.dest, value))
+
+
+def put_at(state: Lowering, value: Value, place: Ref) -> None:
+    """Copy `value` to `place` unless it was computed there."""
+    ref = state.refs.get(value)
+    if ref is None or ref.buffer is not place.buffer or ref.offset != place.offset or ref.strides != place.strides:
+        state.copy_into(value, place)
+
+
+def make_variable(state: Lowering, value: Value) -> None:
+    """Let `value` be a variable that `Transfer` sets."""
+    if isinstance(value.type, OptionalType):
+        flag, payload = Value(BOOL), Value(value.type.elem)
+        state.records.optional[value] = (flag, payload)
+        make_variable(state, payload)
+    elif state.holds(value):
+        state.set_register(value)
+    elif isinstance(value.type, TensorType):
+        pointer = Buffer(value.type.dtype, product(value.type.dims), "pointer")
+        state.set_ref(value, Ref(pointer, 0, value.type.dims, contiguous_strides(value.type.dims)))
+
+
+class Transfer:
+    """Assignments to variables, done all at once by `emit`.
+
+    `binds`: symbols that take the sizes of what is assigned.
+    """
+
+    def __init__(self, state: Lowering, binds: Iterable[Symbol]):
+        self.state, self.binds = state, dict.fromkeys(sorted(binds, key=lambda s: s.number))
+        self.values: list[tuple[Value, Value]] = []
+        self.points: list[tuple[Buffer, Buffer, Size]] = []
+        self.sizes: dict[Symbol, Size] = {}
+
+    def add(self, target: Value, source: Value | None) -> None:
+        """target = source; None: a payload that is not there."""
+        state = self.state
+        if source is None or target is source:
+            return
+        if isinstance(target.type, OptionalType):
+            flag, payload = state.records.optional[target]
+            source_flag, source_payload = state.records.optional[source]
+            self.values.append((flag, source_flag))
+            assert payload is not None
+            self.add(payload, source_payload)
+        elif isinstance(target.type, TensorType):
+            if state.holds(target):
+                self.values.append((target, state.register(source)))
+            else:
+                ref = state.contiguous(source)
+                self.point(target, ref)
+        else:
+            self.values.append((target, source))
+
+    def point(self, target: Value, ref: Ref) -> None:
+        pointer = self.state.refs[target].buffer
+        pointer.aliases.add(ref.buffer)
+        self.points.append((pointer, ref.buffer, ref.offset))
+        self.bind(target, ref.dims)
+
+    def bind(self, target: Value, dims: Sequence[Size]) -> None:
+        assert isinstance(target.type, TensorType)
+        for size, actual in zip(target.type.dims, dims, strict=True):
+            if isinstance(size, Dim) and size.symbol in self.binds:
+                self.sizes.setdefault(size.symbol, actual)
+
+    def emit(self) -> None:
+        if self.points:
+            self.state.emit(Point(tuple(self.points)))
+        for symbol in self.binds:
+            self.sizes.setdefault(symbol, 0)  # no value has it here
+        if self.values or self.sizes:
+            self.state.emit(Assign(tuple(self.values), tuple(self.sizes.items())))

@@ -1,0 +1,182 @@
+"""Sequences and optionals as steps: columns of elements, reading and writing them, flags and payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.codegen.lower.rules.joins import Transfer, constant, is_single, make_variable
+from jitgrad.codegen.program.access import contiguous_strides
+from jitgrad.codegen.program.program import (
+    ArenaAllocate,
+    Assign,
+    Buffer,
+    Column,
+    IfStep,
+    Point,
+    Ref,
+    SeqGet,
+    SeqLength,
+    SeqPlace,
+    SeqPut,
+)
+from jitgrad.dims import Dim, Symbol, product, symbols
+from jitgrad.ops.types import BOOL, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.graph.ir import Node, Value
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.driver import Lowering
+
+
+def type_unknown(state: Lowering, type_: TensorType, inner: set[Symbol]) -> bool:
+    """Whether sizes of an element's type are not known before the loop."""
+    return any(s in inner or s not in state.visible for d in type_.dims for s in symbols(d))
+
+
+def columns_of(type_: Type, uniform: Callable[[TensorType], bool]) -> list[Column]:
+    """The columns of sequences of a type."""
+    if isinstance(type_, TensorType):
+        return [Column("tensor", type_.dtype, len(type_.dims), type_.dims if uniform(type_) else None)]
+    if isinstance(type_, OptionalType):
+        return [Column("word"), *columns_of(type_.elem, lambda t: False)]
+    return [Column("pair" if type_ == NUMBER else "word")]
+
+
+def element_place(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value) -> Ref:
+    """The storage of element k."""
+    c = columns[column]
+    assert c.dtype is not None
+    assert c.dims is not None
+    pointer = Buffer(c.dtype, 0, "pointer")
+    state.emit(SeqPlace(seq, columns, column, k, pointer))
+    return Ref(pointer, 0, c.dims, contiguous_strides(c.dims))
+
+
+def write_element(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, value: Value) -> int:
+    """Store element k, from `column` on; the column after it."""
+    if isinstance(value.type, OptionalType):
+        flag, payload = state.records.optional[value]
+        state.emit(SeqPut(seq, columns, column, k, flag))
+        after = column + 1 + len(columns_of(value.type.elem, lambda t: False))
+        if payload is not None:
+            outer, state.steps = state.steps, []
+            write_element(state, seq, columns, column + 1, k, payload)
+            steps, state.steps = state.steps, outer
+            state.emit(IfStep(flag, steps, []))
+        return after
+    if isinstance(value.type, TensorType):
+        mark = state.mark()
+        ref = state.ref(value)
+        pointer = Buffer(ref.dtype, 0, "pointer")
+        state.emit(ArenaAllocate(pointer, product(ref.dims)))
+        target = Ref(pointer, 0, ref.dims, contiguous_strides(ref.dims))
+        state.copy_into(value, target)
+        state.emit(SeqPut(seq, columns, column, k, target))
+        state.release(mark)
+        return column + 1
+    state.emit(SeqPut(seq, columns, column, k, value))
+    return column + 1
+
+
+def read_element(state: Lowering, seq: Value, k: Value, target: Value, binds: set[Symbol],
+                 inside: Value | None = None) -> None:
+    """Let `target` be element k. `inside`: whether there is one; the target is absent where there is none."""
+    assert isinstance(seq.type, SeqType)
+    columns = tuple(columns_of(seq.type.elem, lambda t: False))
+    _read(state, seq, columns, 0, k, target, binds, inside)
+
+
+def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, target: Value,
+          binds: set[Symbol], inside: Value | None = None) -> None:
+    if isinstance(target.type, OptionalType):
+        flag, payload = Value(BOOL), Value(target.type.elem)
+        state.records.optional[target] = (flag, payload)
+        read: Any = SeqGet(seq, columns, column, k, flag)
+        if inside is not None:
+            state.emit(Assign(((flag, constant(state, False)),)))
+            read = IfStep(inside, [read], [])
+        state.emit(read)
+        outer, state.steps = state.steps, []
+        _read(state, seq, columns, column + 1, k, payload, _payload_symbols(state, payload, binds))
+        steps, state.steps = state.steps, outer
+        if isinstance(payload.type, TensorType) and is_single(payload.type):
+            # one number may be brought to a register where it is not known to be there: then from memory of our own
+            pointer, spare = state.ref(payload).buffer, Buffer(payload.type.dtype, 1, "slot")
+            pointer.aliases.add(spare)
+            state.emit(Point(((pointer, spare, 0),)))
+        state.emit(IfStep(flag, steps, []))
+    elif isinstance(target.type, TensorType):
+        pointer = Buffer(target.type.dtype, 0, "pointer")
+        wanted = [(axis, d.symbol) for axis, d in enumerate(target.type.dims)
+                  if isinstance(d, Dim) and d.symbol is not None and d.symbol in binds]
+        state.emit(SeqGet(seq, columns, column, k, pointer, tuple(wanted)))
+        state.set_ref(target, Ref(pointer, 0, target.type.dims, contiguous_strides(target.type.dims)))
+    else:
+        state.emit(SeqGet(seq, columns, column, k, target))
+
+
+def _payload_symbols(state: Lowering, payload: Value, binds: set[Symbol]) -> set[Symbol]:
+    """Symbols that a payload's sizes define: those bound here, and those that nobody else binds."""
+    if not isinstance(payload.type, TensorType):
+        return binds
+    return binds | {s for d in payload.type.dims for s in symbols(d) if s not in state.visible}
+
+
+def seq_get(state: Lowering, node: Node) -> None:
+    read_element(state, node.inputs[0], node.inputs[1], node.outputs[0], set(node.binds))
+
+
+def seq_len(state: Lowering, node: Node) -> None:
+    state.emit(SeqLength(node.inputs[0], out=node.outputs[0]))
+
+
+# --- optionals -----------------------------------------------------------------------------------------------------
+
+
+def opt_some(state: Lowering, node: Node) -> None:
+    """The payload is in memory and contiguous, or in a register."""
+    value = node.inputs[0]
+    payload = value
+    if isinstance(value.type, TensorType):
+        payload = Value(value.type)
+        if state.holds(value):
+            state.emit(Assign(((payload, state.register(value)),)))
+            state.set_register(payload)
+        else:
+            state.set_ref(payload, state.contiguous(value))
+    state.records.optional[node.outputs[0]] = (constant(state, True), payload)
+
+
+def opt_none(state: Lowering, node: Node) -> None:
+    state.records.optional[node.outputs[0]] = (constant(state, False), None)
+
+
+def opt_has(state: Lowering, node: Node) -> None:
+    state.emit(Assign(((node.outputs[0], state.records.optional[node.inputs[0]][0]),)))
+
+
+def opt_get(state: Lowering, node: Node) -> None:
+    """The payload under another name."""
+    out = node.outputs[0]
+    _, payload = state.records.optional[node.inputs[0]]
+    if payload is None:  # never run: the flag is false
+        payload = Value(out.type)
+        make_variable(state, payload)
+    if isinstance(out.type, OptionalType):
+        state.records.optional[out] = state.records.optional[payload]
+    elif isinstance(out.type, TensorType) and not state.in_register(payload):
+        ref = state.ref(payload)
+        transfer = Transfer(state, node.binds)
+        transfer.bind(out, ref.dims)
+        transfer.emit()
+        state.set_ref(out, Ref(ref.buffer, ref.offset, out.type.dims, contiguous_strides(out.type.dims)))
+    else:
+        state.emit(Assign(((out, payload),)))
+        if isinstance(out.type, TensorType):
+            state.set_register(out)
+
+
+RULES: dict[str, Callable[[Any, Node], None]] = {
+    "seq.get": seq_get, "seq.len": seq_len, "opt.some": opt_some, "opt.none": opt_none, "opt.has": opt_has,
+    "opt.get": opt_get,
+}

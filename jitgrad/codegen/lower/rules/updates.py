@@ -1,0 +1,98 @@
+"""Tensors that a loop only writes into, part by part: they are written where they are.
+
+    %g = scan(%n, %g0):                                   %g keeps one buffer; each iteration writes one row
+      body(%k, %p):
+        %q = select_add(%p, %row){axis=0, index=k}
+        yield %q
+
+A carry may stay where it is if every value on the way from the parameter to the result has one reader: the next op that
+replaces or adds to a part of it, a loop that carries it in the same way, or a branch both sides of which do so. Parts
+of it that are read (`select`, `slice`) are copied out before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols
+
+if TYPE_CHECKING:
+    from jitgrad.codegen.lower.driver import Lowering
+
+#: ops whose result is the first operand but for a part
+UPDATES = frozenset({"select_scatter", "slice_scatter", "select_add", "slice_add", "index_put", "scatter",
+                     "scatter_add"})
+
+#: ops that read a part of their operand
+PARTS = frozenset({"select", "slice"})
+
+
+def readers(state: Lowering, block: Block) -> Counter[Value]:
+    """How often each value is read in a block: by its nodes, by the blocks in them, as a result."""
+    uses = Counter(block.results)
+    for node in block.nodes:
+        uses.update(node.inputs)
+        if node.blocks:
+            uses.update(state.captures(node))
+    return uses
+
+
+def chain(state: Lowering, block: Block, start: Value, end: Value,
+          uses: Counter[Value] | None = None) -> list[Value] | None:
+    """The values on the way from `start` to the block's result `end`, `start` included, if nobody else reads one."""
+    if not isinstance(start.type, TensorType) or state.holds(start) or start.type != end.type:
+        return None
+    uses = uses if uses is not None else readers(state, block)
+    found = [start]
+    at = start
+    while at is not end:
+        touching = [(i, n) for i, n in enumerate(block.nodes)
+                    if at in n.inputs or (n.blocks and at in state.captures(n))]
+        takers = [(i, n) for i, n in touching if n.op not in PARTS]
+        if len(takers) != 1 or uses[at] != len(touching):
+            return None
+        (place, taker), = takers
+        late = {s for n in block.nodes[place:] for s in n.binds}  # a part read afterwards is read before instead
+        following = _through(state, taker, at)
+        if following is None or any(not late.isdisjoint(attr_symbols(a)) for i, n in touching if i > place
+                                    for a in n.attrs.values()):
+            return None
+        at, *inside = following
+        found += [*inside, at]
+    return found if uses[at] == 1 else None
+
+
+def _through(state: Lowering, node: Node, at: Value) -> list[Value] | None:
+    """What becomes of a value in a node that only writes into it, then the values inside the node on the way."""
+    if node.op in UPDATES:
+        out = node.outputs[0]
+        return [out] if at is node.inputs[0] and at not in node.inputs[1:] and out.type == at.type else None
+    if node.op == "if" and at is not node.inputs[0]:
+        return _through_branches(state, node, at)
+    if node.op in ("scan", "while") and at not in state.captures(node):
+        return _through_loop(state, node, at)
+    return None
+
+
+def _through_branches(state: Lowering, node: Node, at: Value) -> list[Value] | None:
+    for i, out in enumerate(node.outputs):
+        if out.type != at.type:
+            continue
+        sides = [chain(state, b, at, b.results[i]) for b in node.blocks]
+        if all(side is not None for side in sides):
+            return [out, *(v for side in sides if side is not None for v in side[1:])]
+    return None
+
+
+def _through_loop(state: Lowering, node: Node, at: Value) -> list[Value] | None:
+    body, first = node.blocks[0], 0 if node.op == "while" else 1
+    j = node.inputs.index(at) - 1
+    n = len(node.inputs) - 1 if node.op == "while" else node.attrs["n_carries"]
+    if not 0 <= j < n or node.inputs.count(at) != 1:
+        return None
+    param, result, out = body.params[j + first], body.results[j + 1 - first], node.outputs[j + 1 - first]
+    if param.type != at.type or out.type != at.type or body.results.count(result) != 1:
+        return None
+    return [out] if chain(state, body, param, result) is not None else None

@@ -1,0 +1,82 @@
+"""Tables for `jg_arrays`: what a program assumes of NumPy arrays, checked by native code before each call.
+
+The native check is sufficient, not necessary: a dtype that is equal but another object, or memory whose owner is not
+an array, is for Python to look at. `kernels/arrays.py` has the layout of a table, and the function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.run.launch import ARRAY_DATA
+from jitgrad.kernels import arrays as native
+
+WRITTEN, READ, ANYWHERE = 1, 0, 2
+
+
+class Expected(NamedTuple):
+    """An array. sizes: numbers, None for any but 1; part: it is written, only read, or its memory does not matter."""
+
+    dtype: np.dtype[Any]
+    sizes: tuple[int | None, ...]
+    part: int = ANYWHERE
+
+
+class Equal(NamedTuple):
+    """A size that equals another, or (with item -1) the number `other_axis`."""
+
+    item: int
+    axis: int
+    other: int
+    other_axis: int
+
+
+def _layout() -> bool:
+    """Whether this Python and this NumPy lay out their objects as `jg_arrays` reads them: found, not assumed."""
+    owner = np.arange(6, dtype=np.int32).reshape(2, 3).copy()
+    view = owner[1:]
+    start = ARRAY_DATA + 8
+
+    def word(array: Any, offset: int) -> int:
+        return ctypes.c_size_t.from_address(id(array) + offset).value
+
+    return (word(owner, native.CLASS) == id(np.ndarray) and word(owner, start) & 0xFFFFFFFF == 2
+            and word(owner, start + native.BASE) == 0 and word(view, start + native.BASE) == id(owner)
+            and word(owner, start + native.DTYPE) == id(owner.dtype)
+            and tuple((ctypes.c_ssize_t * 2).from_address(word(view, start + native.SHAPE))) == (1, 3))
+
+
+class Check:
+    """Calls of `jg_arrays` for one table, `expected` by the number of the item.
+
+    The function keeps Python's lock: the scratch memory is one call's.
+    """
+
+    __slots__ = ("_dtypes", "_scratch", "_table", "address", "call")
+    #: call(address of a tuple's items, `address`): 1 where these arrays are what the table says
+    call: Callable[[int, int], int]
+
+    def __init__(self, expected: Mapping[int, Expected], equal: Sequence[Equal]):
+        size = 8
+        while size < 4 * len(expected):
+            size *= 2
+        self._scratch = (ctypes.c_int64 * (2 * size))()
+        self._dtypes = [e.dtype for e in expected.values()]
+        words = [id(np.ndarray), ARRAY_DATA + 8, len(expected), len(equal), ctypes.addressof(self._scratch), size - 1,
+                 0]
+        for number, e in sorted(expected.items(), key=lambda pair: pair[1].part != WRITTEN):
+            words += [number, id(e.dtype), len(e.sizes), e.part, *[-1 if s is None else s for s in e.sizes]]
+        words += [word for pair in equal for word in pair]
+        self._table = (ctypes.c_int64 * len(words))(*words)
+        self.address = ctypes.addressof(self._table)
+        self.call = _prototype(engine.runtime_symbols()["jg_arrays"])
+
+
+_prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+#: where this is False everything is checked in Python
+KNOWN = _layout()

@@ -1,0 +1,199 @@
+"""Graphs to native functions: `compile(graphs)`.
+
+    compiled = compile({"forward": graph})
+    outputs = compiled["forward"]([x, 0.5])
+    compiled.kernels, compiled.reasons, compiled.timing
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jitgrad import config
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.lower.effects import TensorOutput
+from jitgrad.codegen.lower.rules.ops import without_sizes
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.layout import Layout
+from jitgrad.codegen.program.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref, ResidentStep
+from jitgrad.codegen.program.sites import SIZE, Site, kind_of
+from jitgrad.codegen.run.compiled import Compiled
+from jitgrad.codegen.run.launch import Interface, OutputPlan
+from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.ops.types import OptionalType, TensorType, Type
+from jitgrad.script.graph.ir import Graph, Node
+
+
+def compile(graphs: Mapping[str, Graph]) -> Compiled:
+    """Native code for graphs after passes, in one module.
+
+    Raises:
+        NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
+    """
+    clock = time.perf_counter
+    start = clock()
+    programs = [lower(name, graph) for name, graph in graphs.items()]
+    lowered = clock()
+    module = ModuleText()
+    layouts = [module.add(p) for p in programs]
+    text = module.text()
+    faces = [interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
+    knobs = config.current()
+    if knobs.debug >= 4 or knobs.dump:
+        show(graphs, text, knobs)
+    emitted = clock()
+    code = engine.compile_module(*module.halves())
+    timing = {"lower": 1e3 * (lowered - start), "emit": 1e3 * (emitted - lowered), "llvm": 1e3 * (clock() - emitted)}
+    return Compiled(code, faces, {s: d.name for s, d in module.gemms.items()},
+                    [describe(k, name) for name, k in module.kernel_list],
+                    list(dict.fromkeys(reason(*r) for p in programs for r in p.reasons)), timing, text)
+
+
+# --- the interface of a program ---
+
+
+def interface(program: Program, layout: Layout) -> Interface:
+    """What the launcher needs to know."""
+    outputs = []
+    for k, output in enumerate(program.outputs):
+        if isinstance(output, TensorOutput):
+            kind: Any = f"t:{output.ref.dtype.name}:{len(output.shape)}"
+            shape = tuple(python_size(s, program.input_symbols) for s in output.shape) if output.fresh else None
+            for _ in output.flags:
+                kind = ("optional", kind)
+            outputs.append(OutputPlan(kind, shape, layout.outputs.get(k, -1)))
+        else:
+            outputs.append(OutputPlan(kind_of(output.type), None, layout.outputs[k]))
+    calls = _calls(program.steps)
+    return Interface(program.name, [kind_of(t) for t in program.inputs], layout.numbers, outputs, layout.commits,
+                     [c for c in program.commits if isinstance(program.inputs[c], TensorType)],
+                     list(layout.growable.values()), layout.words,
+                     [site(s, calls.get(i), layout.left.get(i)) for i, s in enumerate(program.sites)],
+                     layout.pointers, layout.sizes)
+
+
+def _calls(steps: list[Any]) -> dict[int, CallStep]:
+    found: dict[int, CallStep] = {}
+    stack = [steps]
+    while stack:
+        for step in stack.pop():
+            if isinstance(step, CallStep):
+                found[step.site] = step
+            elif isinstance(step, IfStep):
+                stack += [step.then, step.otherwise]
+            elif isinstance(step, LoopStep):
+                stack.append(step.body)
+            elif isinstance(step, ResidentStep):
+                stack.append(step.steps)
+            if isinstance(step, CallStep):
+                stack.append(step.before)
+    return found
+
+
+def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -> Site:
+    """A call site as plain data. `left`: see `Layout`."""
+    node = place.node
+    assert node is not None
+    result = kind_of(node.outputs[0].type) if place.kind == "arithmetic" else None
+    inputs = node.inputs[1:] if place.kind == "check" else node.inputs
+    kinds: list[Any] = [kind_of(v.type) for v in inputs]
+    if place.kind == "library":
+        assert call is not None
+        kinds = [f"t:{v.dtype.name}:{len(v.dims)}" if isinstance(v, Ref) else SIZE if isinstance(v, (int, Dim))
+                 else kind_of(v.type) for v in call.values]
+    if place.kind in ("callback", "fetch", "callback.vjp"):
+        assert call is not None
+        results = [v for v in call.values if isinstance(v, Ref)]
+        tensors = 0 if place.kind == "fetch" else sum(_passes_window(v.type) for v in node.inputs)
+        kinds = [] if place.kind == "fetch" else kinds
+        kinds += [f"t:{v.dtype.name}:{len(v.dims)}" for v in results[tensors:]]
+    sizes: list[Size] = []
+    attrs = {k: without_sizes(a, sizes) for k, a in node.attrs.items()}
+    if left is not None:
+        attrs["word"], attrs["more"] = left
+    return Site(place.kind, node.op, attrs, kinds, result, len(node.inputs), place.span)
+
+
+def _passes_window(type_: Type) -> bool:
+    """Whether a value is passed as a window of memory."""
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return isinstance(type_, TensorType)
+
+
+def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:
+    """A size as a Python expression over `s<input>[axis]`."""
+    if isinstance(size, int):
+        return str(size)
+    terms = []
+    for monomial, coefficient in size.terms:
+        factors = [str(coefficient)] if coefficient != 1 or not monomial else []
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                factors.append("s{}_[{}]".format(*places[atom]))
+            else:
+                arguments = [python_size(a, places) for a in atom.args]
+                text = arguments[0]
+                for other in arguments[1:]:
+                    text = f"dims[{atom.fn!r}]({text}, {other})"
+                factors.append(text if len(arguments) > 1 else f"dims[{atom.fn!r}]({text})")
+        terms.append("*".join(factors))
+    return " + ".join(terms)
+
+
+# --- for people ---
+
+_numbering = itertools.count()
+
+
+def reason(producer: Node, consumer: Node, why: str) -> str:
+    place = f" ({consumer.span})" if consumer.span is not None else ""
+    return f"{producer.op} and {consumer.op}{place} are not one kernel: {why}"
+
+
+
+def show(graphs: Mapping[str, Graph], text: str, knobs: config.Config) -> None:
+    """The module on stderr (JITGRAD_DEBUG=4, 6) and, with its graphs, in files (JITGRAD_DUMP)."""
+    config.log(4, f"LLVM IR\n{text}")
+    if knobs.debug >= 6:
+        config.log(6, f"machine code\n{engine.assembly(text)}")
+    if not knobs.dump:
+        return
+    from jitgrad.script.graph.text import to_text
+
+    folder = Path(knobs.dump)
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = f"{os.getpid()}-{next(_numbering)}"
+    for name, graph in graphs.items():
+        (folder / f"{prefix}-{name}.graph").write_text(to_text(graph))
+    (folder / f"{prefix}.ll").write_text(text)
+
+
+def describe(kernel: Kernel, name: str) -> str:
+    """A kernel's statements, one a line."""
+    axes = [f"i{k}" for k in range(len(kernel.outer))] + [f"r{k}" for k in range(len(kernel.inner))]
+    lines = [f"{name}({', '.join(axes)}):"]
+    for k, o in enumerate(kernel.operands):
+        where = " + ".join(f"{'' if s == 1 else 'stride * '}{a}" for a, s in zip(axes, o.strides, strict=True)
+                           if s != 0)
+        lines.append(f"  {o.role} p{k}: {o.dtype.name}[{where or 0}]")
+    for i, s in enumerate(kernel.body):
+        arguments = [f"v{a}" for a in s.args]
+        if s.op == "const":
+            arguments.append(repr(s.value))
+        if s.operand >= 0:
+            arguments.insert(0, f"p{s.operand}")
+        if s.op == "scalar":
+            arguments.append(f"c{s.number}")
+        if s.op == "index":
+            arguments.append(axes[s.axis])
+        target = "" if s.op in ("store", "scatter", "scatter_add") else f"v{i} = "
+        lines.append(f"  {target}{s.op}{' ' + s.fn if s.fn else ''}({', '.join(arguments)})")
+    return "\n".join(lines)

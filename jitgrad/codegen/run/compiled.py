@@ -1,0 +1,107 @@
+"""Native functions ready to call, and their bytes. A stored program runs without the code generator.
+
+    again = Compiled.from_bytes(compiled.to_bytes())
+    outputs = again["forward"]([x, 0.5])
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from jitgrad import config, dtypes
+from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.program.layout import native_name
+from jitgrad.codegen.run import launch, serial
+from jitgrad.codegen.run.launch import Interface, Launcher
+from jitgrad.kernels.blas import gemm_symbol, set_threads
+
+Native = Callable[..., list[Any]]
+
+
+class Compiled:
+    """Native functions by name, and what there is to see of them.
+
+    Attributes:
+        kernels: the text of every kernel (equal ones once).
+        reasons: why two nodes did not become one kernel.
+        timing: milliseconds spent on "lower", "emit", "llvm" and "load".
+        llvm: the module's text; "" after loading.
+    """
+
+    def __init__(self, code: bytes, faces: list[Interface], gemms: dict[str, str], kernels: list[str],
+                 reasons: list[str], timing: dict[str, float], llvm: str = ""):
+        self.code, self.faces, self.gemms = code, faces, gemms
+        self.kernels, self.reasons, self.timing, self.llvm = kernels, reasons, timing, llvm
+        start = time.perf_counter()
+        knobs = config.current()
+        if gemms and knobs.num_threads:
+            set_threads(knobs.num_threads)
+        self.functions: dict[str, Native] = self.link()
+        if knobs.debug >= 2:
+            self.functions = {name: _told(name, f) for name, f in self.functions.items()}
+        timing["load"] = 1e3 * (time.perf_counter() - start)
+
+    def link(self) -> dict[str, Native]:
+        """The native functions, in this process."""
+        self.loaded = engine.load(self.code, symbols(self.gemms), [native_name(f.name) for f in self.faces])
+        return {f.name: Launcher(f, self.loaded.address(native_name(f.name)), self.loaded).build() for f in self.faces}
+
+    def __getitem__(self, name: str) -> Native:
+        return self.functions[name]
+
+    @property
+    def storable(self) -> bool:
+        """Whether another process could run it: every exception it raises can be found by its name."""
+        return self._faces_json() is not None
+
+    def _faces_json(self) -> list[Any] | None:
+        try:
+            return [serial.dump(f) for f in self.faces]
+        except serial.NotStorable:
+            return None
+
+    def to_bytes(self) -> bytes:
+        """Everything that is needed to run it. Raises ValueError unless `storable`."""
+        faces = self._faces_json()
+        if faces is None:
+            raise ValueError("this program raises an exception that cannot be found by its name")
+        bits = {name: gemm_symbol(dtypes.by_name(d)).int_bits for name, d in self.gemms.items()}
+        header = serial.to_json([faces, self.gemms, bits, self.kernels, self.reasons])
+        return struct.pack("=q", len(header)) + header + self.code
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Compiled:
+        """The inverse of `to_bytes`. Raises ValueError where this process's BLAS has other integers."""
+        (length,) = struct.unpack_from("=q", data)
+        faces, gemms, bits, kernels, reasons = json.loads(data[8:8 + length])
+        if any(gemm_symbol(dtypes.by_name(gemms[name])).int_bits != wanted for name, wanted in bits.items()):
+            raise ValueError("the program was compiled for a BLAS with other integers")
+        return cls(data[8 + length:], [serial.load(f) for f in faces], gemms, kernels, reasons, {})
+
+
+def symbols(gemms: Mapping[str, str]) -> dict[str, int]:
+    """Addresses of everything that a module may leave undefined."""
+    found = {**engine.runtime_symbols(), **launch.callback_symbols()}
+    for name, d in gemms.items():
+        found[name] = gemm_symbol(dtypes.by_name(d)).address
+    return found
+
+
+def _told(name: str, function: Native) -> Native:
+    """`function`, with a line on stderr after each call."""
+
+    def run(inputs: list[Any], on_commit: Callable[[int, Any], None] | None = None) -> list[Any]:
+        start = time.perf_counter()
+        outputs = function(inputs, on_commit)
+        took = time.perf_counter() - start
+        read, written = (sum(v.nbytes for v in values if isinstance(v, np.ndarray)) for values in (inputs, outputs))
+        config.log(2, f"ran {name}: {1e6 * took:.1f} us, {read} bytes in, {written} bytes out")
+        return outputs
+
+    return run

@@ -1,0 +1,401 @@
+"""From Python to native code: one generated function per program, and what happens when native code needs Python.
+
+The generated function takes a workspace from a pool (a call's memory: never shared by two calls under way), makes the
+output arrays, packs the numbers, calls, and returns the results. It knows only what `Interface` says, which is plain
+data: so a program loaded from the disk is launched by the same code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dims
+from jitgrad.codegen.program import sites
+from jitgrad.codegen.program.layout import (
+    ARENA,
+    DATA_OFFSET,
+    DIMS_OFFSET,
+    FAILED,
+    FIRST_FREE,
+    FLAGS_OFFSET,
+    LEFT,
+    NO_MEMORY,
+    NOT_CONTIGUOUS,
+    SITE,
+    WORKSPACE,
+)
+from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
+from jitgrad.codegen.program.sites import HOST, Memory, Site, is_tensor, tensor_kind
+
+#: how a value travels: see `sites.kind_of`
+Kind = Any
+_FORMAT = {"int": "q", "bool": "q", "float": "d"}
+
+
+@dataclass(slots=True)
+class OutputPlan:
+    """One result. `shape`: Python expressions over `s<input>_<axis>` where the launcher makes the array."""
+
+    kind: Kind
+    shape: tuple[str, ...] | None = None
+    word: int = -1
+
+
+@dataclass(slots=True)
+class Interface:
+    """All that launching needs to know of a program. `pointers`, `sizes`: see `Layout`; `hosted`: see `lower`."""
+
+    name: str
+    inputs: list[Kind]
+    numbers: dict[int, int]
+    outputs: list[OutputPlan]
+    commits: dict[int, int]
+    written: list[int]
+    growable: list[int]
+    words: int
+    sites: list[Site] = field(default_factory=list)
+    pointers: dict[int, int] = field(default_factory=dict)
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)
+    hosted: list[int] = field(default_factory=list)
+
+
+# --- the layout of Python's objects ---
+
+
+def _find_offsets() -> tuple[int, int, int, int]:
+    """Byte offsets of a tuple's first item, and of an ndarray's data, dims and flags: found, not assumed."""
+    probe = np.arange(6, dtype=np.int32).reshape(2, 3)
+    pair = (probe, None)
+    words = (ctypes.c_size_t * 12).from_address(id(pair))
+    tuple_offset = 8 * next(i for i in range(12) if words[i] == id(probe))
+    words = (ctypes.c_size_t * 12).from_address(id(probe))
+    address = probe.__array_interface__["data"][0]
+    first = next(i for i in range(12) if words[i] == address)
+    data = 8 * first
+    shape = (ctypes.c_ssize_t * 2).from_address(words[first + 2])
+    flags = (ctypes.c_int32 * 1).from_address(id(probe) + data + 48)
+    transposed = (ctypes.c_int32 * 1).from_address(id(probe.T) + data + 48)
+    aligned = 0x100
+    if tuple(shape) != (2, 3) or flags[0] & 0x101 != 0x101 or not flags[0] & aligned or transposed[0] & 1:
+        raise ImportError("this NumPy lays out its arrays in an unknown way; jitgrad cannot pass them to native code")
+    return tuple_offset, data, data + 16, data + 48
+
+
+TUPLE_ITEMS, ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS = _find_offsets()
+
+# --- workspaces ---
+
+live: weakref.WeakValueDictionary[int, Workspace] = weakref.WeakValueDictionary()
+_libc = ctypes.CDLL(None)
+_free = _libc.free
+_free.argtypes, _free.restype = [ctypes.c_void_p], None
+
+
+class Workspace:
+    """The memory of one call under way; used again by later calls."""
+
+    __slots__ = ("__weakref__", "address", "block", "error", "interface", "items")
+    memory: Memory = HOST
+
+    def __init__(self, interface: Interface):
+        self.interface = interface
+        self.block = (ctypes.c_int64 * interface.words)()
+        self.address = ctypes.addressof(self.block)
+        self.block[DATA_OFFSET], self.block[DIMS_OFFSET], self.block[FLAGS_OFFSET] = (
+            ARRAY_DATA, ARRAY_DIMS, ARRAY_FLAGS)
+        self.error: BaseException | None = None
+        self.items: Any = None
+        live[self.address] = self
+
+    def __del__(self, release: Any = free_chunks) -> None:
+        self.free()
+        release(self.block[ARENA])
+
+    def flush(self) -> None:
+        """Before Python looks at the memory: nothing is outstanding."""
+
+    def free(self, free: Any = _free) -> None:
+        """Give back the memory of slots."""
+        for word in (WORKSPACE, *self.interface.growable):
+            if self.block[word]:
+                free(self.block[word])
+
+
+# --- from native code into Python ---
+
+
+def _callback(address: int, number: int) -> int:
+    """What native code calls for prints, library rows and arithmetic that Python must do. 1: all went well."""
+    workspace = live[address]
+    try:
+        site = workspace.interface.sites[number]
+        if site.kind != "arithmetic":
+            workspace.flush()
+        sites.RUN[site.kind](site, workspace.block, FIRST_FREE, workspace.memory)
+    except BaseException as error:
+        workspace.error = sites.annotated(error, workspace.interface.sites[number])
+        return 0
+    return 1
+
+
+_callback_function = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(_callback)
+_native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+
+
+def callback_symbols() -> dict[str, int]:
+    """Addresses of what generated code calls in this process."""
+    found = {"jg_callback": ctypes.cast(_callback_function, ctypes.c_void_p).value or 0}
+    for name in ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch"):
+        found[name] = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
+    return found
+
+
+def raise_status(status: int, workspace: Workspace) -> None:
+    """Turn a native status into the exception that it means."""
+    block = workspace.block
+    if status == NO_MEMORY:
+        raise MemoryError("a compiled function could not allocate its workspace")
+    if status == FAILED:
+        site = workspace.interface.sites[block[SITE]]
+        error = sites.annotated(sites.failure(site, block, FIRST_FREE, workspace.memory), site)
+        raise _with_pending(error, workspace)
+    raised, workspace.error = workspace.error, None
+    if raised is not None:
+        raise _with_pending(raised, workspace)
+    if block[SITE] == -1:  # a signal handler raised while native code looked at signals
+        restore = ctypes.pythonapi.PyErr_Restore
+        restore.argtypes, restore.restype = [ctypes.c_void_p] * 3, None
+        block[SITE] = 0
+        restore(block[FIRST_FREE] or None, block[FIRST_FREE + 1] or None, block[FIRST_FREE + 2] or None)
+    raise KeyboardInterrupt  # raised before the call-back's first instruction
+
+
+def _with_pending(error: BaseException, workspace: Workspace) -> BaseException:
+    """`error`, which knows what is to be stored before it is raised on (`script.leaving`)."""
+    left, workspace.block[LEFT] = workspace.block[LEFT], 0
+    if left:
+        error._pending = sites.pending(  # type: ignore[attr-defined]
+            workspace.interface.sites, left - 1, workspace.block, workspace.memory)
+    return error
+
+
+# --- the generated function ---
+
+
+class Launcher:
+    """Makes the Python function of a program at a native address. `code` is what keeps the machine code loaded."""
+
+    def __init__(self, interface: Interface, address: int, code: Any = None):
+        self.interface = interface
+        self.native = _native(address)
+        self.arenas: list[int] = []  # of sequences that are gone
+        self.scope: dict[str, Any] = {
+            "native": self.native, "pool": [], "make": lambda: Workspace(interface), "empty": np.empty,
+            "failed": self.failed, "dims": dims.FUNCTIONS, "TUPLE": TUPLE_ITEMS, "finish": raise_status,
+            "commits": self.commits, "decode": decode, "encode": encode, "from_list": from_list,
+            "handles": self.handles, "code": code, "memory": HOST,
+        }
+
+    def build(self) -> Callable[..., list[Any]]:
+        """Generate and evaluate the source (which is ours: indices, formats and sizes only)."""
+        exec(compile(self.source(), f"<jitgrad launcher {self.interface.name}>", "exec"), self.scope)
+        function: Callable[..., list[Any]] = self.scope["launch"]
+        return function
+
+    def source(self) -> str:
+        """The function's text."""
+        face = self.interface
+        names = [f"i{k}" for k in range(len(face.inputs))]
+        lines = ["def launch(inputs, on_commit=None):"]
+        lines.append("    try:\n        w = pool.pop()\n    except IndexError:\n        w = make()")
+        if names:
+            lines.append(f"    {', '.join(names)}, = inputs")
+        lines += [f"    {line}" for line in self.sizes()]
+        arrays = []
+        for k, kind in enumerate(face.inputs):
+            if is_tensor(kind):
+                arrays.append(f"i{k}")
+            elif is_tensor(payload(kind)):
+                d, rank = tensor_kind(payload(kind))
+                self.scope[f"e{k}"] = np.empty((0,) * rank, d.np)
+                arrays.append(f"(e{k} if i{k} is None else i{k})")
+            elif isinstance(payload(kind), tuple):
+                self.scope[f"k{k}i"] = kind
+                lines.append(f"    if type(i{k}) is list:\n        i{k} = from_list(i{k}, k{k}i)")
+        made = []
+        for k, output in enumerate(face.outputs):
+            if output.shape is not None:
+                self.scope[f"t{k}"] = tensor_kind(output.kind)[0].np
+                shape = ", ".join(output.shape) + ("," if output.shape else "")
+                lines.append(f"    o{k} = empty(({shape}), t{k})")
+                made.append(f"o{k}")
+        items = [*arrays, *made]
+        lines.append(f"    items = ({', '.join(items)}{',' if items else ''})")
+        lines += [f"    {line}" for line in self.pack()]
+        for k, word in face.commits.items():
+            lines.append(f"    w.block[{word}] = 0  # input {k} is not committed to yet")
+        lines.append("    status = native(w.address, id(items) + TUPLE)")
+        lines.append("    if status:")
+        lines.append(f"        failed(status, w, items, {len(arrays)}, on_commit)")
+        if face.commits:
+            lines.append("    commits(w, on_commit)")
+        return "\n".join([*lines, *self.ending()])
+
+    def ending(self) -> list[str]:
+        """From the program's end to the function's."""
+        face = self.interface
+        lines = [f"    {line}" for line in self.unpack()]
+        seqs = [k for k, o in enumerate(face.outputs) if has_sequence(o.kind)]
+        if seqs:
+            found = ", ".join(f"o{k}" for k in seqs)
+            given = "".join(f"i{k}, " for k, kind in enumerate(face.inputs) if has_sequence(kind))
+            lines.append(f"    {found}, = handles(w, [{found}], ({given}))")
+        lines.append("    pool.append(w)")
+        lines.append(f"    return [{', '.join(f'o{k}' for k in range(len(face.outputs)))}]")
+        return lines
+
+    def sizes(self) -> list[str]:
+        """Assignments of the sizes that output shapes use."""
+        text = " ".join(" ".join(o.shape) for o in self.interface.outputs if o.shape is not None)
+        lines = []
+        for k, kind in enumerate(self.interface.inputs):
+            if is_tensor(payload(kind)) and f"s{k}_" in text:
+                given = f"i{k}" if is_tensor(kind) else f"(e{k} if i{k} is None else i{k})"
+                lines.append(f"s{k}_ = {given}.shape")
+        return lines
+
+    def pack(self) -> list[str]:
+        """Numbers into the block: neighbours in one call."""
+        lines = []
+        values, form, at = [], "", -1
+        for k, word in sorted(self.interface.numbers.items(), key=lambda p: p[1]):
+            kind = self.interface.inputs[k]
+            if kind in _FORMAT:
+                if at < 0:
+                    at = word
+                values.append(f"i{k}")
+                form += _FORMAT[kind]
+            else:
+                self.scope[f"in{k}"] = kind
+                lines.append(f"encode(w.block, {word}, in{k}, i{k})")
+                if values:
+                    lines.append(self.pack_line(at, form, values))
+                    values, form, at = [], "", -1
+        if values:
+            lines.append(self.pack_line(at, form, values))
+        return lines
+
+    def pack_line(self, at: int, form: str, values: list[str]) -> str:
+        name = f"pack{at}"
+        self.scope[name] = struct.Struct("=" + form).pack_into
+        return f"{name}(w.block, {8 * at}, {', '.join(values)})"
+
+    def unpack(self) -> list[str]:
+        lines = []
+        for k, output in enumerate(self.interface.outputs):
+            if output.shape is None:
+                self.scope[f"k{k}"] = output
+                lines.append(f"o{k} = decode(w.block, {output.word}, k{k}.kind, memory)[0]")
+        return lines
+
+    def handles(self, workspace: Workspace, addresses: list[int | None], inputs: Any) -> list[SeqHandle | None]:
+        """Sequences that leave the program: they take the call's arena with them."""
+        arena = Arena(workspace.block[ARENA], self.arenas)
+        workspace.block[ARENA] = self.arenas.pop() if self.arenas else 0
+        owners = (arena, *(i for i in inputs if isinstance(i, SeqHandle)))
+        kinds = [payload(o.kind) for o in self.interface.outputs if has_sequence(o.kind)]
+        memory = workspace.memory
+        return [None if a is None else SeqHandle(a, k, owners, memory) for a, k in zip(addresses, kinds, strict=True)]
+
+    def commits(self, workspace: Workspace, on_commit: Callable[[int, Any], None] | None) -> None:
+        """Report the numbers that the program wrote to slots."""
+        for k, word in self.interface.commits.items():
+            if workspace.block[word]:
+                assert on_commit is not None, "this program commits numbers, and there is no `on_commit`"
+                kind = self.interface.inputs[k]
+                shown = "number" if kind in _FORMAT else kind
+                on_commit(k, decode(workspace.block, word + 1, shown, workspace.memory)[0])
+
+    def failed(self, status: int, workspace: Workspace, items: tuple[Any, ...], n_arrays: int,
+               on_commit: Callable[[int, Any], None] | None) -> None:
+        """Anything but success: contiguous copies and another try, or an exception."""
+        if status == NOT_CONTIGUOUS:
+            copies = tuple(np.require(a, requirements=["C", "A"]) for a in items[:n_arrays])
+            again = (*copies, *items[n_arrays:])
+            status = self.native(workspace.address, id(again) + TUPLE_ITEMS)
+            places = [k for k, kind in enumerate(self.interface.inputs) if is_tensor(kind)]
+            for k, given, copy in zip(places, items, copies, strict=False):
+                if k in self.interface.written and copy is not given:
+                    given[...] = copy
+            if not status:
+                return
+        if self.interface.commits:
+            self.commits(workspace, on_commit)
+        raise_status(status, workspace)
+
+
+def encode(block: Any, word: int, kind: Kind, value: Any) -> int:
+    """Write a flag, number or sequence into the block; the next word. Tensors travel as objects."""
+    if isinstance(kind, tuple):
+        if kind[0] == "seq":
+            block[word] = 0 if value is None else value.address
+            return word + 1
+        block[word] = value is not None
+        return encode(block, word + 1, kind[1], value)
+    if is_tensor(kind):
+        return word
+    value = 0 if value is None else value
+    if kind == "number":
+        block[word] = 2 if isinstance(value, float) else 0 if isinstance(value, bool) else 1
+        return encode(block, word + 1, "float" if isinstance(value, float) else "int", value)
+    struct.pack_into("=" + _FORMAT[kind], block, 8 * word, value)
+    return word + 1
+
+
+def decode(block: Any, word: int, kind: Kind, memory: Memory = HOST) -> tuple[Any, int]:
+    """Read a value from the block; the value and the next word. A sequence is its address."""
+    if isinstance(kind, tuple):
+        if kind[0] == "seq":
+            return block[word], word + 1
+        if not block[word]:  # an absent payload is not to be looked at: its pointer means nothing
+            return None, word + 1 + words(kind[1])
+        return decode(block, word + 1, kind[1], memory)
+    if kind == "int":
+        return block[word], word + 1
+    if kind == "bool":
+        return bool(block[word]), word + 1
+    if kind == "float":
+        return struct.unpack_from("=d", block, 8 * word)[0], word + 1
+    if kind == "number":
+        return decode(block, word + 1, ("bool", "int", "float")[block[word]])
+    d, rank = tensor_kind(kind)
+    shape = tuple(block[word + 1:word + 1 + rank])
+    return memory.view(block[word], shape, None, d).copy(), word + 1 + rank
+
+
+def words(kind: Kind) -> int:
+    """How many words of the block a value of a kind takes."""
+    if isinstance(kind, tuple):
+        return 1 if kind[0] == "seq" else 1 + words(kind[1])
+    if kind in _FORMAT:
+        return 1
+    return 2 if kind == "number" else 1 + tensor_kind(kind)[1]
+
+
+def has_sequence(kind: Kind) -> bool:
+    """Whether values of a kind may lie in an arena."""
+    return isinstance(kind, tuple) and (kind[0] == "seq" or has_sequence(kind[1]))
+
+
+def payload(kind: Kind) -> Kind:
+    """The kind inside any number of Optionals."""
+    while isinstance(kind, tuple) and kind[0] == "optional":
+        kind = kind[1]
+    return kind

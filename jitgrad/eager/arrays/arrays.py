@@ -1,0 +1,209 @@
+"""The arrays that tensors consist of: NumPy's on the CPU, CuPy's on a GPU, and what eager needs to know of either.
+
+`library(array)` says to which an array belongs. The hot paths ask `type(array) is ndarray` first, so that the CPU pays
+one comparison; all that is different elsewhere is behind `Library`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from jitgrad.device import CPU, device, require_gpu
+from jitgrad.eager.arrays.bounds import NOTHING_WRONG
+from jitgrad.ops.namespaces import ArrayNamespace
+
+_ndarray = np.ndarray
+
+
+class Library:
+    """NumPy, and what another array library does differently.
+
+    Attributes:
+        xp: the module of array functions that the op table's rows are given.
+        F: the rows as functions on these arrays.
+        ndarray: the class of the arrays.
+        several: whether they may be on several devices, of which one is current.
+    """
+
+    several = False
+
+    def __init__(self, xp: Any, F: ArrayNamespace, ndarray: type):
+        self.xp, self.F = xp, F
+        self.ndarray: Any = ndarray
+
+    def device_of(self, array: Any) -> device:
+        """Where the array's memory is."""
+        return CPU
+
+    def on(self, where: device) -> Any:
+        """A context in which new arrays are made on `where`."""
+        raise NotImplementedError
+
+    def near(self, arrays: Sequence[Any]) -> Any:
+        """A context in which results are made where the arrays are."""
+        return nullcontext()
+
+    def from_host(self, array: Any, where: device) -> Any:
+        """A copy of a NumPy array; order and strides as NumPy's copy has them."""
+        raise NotImplementedError
+
+    def to_host(self, array: Any) -> Any:
+        """The NumPy array with the same elements (itself on the CPU)."""
+        return array
+
+    def settled(self) -> None:
+        """Before numbers are read: raise what went wrong in work that was not waited for."""
+
+    def expect(self, worst: Any, error: type[Exception], head: str, tail: str) -> None:
+        """Let `error` be raised, now or when numbers are read, if the one element of `worst` is an index out of range
+        and not `bounds.NOTHING_WRONG`."""
+        if worst != NOTHING_WRONG:
+            raise error(f"{head}{worst}{tail}")
+
+    def scalar(self, array: Any) -> Any:
+        """A 0-dim NumPy array as pointwise functions of this library take it."""
+        return array
+
+    def writable(self, array: Any) -> bool:
+        """Whether the array may be written and no two of its elements share memory."""
+        return bool(array.flags.writeable)
+
+    def owns(self, array: Any) -> bool:
+        """Whether the array is memory of its own, which may be written by whoever holds the only reference."""
+        return type(array) is _ndarray and array.flags.owndata and array.flags.writeable
+
+    def shares(self, a: Any, b: Any) -> bool:
+        """Whether two arrays may have memory in common."""
+        return np.may_share_memory(a, b)
+
+    def memory(self, array: Any) -> Any:
+        """What the memory of an array belongs to: arrays of different ones have no elements in common."""
+        while isinstance(array.base, _ndarray):
+            array = array.base
+        return array if array.base is None else array.base
+
+    def overlap(self, a: Any, b: Any) -> bool:
+        """Whether two arrays have elements in common."""
+        return np.shares_memory(a, b)
+
+    def address(self, array: Any) -> int:
+        """The address of the first element."""
+        return array.ctypes.data  # type: ignore[no-any-return]
+
+
+HOST = Library(np, ArrayNamespace(np), _ndarray)
+#: the libraries of arrays met so far that are not NumPy's; empty where no GPU was used
+MET: dict[type, Library] = {}
+
+
+def library(array: Any) -> Library:
+    """The library of an array; NumPy's for NumPy's scalars and Python's numbers."""
+    kind = type(array)
+    return HOST if kind is _ndarray else MET.get(kind, HOST)
+
+
+def on_device(where: device) -> Library:
+    """The library of the arrays on a device, which is there (`device.resolve`)."""
+    if where.type == "cpu":
+        return HOST
+    cupy = require_gpu()
+    found = MET.get(cupy.ndarray)
+    if found is None:
+        from jitgrad.eager.arrays.cupy_arrays import CupyLibrary
+
+        found = MET[cupy.ndarray] = CupyLibrary(cupy)
+    return found
+
+
+def foreign(array: Any) -> Library | None:
+    """The library of an array that is not NumPy's: of one that was met before, or of a CuPy array."""
+    found = MET.get(type(array))
+    if found is None and type(array).__module__.partition(".")[0] == "cupy":
+        cupy = require_gpu()
+        if isinstance(array, cupy.ndarray):
+            return on_device(device("cuda", array.device.id))
+    return found
+
+
+def several() -> bool:
+    """Whether arrays may be on several GPUs."""
+    return bool(MET) and any(found.several for found in MET.values())
+
+
+def there(values: Sequence[Any]) -> Any:
+    """A context in which results are made where the first array that is not on the CPU is: with several GPUs."""
+    for value in values:
+        found = MET.get(type(value))
+        if found is not None:
+            return found.near((value,))
+    return nullcontext()
+
+
+def filled_like(array: Any, name: str) -> Any:
+    """`ones_like(array)` or `zeros_like(array)`, where the array is."""
+    with there((array,)):
+        return getattr(library(array).xp, name)(array)
+
+
+def as_array(array: Any) -> Any:
+    """A NumPy scalar or number as an ndarray; arrays of any library as they are."""
+    return array if type(array) in MET else np.asarray(array)
+
+
+def copy(array: Any) -> Any:
+    """A copy in row order; a NumPy scalar becomes an array."""
+    found = MET.get(type(array))
+    if found is None:
+        return np.array(array, order="C")
+    with found.near((array,)):
+        return array.copy(order="C")
+
+
+def settle() -> None:
+    """Raise what went wrong in work, on any device, that was not waited for."""
+    for found in MET.values():
+        found.settled()
+
+
+def transfer(array: Any, where: device) -> Any:
+    """The array on another device (a copy), or itself where it is there already."""
+    here = library(array)
+    if here is HOST:
+        return array if where.type == "cpu" else on_device(where).from_host(array, where)
+    if where.type == "cpu":
+        return here.to_host(array)
+    if here.device_of(array) == where:
+        return array
+    with here.on(where):
+        return array.copy()
+
+
+def device_of(array: Any) -> device:
+    """Where an array's memory is."""
+    return CPU if type(array) is _ndarray else library(array).device_of(array)
+
+
+def to_host(array: Any) -> Any:
+    """The NumPy array with the same elements; itself on the CPU."""
+    return array if type(array) is _ndarray else library(array).to_host(array)
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays, of any libraries, have elements in common."""
+    if type(a) is _ndarray and type(b) is _ndarray:
+        return np.shares_memory(a, b)
+    return type(a) is type(b) and library(a).overlap(a, b)
+
+
+def host_copy(array: Any) -> Any:
+    """A NumPy array with the same elements and memory of its own."""
+    return array.copy() if type(array) is _ndarray else to_host(array)
+
+
+def different_devices(a: device, b: device) -> RuntimeError:
+    """torch's error for operands on several devices."""
+    return RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {a} and {b}!")

@@ -1,0 +1,490 @@
+"""The backward pass: nodes in order of decreasing number, so that all of a node's cotangents have come before it runs.
+
+Numbers grow with time and a node is younger than everything it leads to; a heap of numbers is therefore a topological
+order, and nothing recurses, however long the chain. One loop serves both orders of derivative: its values are arrays,
+or Tensors where the pass itself is recorded (`create_graph`); `_Arrays` and `_Tensors` say how to handle them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.eager.arrays.arrays import copy, filled_like, library, several, there
+from jitgrad.eager.autograd.grad_mode import mode
+from jitgrad.eager.autograd.node import Edge, Node, edge_of, storage_of
+from jitgrad.eager.autograd.tape import TAPE, tape_of
+from jitgrad.eager.record import _SILENT, _restore, _silence
+from jitgrad.eager.tensor import Tensor, install_engine, wrap
+from jitgrad.ops.namespaces import unbroadcast
+
+Given = Tensor | Sequence[Tensor]
+_ndarray = np.ndarray
+
+
+def _references(value: Any) -> int:
+    """How many references to `value` there are, counted here."""
+    return sys.getrefcount(value)
+
+
+def _references_of_one() -> int:
+    """What `_references` says in a function whose argument only its caller knows, in a list or a local variable.
+
+    Measured, for how many references the calls themselves hold differs between versions of Python.
+    """
+    def callee(array: Any) -> int:
+        return _references(array)
+
+    holder, local = [np.zeros(1)], np.zeros(1)
+    return min(callee(holder[0]), callee(local))
+
+
+_ONE = _references_of_one()
+
+
+def _is_memory(value: Any) -> bool:
+    """Whether `value` is an ndarray that owns writable memory (a view of it would be one more reference to it)."""
+    return (value.flags.owndata and value.flags.writeable) if type(value) is _ndarray else library(value).owns(value)
+
+
+def _in_order(value: Any) -> Any:
+    """`value`, which nobody else knows, as a C-ordered ndarray with memory of its own."""
+    return value if _is_memory(value) and value.flags.c_contiguous else copy(value)
+
+
+def _own(value: Any) -> Any:
+    """`value`, which its caller has in a variable and in a dict, likewise; a copy where somebody else knows it too."""
+    return copy(value) if _references(value) > _ONE + 1 else _in_order(value)
+
+
+class _Arrays:
+    """First order: values are ndarrays, or NumPy scalars."""
+
+    @staticmethod
+    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        return node.first_order(cotangents, needs)
+
+    @staticmethod
+    def fit(value: Any, meta: Any) -> Any:
+        if value.shape != meta.shape:
+            value = (unbroadcast(value, meta.shape) if value.ndim else
+                     library(value).xp.broadcast_to(value, meta.shape))
+        d = value.dtype
+        return value if d is meta.dtype or d == meta.dtype else value.astype(meta.dtype)
+
+    @staticmethod
+    def add(total: Any, value: Any, own: bool) -> Any:
+        """The sum; written over `total` if that is the engine's `own`, or nobody else knows it."""
+        if type(total) is _ndarray and (own or (_references(total) <= _ONE and _is_memory(total))):
+            return np.add(total, value, out=total)
+        return total + value
+
+    @staticmethod
+    def wrap(value: Any) -> Tensor:
+        return wrap(value)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def unwrap(value: Tensor) -> Any:
+        return value._data
+
+    @staticmethod
+    def accumulate(leaf: Tensor, value: Any, known: bool | None = None) -> None:
+        """Add to the leaf's gradient; `known`: whether somebody else knows `value`, if the caller counted already."""
+        grad = leaf._grad
+        if grad is None:
+            if known is None:
+                known = _references(value) > _ONE
+            leaf._grad = wrap(copy(value) if known else _in_order(value))
+            return
+        data = grad._data
+        if type(data) is _ndarray:
+            if not data.flags.writeable:
+                grad._data = data = data.copy()
+            np.add(data, value, out=data)
+        else:
+            home = library(data)
+            if not home.writable(data):
+                grad._data = data = copy(data)
+            home.xp.add(data, value, out=data)
+        storage_of(grad).version += 1
+
+
+class _Placed(_Arrays):
+    """As `_Arrays`, where there are several GPUs: each step is done on that of its arrays."""
+
+    @staticmethod
+    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        with there(cotangents):
+            return node.first_order(cotangents, needs)
+
+    @staticmethod
+    def fit(value: Any, meta: Any) -> Any:
+        with there((value,)):
+            return _Arrays.fit(value, meta)
+
+    @staticmethod
+    def add(total: Any, value: Any, own: bool) -> Any:
+        with there((total,)):
+            return total + value
+
+    @staticmethod
+    def accumulate(leaf: Tensor, value: Any, known: bool | None = None) -> None:
+        known = _references(value) > _ONE
+        with there((value,)):
+            _Arrays.accumulate(leaf, value, known)
+
+
+class _Tensors:
+    """`create_graph`: values are Tensors, and everything done to them is recorded."""
+
+    @staticmethod
+    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
+        return node.on_tape(cotangents, needs)
+
+    @staticmethod
+    def fit(value: Any, meta: Any) -> Any:
+        if value._data.shape != meta.shape:
+            if value._data.ndim:
+                value = tape_of(value).sum_to(value, shape=meta.shape)
+            else:
+                value = TAPE.expand(value, shape=meta.shape)
+        return value if value._data.dtype == meta.dtype else TAPE.cast(value, dtype=dtypes.from_numpy(meta.dtype))
+
+    @staticmethod
+    def add(total: Any, value: Any, own: bool) -> Any:
+        return TAPE.add(total, value)
+
+    @staticmethod
+    def wrap(value: Any) -> Tensor:
+        return value  # type: ignore[no-any-return]
+
+    unwrap = wrap
+
+    @staticmethod
+    def accumulate(leaf: Tensor, value: Any) -> None:
+        if leaf._grad is None:  # a copy: the same Tensor may be the gradient of something else too
+            leaf._grad = TAPE.cast(value, dtype=value.dtype)
+        else:
+            leaf._grad = TAPE.add(leaf._grad, value)
+
+
+class _Pass:
+    """One backward pass.
+
+    Args:
+        values: how to handle cotangents.
+        wanted: None to reach every leaf; else the edges of the tensors whose gradient is asked for: nothing else is
+            computed or touched.
+        collect: keep the gradients of `wanted` in `collected` instead of adding them to `.grad`.
+        inner: part of another pass: end at every wanted edge, and leave the hooks there to that pass.
+    """
+
+    def __init__(self, values: _Arrays | _Tensors, keep_graph: bool, wanted: Sequence[Edge] | None, collect: bool,
+                 inner: bool = False):
+        self.inner = inner
+        self.values, self.keep_graph, self.collect = values, keep_graph, collect
+        self.pending: dict[Node, list[Any]] = {}
+        self.heap: list[tuple[int, Node]] = []
+        self.leaves: dict[Tensor, Any] = {}
+        self.own: set[Edge] = set()  # where what is pending was summed here, so that it can be added to in place
+        self.wanted: set[Edge] = set() if wanted is None else set(wanted)
+        self.collected: dict[Edge, Any] = {}
+        self.all = wanted is None
+        self.useful: set[Any] = set()
+        self.stops: set[Node] = set()
+
+    def prune(self, roots: Sequence[Edge]) -> None:
+        """Find the nodes from which something wanted can be reached, and those where the pass need not go on."""
+        if self.all:
+            return
+        nodes: set[Node] = set()
+        useful = self.useful = {target for target, _ in self.wanted}
+        if self.inner:
+            self.stops = {target for target in useful if isinstance(target, Node)}
+        stack = [r[0] for r in roots if isinstance(r[0], Node)]
+        while stack:
+            node = stack.pop()
+            if node not in nodes and node not in self.stops:
+                nodes.add(node)
+                stack.extend([e[0] for e in node.edges if e is not None and isinstance(e[0], Node)])
+        for node in sorted(nodes, key=lambda n: n.number):
+            leads = any(e is not None and e[0] in useful for e in node.edges)
+            if node in useful and not leads:
+                self.stops.add(node)
+            elif leads:
+                useful.add(node)
+
+    def send(self, edge: Edge, value: Any) -> None:
+        """Add a cotangent to what an edge leads to."""
+        target, slot = edge
+        if isinstance(target, Node):
+            waiting = self.pending.get(target)
+            if waiting is None:
+                waiting = self.pending[target] = [None] * target.n_outputs
+                heappush(self.heap, (-target.number, target))
+            elif waiting[slot] is not None:
+                value = self.values.add(waiting[slot], value, edge in self.own)
+                self.own.add(edge)
+            waiting[slot] = value
+        else:
+            leaves = self.leaves
+            if target in leaves:
+                value = self.values.add(leaves[target], value, edge in self.own)
+                self.own.add(edge)
+            leaves[target] = value
+
+    def run(self) -> None:
+        """Work until nothing is pending, then hand the leaves their gradients."""
+        heap, pending, everything = self.heap, self.pending, self.all
+        values, useful = self.values, self.useful
+        fit, send = values.fit, self.send
+        while heap:
+            _, node = heappop(heap)
+            cotangents = pending.pop(node)
+            if not everything:
+                if node in self.stops:  # the last to see this gradient: hooks come first, as in torch
+                    if not self.inner:
+                        self._before(node, cotangents)
+                    self._collect(node, cotangents)
+                    continue
+                self._collect(node, cotangents)
+            if node.hooks is not None or node.retained is not None:
+                self._before(node, cotangents)
+            edges = node.edges
+            needs = node.needs
+            if not everything:
+                needs = tuple([e is not None and e[0] in useful for e in edges])
+            metas = node.metas
+            gradients = values.run(node, cotangents, needs)
+            if node.hooks is not None and node.hooks.after:
+                gradients = self._after(node, gradients, cotangents)
+            del cotangents
+            for i, gradient in enumerate(gradients):
+                if gradient is not None and needs[i]:
+                    meta = metas[i]  # type: ignore[index]
+                    if gradient.shape != meta.shape or gradient.dtype != meta.dtype:
+                        gradient = fit(gradient, meta)
+                    send(edges[i], gradient)  # type: ignore[arg-type]
+            gradient = gradients = None  # type: ignore[assignment]
+            if not self.keep_graph:
+                node.release()
+        self._finish()
+
+    def _collect(self, node: Node, cotangents: list[Any]) -> None:
+        for slot, value in enumerate(cotangents):
+            if value is not None and (node, slot) in self.wanted:
+                self.collected[(node, slot)] = value
+
+    def _finish(self) -> None:
+        leaves = self.leaves
+        while leaves:
+            leaf = next(iter(leaves))
+            value = leaves.pop(leaf)
+            if leaf._hooks and not self.inner:
+                value = self._hooked(list(leaf._hooks.values()), value)
+            if self.collect:
+                self.collected[(leaf, 0)] = value
+                continue
+            self.values.accumulate(leaf, value)
+            if leaf._after_hooks:
+                for hook in list(leaf._after_hooks.values()):
+                    hook(leaf)
+
+    # --- hooks -------------------------------------------------------------------------------------------------
+
+    def _hooked(self, hooks: Sequence[Any], value: Any) -> Any:
+        gradient = self.values.wrap(value)
+        for hook in hooks:
+            result = hook(gradient)
+            if result is not None:
+                if not isinstance(result, Tensor):
+                    raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
+                if result._data.shape != gradient._data.shape:
+                    name = getattr(hook, "__name__", type(hook).__name__)
+                    raise RuntimeError(f"hook '{name}' has changed the size of value")
+                gradient = result
+        return self.values.unwrap(gradient)
+
+    def _before(self, node: Node, cotangents: list[Any]) -> None:
+        if node.hooks is not None:
+            for slot, hooks in node.hooks.outputs.items():
+                if hooks and cotangents[slot] is not None:
+                    cotangents[slot] = self._hooked(list(hooks.values()), cotangents[slot])
+            for hook in list(node.hooks.before.values()):
+                result = hook(self._wrapped(cotangents))
+                if result is not None:
+                    cotangents[:] = self._unwrapped(result)
+        if node.retained is not None:
+            for slot, reference in node.retained.items():
+                tensor, value = reference(), cotangents[slot]
+                if tensor is not None and value is not None:
+                    self.values.accumulate(tensor, value)
+
+    def _after(self, node: Node, gradients: Sequence[Any], cotangents: list[Any]) -> Sequence[Any]:
+        assert node.hooks is not None
+        for hook in list(node.hooks.after.values()):
+            result = hook(self._wrapped(gradients), self._wrapped(cotangents))
+            if result is not None:
+                gradients = self._unwrapped(result)
+        return gradients
+
+    def _wrapped(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([None if v is None else self.values.wrap(v) for v in values])
+
+    def _unwrapped(self, tensors: Any) -> list[Any]:
+        if isinstance(tensors, Tensor):
+            tensors = (tensors,)
+        return [None if t is None else self.values.unwrap(t) for t in tensors]
+
+
+# --- the public functions ------------------------------------------------------------------------------------------
+
+
+def _listed(given: Given) -> tuple[Tensor, ...]:
+    return (given,) if isinstance(given, Tensor) else tuple(given)
+
+
+def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]:
+    """Edge and cotangent to start with, for each output."""
+    cotangents = (None,) * len(outputs) if given is None else _listed(given)
+    if len(cotangents) != len(outputs):
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(cotangents)} gradients")
+    roots: list[tuple[Edge, Tensor]] = []
+    for i, (y, g) in enumerate(zip(outputs, cotangents, strict=True)):
+        edge = edge_of(y)
+        if edge is None:
+            raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        if g is None:
+            if y._data.size != 1:
+                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            g = wrap(np.ones(y._data.shape, y._data.dtype) if type(y._data) is _ndarray else
+                     filled_like(y._data, "ones_like"))
+        elif not isinstance(g, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        elif g._data.shape != y._data.shape:
+            raise RuntimeError(f"Mismatch in shape: grad_output[{i}] has a shape of {g.shape} and output[{i}] has a "
+                               f"shape of {y.shape}.")
+        elif g._data.dtype != y._data.dtype:
+            g = TAPE.cast(g, dtype=y.dtype)
+        roots.append((edge, g))
+    return roots
+
+
+def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool, wanted: Sequence[Edge] | None,
+         collect: bool, inner: bool = False) -> _Pass:
+    values: _Arrays | _Tensors = _Tensors() if create_graph else _Placed() if several() else _Arrays()
+    work = _Pass(values, keep_graph, wanted, collect, inner)
+    work.prune([edge for edge, _ in roots])
+    for edge, g in roots:
+        if work.all or edge[0] in work.useful:
+            work.send(edge, g if create_graph else g._data)
+    before, mode.enabled = mode.enabled, create_graph and not mode.inference
+    token = _silence(_SILENT)
+    try:
+        work.run()
+    finally:
+        _restore(token)
+        mode.enabled = before
+    return work
+
+
+def backward(tensors: Given, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             grad_variables: Any = None, inputs: Given | None = None) -> None:
+    """Add the gradient of the sum of `tensors` to the `.grad` of the leaves that they were computed from.
+
+    Args:
+        tensors: what to differentiate.
+        grad_tensors: a cotangent (or None, for one element) for each of them.
+        retain_graph: keep what was saved, so that backward can run again; `create_graph` by default.
+        create_graph: record the backward pass itself.
+        inputs: add to these tensors' `.grad` only.
+
+    Raises:
+        RuntimeError: torch's errors, with torch's words.
+    """
+    outputs = _listed(tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    wanted: list[Edge] | None = None
+    targets: tuple[Tensor, ...] = ()
+    if inputs is not None:
+        targets = _listed(inputs)
+        if not targets:
+            raise RuntimeError("'inputs' argument to backward() cannot be empty.")
+    roots = _roots(outputs, grad_tensors if grad_tensors is not None else grad_variables)
+    if inputs is not None:
+        wanted = []
+        for i, x in enumerate(targets):
+            edge = edge_of(x)
+            if edge is None:
+                raise RuntimeError(f"One of the differentiated Tensors (number {i}) does not require grad")
+            wanted.append(edge)
+    work = _run(roots, keep, create_graph, wanted, collect=False)
+    for x, edge in zip(targets, wanted or (), strict=True):
+        value = work.collected.get(edge)
+        if value is not None and isinstance(edge[0], Node) and not x._retains:
+            work.values.accumulate(x, value)
+
+
+def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False, allow_unused: bool | None = None, is_grads_batched: bool = False,
+         materialize_grads: bool = False) -> tuple[Tensor | None, ...]:
+    """The gradients of the sum of `outputs` with respect to `inputs`, leaves or not; no `.grad` changes.
+
+    Args:
+        outputs, grad_outputs, retain_graph, create_graph: as for `backward`.
+        inputs: with respect to what.
+        allow_unused: None instead of an error for an input that the outputs do not depend on.
+        materialize_grads: zeros for such an input.
+
+    Raises:
+        RuntimeError: torch's errors, with torch's words.
+    """
+    if is_grads_batched:
+        raise NotImplementedError("is_grads_batched is not available: call grad once per cotangent")
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                         "allow_unused=False.")
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    targets = _listed(inputs)
+    wanted: list[Edge] = []
+    roots = _roots(_listed(outputs), grad_outputs)
+    for x in targets:
+        edge = edge_of(x)
+        if edge is None:
+            raise RuntimeError("One of the differentiated Tensors does not require grad")
+        wanted.append(edge)
+    keep = create_graph if retain_graph is None else retain_graph
+    work = _run(roots, keep, create_graph, wanted, collect=True)
+    results: list[Tensor | None] = []
+    for i, (x, edge) in enumerate(zip(targets, wanted, strict=True)):
+        value = work.collected.get(edge)
+        if value is not None:
+            results.append(value if create_graph else wrap(_own(value)))
+        elif materialize_grads:
+            results.append(wrap(filled_like(x._data, "zeros_like")))
+        elif allow_unused:
+            results.append(None)
+        else:
+            raise RuntimeError(f"The differentiated Tensor at index {i} appears to not have been used in the graph. "
+                               "Set allow_unused=True if this is the desired behavior.")
+    return tuple(results)
+
+
+def run_to_edges(outputs: Sequence[Tensor], cotangents: Sequence[Tensor], edges: Sequence[Edge],
+                 create_graph: bool) -> list[Tensor | None]:
+    """The gradients that arrive at `edges`, where the pass ends; None where nothing does. No `.grad` changes, and no
+    hook is called there.
+    """
+    roots = [(edge, g) for y, g in zip(outputs, cotangents, strict=True) if (edge := edge_of(y)) is not None]
+    work = _run(roots, create_graph, create_graph, edges, collect=True, inner=True)
+    values = [work.collected.get(edge) for edge in edges]
+    return [None if v is None else v if create_graph else wrap(v) for v in values]
+
+
+install_engine(backward)

@@ -1,0 +1,137 @@
+"""Names of torch that are neither ops nor gradients: memory shared with NumPy, dtype limits, generator state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes, random
+from jitgrad.device import require_gpu, resolve
+from jitgrad.dtypes import bfloat16, dtype, float32, uint8
+from jitgrad.eager import EAGER
+from jitgrad.eager.arrays.arrays import foreign
+from jitgrad.eager.tensor import Tensor, from_numpy, wrap
+from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.library.core import cast, library
+from jitgrad.ops.library.creation import tensor
+
+
+@library
+def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
+    """`data` as a tensor: a tensor, ndarray or CuPy array shares its memory where the dtype fits, anything
+    else is copied."""
+    if isinstance(data, AnyTensor):
+        there = data if device is None else backend().move(data, resolve(device))
+        return cast(there, dtype or data.dtype)  # type: ignore[attr-defined]
+    if backend() is EAGER:
+        shared = None
+        if isinstance(data, np.ndarray):
+            shared = backend().move(from_numpy(data), resolve(device))
+        elif foreign(data) is not None:
+            dtypes.from_numpy(data.dtype)
+            shared = wrap(data) if device is None else backend().move(wrap(data), resolve(device))
+        if shared is not None:
+            return cast(shared, dtype or shared.dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+asarray = as_tensor
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor on the memory of another library's array, by the DLPack protocol (or a capsule of it)."""
+    kind = ext_tensor.__dlpack_device__()[0] if hasattr(ext_tensor, "__dlpack_device__") else CPU_KIND
+    if kind in (CPU_KIND, PINNED_KIND):
+        return from_numpy(np.from_dlpack(ext_tensor))
+    array = require_gpu().from_dlpack(ext_tensor)
+    dtypes.from_numpy(array.dtype)
+    foreign(array)  # CuPy's arrays are known from here on
+    return wrap(array)  # type: ignore[no-any-return]
+
+
+#: DLPack's numbers
+CPU_KIND, PINNED_KIND = 1, 3
+
+
+def typename(obj: Any) -> str:
+    """The qualified name of an object's type."""
+    if isinstance(obj, Tensor):
+        return f"torch.{obj.type().rpartition('.')[2]}"
+    module = getattr(obj, "__module__", "") or type(obj).__module__
+    name = getattr(obj, "__qualname__", "") or type(obj).__qualname__
+    return name if module in ("builtins", "") else f"{module}.{name}"
+
+
+class finfo:
+    """Limits of a floating-point dtype: bits, eps, max, min, tiny, smallest_normal, resolution."""
+
+    def __init__(self, type: dtype = float32):
+        if not type.is_floating_point:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type}'")
+        limits: Any = np.finfo(type.np) if type is not bfloat16 else _bfloat16_limits()
+        self.dtype = type.name
+        self.bits = int(limits.bits)
+        self.eps, self.max, self.min = float(limits.eps), float(limits.max), float(limits.min)
+        self.tiny = self.smallest_normal = float(limits.tiny)
+        self.resolution = float(limits.resolution)
+
+    def __repr__(self) -> str:
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+
+
+def _bfloat16_limits() -> Any:
+    import ml_dtypes
+
+    return ml_dtypes.finfo(ml_dtypes.bfloat16)  # type: ignore[no-untyped-call]
+
+
+class iinfo:
+    """Limits of an integer dtype: bits, max, min."""
+
+    def __init__(self, type: dtype):
+        if type.is_floating_point or type.category == 0:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{type}'")
+        limits = np.iinfo(type.np.name)
+        self.dtype = type.name
+        self.bits, self.max, self.min = int(limits.bits), int(limits.max), int(limits.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+# --- the default generator -----------------------------------------------------------------------------------------
+
+
+def manual_seed(seed: int) -> random.Generator:
+    """Start the default generator's stream of `seed`; the generator."""
+    return random.default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Start a stream that differs from run to run; its seed."""
+    return random.default_generator.random_seed()
+
+
+def initial_seed() -> int:
+    """The seed of the current stream."""
+    return random.default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The default generator's state, uint8 (16,): seed and offset."""
+    state = b"".join(part.to_bytes(8, "little") for part in random.default_generator.get_state())
+    return from_numpy(np.frombuffer(state, np.uint8).copy())
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Go on from a state that `get_rng_state` gave. TypeError for anything else."""
+    if not isinstance(new_state, Tensor) or new_state.dtype is not uint8 or new_state.numel() != 16:
+        raise TypeError("set_rng_state() takes a uint8 tensor of 16 elements, as get_rng_state() gives")
+    data = new_state.numpy().tobytes()
+    random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
+
+
+__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "from_numpy", "get_rng_state", "iinfo", "initial_seed",
+           "manual_seed", "seed", "set_rng_state", "typename"]

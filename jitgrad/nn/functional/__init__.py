@@ -1,0 +1,412 @@
+"""torch.nn.functional: activations, normalisation, losses, attention.
+
+Activations, softmax, dropout and padding are the library's. The others are plain Python over tensors in the scriptable
+subset: eager runs them op by op, `@script` inlines and fuses them. They branch on ranks, dtypes and options only;
+numbers such as `eps` may be run-time values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jitgrad
+from jitgrad.eager.tensor import Tensor
+from jitgrad.nn.functional import alignments, attention, bags, losses
+from jitgrad.nn.functional import spatial as _spatial
+from jitgrad.nn.functional.norms import like as _like
+from jitgrad.nn.functional.norms import p_norm as _p_norm
+from jitgrad.nn.functional.norms import wide as _wide
+from jitgrad.ops.autocast import lower as _lower
+from jitgrad.ops.autocast import widen as _widen
+from jitgrad.ops.autocast import widest as _widest
+from jitgrad.ops.library import activation as _activation
+from jitgrad.ops.library import classes as _classes
+from jitgrad.ops.library import pointwise as _pointwise
+from jitgrad.ops.library import reduce as _reduce
+from jitgrad.ops.library.core import library
+from jitgrad.ops.library.linear_algebra import linalg as _linalg
+from jitgrad.ops.library.random import dropout as _dropout
+from jitgrad.ops.library.shapes.join import pad_constant
+from jitgrad.ops.library.spatial import convolution as _convolution
+from jitgrad.ops.library.spatial import pooling as _pooling
+from jitgrad.ops.library.spatial import resampling as _resampling
+
+Number = bool | int | float
+
+scaled_dot_product_attention = attention.scaled_dot_product_attention
+multi_head_attention_forward = attention.multi_head_attention_forward
+embedding, embedding_bag = bags.embedding, bags.embedding_bag
+ctc_loss, multi_margin_loss = alignments.ctc_loss, alignments.multi_margin_loss
+multilabel_margin_loss = alignments.multilabel_margin_loss
+multilabel_soft_margin_loss = alignments.multilabel_soft_margin_loss
+triplet_margin_with_distance_loss = alignments.triplet_margin_with_distance_loss
+pairwise_distance = losses.pairwise_distance
+mse_loss = losses.mse_loss
+l1_loss = losses.l1_loss
+smooth_l1_loss = losses.smooth_l1_loss
+huber_loss = losses.huber_loss
+nll_loss = losses.nll_loss
+cross_entropy = losses.cross_entropy
+binary_cross_entropy = losses.binary_cross_entropy
+binary_cross_entropy_with_logits = losses.binary_cross_entropy_with_logits
+kl_div = losses.kl_div
+gaussian_nll_loss = losses.gaussian_nll_loss
+poisson_nll_loss = losses.poisson_nll_loss
+hinge_embedding_loss = losses.hinge_embedding_loss
+margin_ranking_loss = losses.margin_ranking_loss
+soft_margin_loss = losses.soft_margin_loss
+cosine_embedding_loss = losses.cosine_embedding_loss
+triplet_margin_loss = losses.triplet_margin_loss
+
+# --- activations ---------------------------------------------------------------------------------------------------
+
+celu, elu, gelu, hardshrink = _activation.celu, _activation.elu, _activation.gelu, _activation.hardshrink
+logsigmoid, prelu, softplus, softshrink = (_activation.logsigmoid, _activation.prelu, _activation.softplus,
+                                           _activation.softshrink)
+softsign, tanhshrink = _activation.softsign, _activation.tanhshrink
+relu_, elu_, celu_, selu_, leaky_relu_ = (_activation.relu_, _activation.elu_, _activation.celu_, _activation.selu_,
+                                          _activation.leaky_relu_)
+hardtanh_, threshold_ = _activation.hardtanh_, _activation.threshold_
+sigmoid, tanh = _pointwise.sigmoid, _pointwise.tanh
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(input, 0)."""
+    return _activation.relu_(input) if inplace else _activation.relu(input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(input, 0), 6)."""
+    return _activation.relu6_(input) if inplace else _activation.relu6(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * sigmoid(input)."""
+    return _activation.silu_(input) if inplace else _activation.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * tanh(softplus(input))."""
+    return _activation.mish_(input) if inplace else _activation.mish(input)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """The self-normalising elu."""
+    return _activation.selu_(input) if inplace else _activation.selu(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * relu6(input + 3) / 6."""
+    return _activation.hardswish_(input) if inplace else _activation.hardswish(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(input + 3) / 6."""
+    return _activation.hardsigmoid_(input) if inplace else _activation.hardsigmoid(input)
+
+
+def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: bool = False) -> Tensor:
+    """input where it is positive, else negative_slope * input."""
+    return _activation.leaky_relu_(input, negative_slope) if inplace else _activation.leaky_relu(input, negative_slope)
+
+
+def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0, inplace: bool = False) -> Tensor:
+    """input clamped to [min_val, max_val]."""
+    return _activation.hardtanh_(input, min_val, max_val) if inplace else _activation.hardtanh(input, min_val, max_val)
+
+
+def threshold(input: Tensor, threshold: Number, value: Number, inplace: bool = False) -> Tensor:
+    """input where it is above the threshold, else value."""
+    if inplace:
+        return _activation.threshold_(input, threshold, value)
+    return _activation.threshold(input, threshold, value)
+
+
+def rrelu(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, training: bool = False,
+          inplace: bool = False) -> Tensor:
+    """input where it is positive, else times a slope: drawn from [lower, upper) while training, else their mean."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slopes = lower + (upper - lower) * jitgrad.rand_like(input)
+    result = jitgrad.where(input >= 0, input, input * slopes)
+    return input.copy_(result) if inplace else result
+
+
+def rrelu_(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, training: bool = False) -> Tensor:
+    """In-place version of `rrelu`."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half of axis dim times the sigmoid of the second."""
+    a, b = jitgrad.chunk(input, 2, dim)
+    return a * jitgrad.sigmoid(b)
+
+
+def _softmax_axis(dim: int | None, ndim: int) -> int:
+    """torch's axis where none is given: 0 for ranks 0, 1 and 3, else 1."""
+    if dim is not None:
+        return dim
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along dim."""
+    return _reduce.softmax(input, _softmax_axis(dim, input.dim()), dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """log(softmax(input)) along dim."""
+    return _reduce.log_softmax(input, _softmax_axis(dim, input.dim()), dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """softmax(-input)."""
+    return _reduce.softmax(-input, _softmax_axis(dim, input.dim()), dtype)
+
+
+def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: Number = 1e-10, dim: int = -1) -> Tensor:
+    """A sample of the Gumbel-softmax distribution; `hard` gives one-hot vectors with the soft sample's gradient."""
+    noise = -jitgrad.log(-jitgrad.log1p(-jitgrad.rand_like(logits)))
+    soft = _reduce.softmax((logits + noise) / tau, dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True).indices
+    one = jitgrad.zeros_like(logits).scatter(dim, index, 1.0)
+    return one - soft.detach() + soft
+
+
+# --- convolutions --------------------------------------------------------------------------------------------------
+
+conv1d, conv2d, conv3d = _convolution.conv1d, _convolution.conv2d, _convolution.conv3d
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (
+    _convolution.conv_transpose1d, _convolution.conv_transpose2d, _convolution.conv_transpose3d)
+
+# --- pooling, columns ----------------------------------------------------------------------------------------------
+
+max_pool1d, max_pool2d, max_pool3d = _pooling.max_pool1d, _pooling.max_pool2d, _pooling.max_pool3d
+avg_pool1d, avg_pool2d, avg_pool3d = _pooling.avg_pool1d, _pooling.avg_pool2d, _pooling.avg_pool3d
+lp_pool1d, lp_pool2d = _pooling.lp_pool1d, _pooling.lp_pool2d
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
+    _pooling.adaptive_avg_pool1d, _pooling.adaptive_avg_pool2d, _pooling.adaptive_avg_pool3d)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
+    _pooling.adaptive_max_pool1d, _pooling.adaptive_max_pool2d, _pooling.adaptive_max_pool3d)
+unfold, fold = _pooling.unfold, _pooling.fold
+
+# --- images --------------------------------------------------------------------------------------------------------
+
+interpolate, upsample = _spatial.interpolate, _spatial.upsample
+pixel_shuffle, pixel_unshuffle = _resampling.pixel_shuffle, _resampling.pixel_unshuffle
+channel_shuffle = _resampling.channel_shuffle
+instance_norm, local_response_norm = _spatial.instance_norm, _spatial.local_response_norm
+
+# --- dropout -------------------------------------------------------------------------------------------------------
+
+
+def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """While training, zero each element with probability p and divide the others by 1 - p.
+
+    Raises ValueError for p outside [0, 1].
+    """
+    result = _dropout(input, p, True) if training else input  # `training` may be a run-time bool
+    return input.copy_(result) if inplace else result
+
+
+def _dropout_channels(input: Tensor, p: Number, training: bool, inplace: bool, spatial: int) -> Tensor:
+    if not training:
+        return input
+    channels = tuple(input.shape)[:input.dim() - spatial] + (1,) * spatial
+    mask = _dropout(jitgrad.ones(channels, dtype=input.dtype, device=input.device), p, True)
+    return input.mul_(mask) if inplace else input * mask
+
+
+def dropout1d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, L) or (C, L)."""
+    return _dropout_channels(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, H, W)."""
+    return _dropout_channels(input, p, training, inplace, 2)
+
+
+def dropout3d(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """`dropout` of whole channels of (N, C, D, H, W)."""
+    return _dropout_channels(input, p, training, inplace, 3)
+
+
+def _alpha_dropout(input: Tensor, p: Number, mask_shape: Any, inplace: bool) -> Tensor:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    saturation = -1.7580993408473766
+    a = ((1 - p) * (1 + p * saturation * saturation)) ** -0.5 if p < 1.0 else 0.0
+    b = -a * saturation * p
+    lost = jitgrad.rand(mask_shape, dtype=input.dtype, device=input.device) < p
+    result = jitgrad.where(lost, saturation, input) * a + b
+    return input.copy_(result) if inplace else result
+
+
+def alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout for selu: lost elements become its saturation value; mean 0 and variance 1 are kept.
+
+    Raises ValueError for p outside [0, 1]. Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+    """
+    return _alpha_dropout(input, p, input.shape, inplace) if training else input
+
+
+def feature_alpha_dropout(input: Tensor, p: Number = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels of (N, C, ...)."""
+    shape = tuple(input.shape)[:2] + (1,) * (input.dim() - 2)
+    return _alpha_dropout(input, p, shape, inplace) if training else input
+
+
+# --- linear maps, embedding, encodings -----------------------------------------------------------------------------
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias: (..., in), (out, in), (out,) give (..., out)."""
+    y = jitgrad.matmul(input, weight.t())
+    return y if bias is None else y + _lower(bias)
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1 @ weight[k] @ input2 for each k: (..., n), (..., m), (out, n, m) give (..., out)."""
+    input1, input2, weight = _widest("cuda", input1, input2, weight)
+    y = _linalg.trilinear("...n,onm,...m->...o", input1, weight, input2)
+    return y if bias is None else y + bias
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 with one more axis: 1 at the class, 0 elsewhere. Without num_classes there are max + 1 classes."""
+    if tensor.dtype != jitgrad.int64:
+        raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    n = int(tensor.max().item()) + 1 if num_classes == -1 else num_classes
+    return _classes.one_hot(tensor, n)
+
+
+@library
+def pad(input: Tensor, pad: Sequence[Any], mode: str = "constant", value: Number | None = None) -> Tensor:
+    """Padding: (before, after) of the last axis, then of the one before it, ... Negative pads cut.
+
+    Args:
+        input: any tensor; for the modes other than "constant" (C, *spatial) or (N, C, *spatial).
+        pad: two sizes per axis, last axis first.
+        mode: "constant" (with `value`), "reflect", "replicate" or "circular".
+        value: the constant, 0 if None.
+
+    Raises:
+        RuntimeError: an odd or too long list, or more than there is to reflect.
+        NotImplementedError: another mode, or one that does not go with the input's rank.
+    """
+    if mode in ("reflect", "replicate", "circular"):
+        if value is not None and value != 0:
+            raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        return _resampling.pad_by_index(input, pad, mode)  # type: ignore[no-any-return]
+    if mode != "constant":
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    return pad_constant(input, pad, value)  # type: ignore[no-any-return]
+
+
+# --- normalisation -------------------------------------------------------------------------------------------------
+
+
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: Number = 1e-05) -> Tensor:
+    """(input - mean) / sqrt(variance + eps) * weight + bias, over the last axes, which have normalized_shape.
+
+    Raises RuntimeError where the last sizes differ. Source: Ba et al., "Layer Normalization", 2016.
+    """
+    input = _widen(input, "cuda")
+    _classes.require_trailing(input, normalized_shape)
+    dims = tuple(range(-len(normalized_shape), 0))
+    x = _wide(input)
+    centred = x - x.mean(dims, keepdim=True)
+    variance = (centred * centred).mean(dims, keepdim=True)
+    y = centred * jitgrad.rsqrt(variance + eps)
+    if weight is not None:
+        y = y * weight
+    return _like(y if bias is None else y + bias, input)
+
+
+def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
+             eps: Number | None = None) -> Tensor:
+    """input / sqrt(mean(input^2) + eps) * weight over the last axes. Source: Zhang and Sennrich, 2019."""
+    input = _widen(input, "cuda")
+    _classes.require_trailing(input, normalized_shape)
+    dims = tuple(range(-len(normalized_shape), 0))
+    x = _wide(input)
+    floor = jitgrad.finfo(x.dtype).eps if eps is None else eps
+    y = x * jitgrad.rsqrt((x * x).mean(dims, keepdim=True) + floor)
+    return _like(y if weight is None else y * weight, input)
+
+
+def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: Number = 1e-05) -> Tensor:
+    """layer_norm of num_groups groups of channels of (N, C, ...). Source: Wu and He, 2018."""
+    input = _widen(input, "cuda")
+    _classes.require_groups(input, num_groups)
+    groups = _wide(input).reshape(input.shape[0], num_groups, -1)
+    centred = groups - groups.mean(-1, keepdim=True)
+    variance = (centred * centred).mean(-1, keepdim=True)
+    y = (centred * jitgrad.rsqrt(variance + eps)).reshape(input.shape)
+    if weight is not None:
+        y = y * _classes.along(weight, input.dim(), 1)
+    return _like(y if bias is None else y + _classes.along(bias, input.dim(), 1), input)
+
+
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: Number = 0.1,
+               eps: Number = 1e-05) -> Tensor:
+    """Channels of (N, C, ...) normalised by the batch's moments, or the running ones; training updates those in place.
+
+    Source: Ioffe and Szegedy, "Batch Normalization", 2015.
+    """
+    for name, vector in (("running_mean", running_mean), ("running_var", running_var), ("weight", weight),
+                         ("bias", bias)):
+        if vector is not None:
+            _classes.require_channels(input, vector, name)
+    dims = (0, *range(2, input.dim()))
+    if training:
+        _classes.require_several(input, spatial=False)
+    x = _wide(input)
+    if training or running_mean is None or running_var is None:
+        mean = x.mean(dims, keepdim=True)
+        centred = x - mean
+        variance = (centred * centred).mean(dims, keepdim=True)
+        if training and running_mean is not None and running_var is not None:
+            with jitgrad.no_grad():
+                n = input.numel() / input.shape[1]
+                unbiased = variance.detach().reshape(-1) * (n / (n - 1))
+                running_mean.mul_(1 - momentum).add_(mean.detach().reshape(-1) * momentum)
+                running_var.mul_(1 - momentum).add_(unbiased * momentum)
+    else:
+        centred = x - _classes.along(running_mean, input.dim(), 1)
+        variance = _classes.along(running_var, input.dim(), 1)
+    y = centred * jitgrad.rsqrt(variance + eps)
+    if weight is not None:
+        y = y * _classes.along(weight, input.dim(), 1)
+    return _like(y if bias is None else y + _classes.along(bias, input.dim(), 1), input)
+
+
+def normalize(input: Tensor, p: Number = 2.0, dim: int = 1, eps: Number = 1e-12) -> Tensor:
+    """input divided by its p-norm along dim, which is at least eps."""
+    return input / _p_norm(input, p, dim, True).clamp_min(eps)
+
+
+# --- distances -----------------------------------------------------------------------------------------------------
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Number = 1e-8) -> Tensor:
+    """x1 . x2 / (|x1| |x2|) along dim, the norms at least eps."""
+    x1, x2 = _widen(x1, "cuda"), _widen(x2, "cuda")
+    n1 = _reduce.vector_norm(x1, 2, dim, True).clamp_min(eps)
+    n2 = _reduce.vector_norm(x2, 2, dim, True).clamp_min(eps)
+    return ((x1 / n1) * (x2 / n2)).sum(dim)
+
+
+def pdist(input: Tensor, p: Number = 2.0) -> Tensor:
+    """The p-norms of the differences of all pairs of rows, (N, D) -> (N (N - 1) / 2,), in the order of i < j."""
+    input = _widen(input, "cuda")
+    pairs = jitgrad.triu_indices(input.shape[0], input.shape[0], 1)
+    return _p_norm(input[pairs[0]] - input[pairs[1]], p, -1)

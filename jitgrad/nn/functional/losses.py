@@ -1,0 +1,258 @@
+"""Losses between an input and its target, and the distance that some measure; part of `functional`, scriptable."""
+
+from __future__ import annotations
+
+import math
+
+import jitgrad
+from jitgrad.eager.tensor import Tensor
+from jitgrad.nn.functional.norms import p_norm as _p_norm
+from jitgrad.ops.autocast import refuse as _refuse
+from jitgrad.ops.autocast import widen as _widen
+from jitgrad.ops.library import activation as _activation
+from jitgrad.ops.library import classes as _classes
+from jitgrad.ops.library import reduce as _reduce
+
+Number = bool | int | float
+
+#: torch's words for a loss whose input must not be rounded to half precision
+UNSAFE = ("torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+          "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+          "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
+          "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+          "safe to autocast.")
+
+
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """A loss per element as "none", "mean" or "sum" says."""
+    if reduction == "mean":
+        return loss.mean()
+    if reduction == "sum":
+        return loss.sum()
+    if reduction != "none":
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return loss
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: Number = 2.0, eps: Number = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last axis."""
+    return _p_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+def mse_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+             weight: Tensor | None = None) -> Tensor:
+    """(input - target)^2."""
+    input, target = _widen(input), _widen(target)
+    d = input - target
+    loss = d * d
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+            weight: Tensor | None = None) -> Tensor:
+    """|input - target|."""
+    input, target = _widen(input), _widen(target)
+    loss = jitgrad.abs(input - target)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
+                   reduction: str = "mean", beta: Number = 1.0) -> Tensor:
+    """d^2 / (2 beta) where d = |input - target| is below beta, else d - beta / 2. `beta` of 0 gives l1_loss."""
+    input, target = _widen(input), _widen(target)
+    d = jitgrad.abs(input - target)
+    # a beta of 0 must not divide: then no d is below it, and the divisor's value does not matter
+    near = d < beta
+    scale = jitgrad.where(near, d, 0.0) * 0.5
+    ratio = jitgrad.where(near, d, 0.0) / jitgrad.where(near, jitgrad.full_like(d, beta), 1.0)
+    return reduced(jitgrad.where(near, scale * ratio, d - 0.5 * beta), reduction)
+
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: Number = 1.0,
+               weight: Tensor | None = None) -> Tensor:
+    """d^2 / 2 where d = |input - target| is at most delta, else delta (d - delta / 2)."""
+    input, target = _widen(input), _widen(target)
+    d = jitgrad.abs(input - target)
+    loss = jitgrad.where(d <= delta, 0.5 * d * d, delta * (d - 0.5 * delta))
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
+             ignore_index: int = -100, reduce: None = None, reduction: str = "mean") -> Tensor:
+    """-weight[target] * input at the target classes.
+
+    Args:
+        input: log-probabilities, float (C,), (N, C) or (N, C, d1, ...).
+        target: classes in [0, C), int64 (), (N,) or (N, d1, ...); ignore_index counts for nothing.
+        weight: one factor per class, float (C,); "mean" divides by the sum of the factors used.
+
+    Raises:
+        IndexError: a class out of range.
+    """
+    input = _widen(input)
+    kept = target != ignore_index
+    classes = jitgrad.where(kept, target, 0)
+    picked = -_classes.pick(input, classes)
+    if weight is None and reduction == "mean":
+        return jitgrad.where(kept, picked, 0.0).sum() / kept.sum()
+    if weight is not None:
+        factors = _classes.factors_of(weight, classes)
+        picked = picked * factors
+        if reduction == "mean":
+            return jitgrad.where(kept, picked, 0.0).sum() / jitgrad.where(kept, factors, 0.0).sum()
+    return reduced(jitgrad.where(kept, picked, 0.0), reduction)
+
+
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
+                  ignore_index: int = -100, reduce: None = None, reduction: str = "mean",
+                  label_smoothing: Number = 0.0) -> Tensor:
+    """The cross entropy of softmax(input) and the target.
+
+    Args:
+        input: scores, float (C,), (N, C) or (N, C, d1, ...).
+        target: classes, int64 (), (N,) or (N, d1, ...), or probabilities, float of input's shape.
+        weight: one factor per class, float (C,).
+        ignore_index: a class that counts for nothing.
+        label_smoothing: the share of the target that is spread evenly over all classes, in [0, 1].
+
+    Raises:
+        IndexError: a class out of range.
+    """
+    input, target = _widen(input), _widen(target)
+    axis = 0 if input.dim() == 1 else 1
+    logp = _reduce.log_softmax(input, axis)
+    if target.dtype.is_floating_point:
+        return _soft_cross_entropy(logp, target, weight, reduction, label_smoothing, axis)
+    hard = nll_loss(logp, target, weight, None, ignore_index, None, reduction)
+    if label_smoothing == 0.0:
+        return hard
+    even = _smoothing(logp, target, weight, ignore_index, reduction, axis)
+    return hard * (1.0 - label_smoothing) + even * label_smoothing
+
+
+def _smoothing(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str,
+               axis: int) -> Tensor:
+    """The cross entropy with the even distribution over the classes."""
+    kept = target != ignore_index
+    n = logp.shape[axis]
+    if weight is None:
+        spread = -logp.sum(axis) / n
+        loss = jitgrad.where(kept, spread, 0.0)
+        return loss.sum() / kept.sum() if reduction == "mean" else reduced(loss, reduction)
+    factors = _classes.along(weight, logp.dim(), axis)
+    loss = jitgrad.where(kept, -(logp * factors).sum(axis) / n, 0.0)
+    if reduction != "mean":
+        return reduced(loss, reduction)
+    used = jitgrad.where(kept, _classes.factors_of(weight, jitgrad.where(kept, target, 0)), 0.0)
+    return loss.sum() / used.sum()
+
+
+def _soft_cross_entropy(logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: Number,
+                        axis: int) -> Tensor:
+    n = logp.shape[axis]
+    smoothed = target * (1.0 - label_smoothing) + label_smoothing / n
+    terms = logp * smoothed
+    if weight is not None:
+        terms = terms * _classes.along(weight, logp.dim(), axis)
+    loss = -terms.sum(axis)
+    if reduction == "mean":  # torch divides by the batch, all axes but the classes', weights or not
+        return loss.mean()
+    return reduced(loss, reduction)
+
+
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: None = None,
+                         reduce: None = None, reduction: str = "mean") -> Tensor:
+    """-(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
+
+    Raises RuntimeError on a GPU where autocast is on, as torch does.
+    """
+    _refuse(input, UNSAFE)
+    input, target = _widen(input), _widen(target)
+    loss = (target - 1) * jitgrad.log1p(-input).clamp_min(-100) - target * jitgrad.log(input).clamp_min(-100)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                     size_average: None = None, reduce: None = None, reduction: str = "mean",
+                                     pos_weight: Tensor | None = None) -> Tensor:
+    """binary_cross_entropy of sigmoid(input), without overflow; pos_weight multiplies the positive terms."""
+    input, target = _widen(input), _widen(target)
+    if pos_weight is None:
+        loss = (1 - target) * input - _activation.logsigmoid(input)
+    else:
+        loss = (1 - target) * input - (1 + (pos_weight - 1) * target) * _activation.logsigmoid(input)
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
+def kl_div(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None, reduction: str = "mean",
+           log_target: bool = False) -> Tensor:
+    """target (log(target) - input) for log-probabilities input; "batchmean" divides the sum by the first size."""
+    input, target = _widen(input), _widen(target)
+    loss = jitgrad.exp(target) * (target - input) if log_target else jitgrad.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.dim() != 0 else loss.sum()
+    return reduced(loss, reduction)
+
+
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: Number = 1e-6,
+                      reduction: str = "mean") -> Tensor:
+    """(log(var) + (input - target)^2 / var) / 2, var at least eps."""
+    bounded = var + (var.clamp_min(eps) - var).detach()
+    loss = 0.5 * (jitgrad.log(bounded) + (input - target) ** 2 / bounded)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+                     size_average: None = None, eps: Number = 1e-8, reduce: None = None,
+                     reduction: str = "mean") -> Tensor:
+    """exp(input) - target * input, or input - target * log(input + eps)."""
+    input, target = _widen(input), _widen(target)
+    loss = jitgrad.exp(input) - target * input if log_input else input - target * jitgrad.log(input + eps)
+    if full:
+        stirling = target * jitgrad.log(target) - target + 0.5 * jitgrad.log(2 * math.pi * target)
+        loss = loss + jitgrad.where(target > 1, stirling, 0.0)
+    return reduced(loss, reduction)
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: Number = 1.0, size_average: None = None,
+                         reduce: None = None, reduction: str = "mean") -> Tensor:
+    """input where target is 1, max(0, margin - input) where it is -1."""
+    input, target = _widen(input), _widen(target)
+    loss = jitgrad.where(target != 1, (margin - input).clamp_min(0), 0.0) + jitgrad.where(target != -1, input, 0.0)
+    return reduced(loss, reduction)
+
+
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0, size_average: None = None,
+                        reduce: None = None, reduction: str = "mean") -> Tensor:
+    """max(0, -target (input1 - input2) + margin)."""
+    input1, input2 = _widen(input1), _widen(input2)
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: None = None, reduce: None = None,
+                     reduction: str = "mean") -> Tensor:
+    """log(1 + exp(-target * input))."""
+    input, target = _widen(input), _widen(target)
+    return reduced(jitgrad.log1p(jitgrad.exp(-target * input)), reduction)
+
+
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: Number = 0.0,
+                          size_average: None = None, reduce: None = None, reduction: str = "mean") -> Tensor:
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1."""
+    input1, input2 = _widen(input1), _widen(input2)
+    product = (input1 * input2).sum(-1)
+    n1, n2 = (input1 * input1).sum(-1) + 1e-12, (input2 * input2).sum(-1) + 1e-12
+    cosine = product / jitgrad.sqrt(n1 * n2)
+    apart = jitgrad.where(target == -1, (cosine - margin).clamp_min(0), 0.0)
+    return reduced(jitgrad.where(target == 1, 1 - cosine, 0.0) + apart, reduction)
+
+
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: Number = 1.0, p: Number = 2,
+                        eps: Number = 1e-6, swap: bool = False, size_average: None = None, reduce: None = None,
+                        reduction: str = "mean") -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances."""
+    anchor, positive, negative = _widen(anchor), _widen(positive), _widen(negative)
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = jitgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return reduced((near - far + margin).clamp_min(0), reduction)

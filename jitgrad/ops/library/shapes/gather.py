@@ -1,0 +1,293 @@
+"""Gathering and scattering along an axis, and by masks and positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import bool_, int64, uint8
+from jitgrad.ops.autocast import widest
+from jitgrad.ops.backend import AnyTensor, SymNumber, backend
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    axis,
+    cast,
+    create,
+    expand_to,
+    inplace,
+    library,
+    product,
+    require_equal,
+    require_tensor,
+    same_shape,
+    word,
+)
+from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
+from jitgrad.ops.library.shapes.shape import take_slice
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+
+def _index(fn: str, index: Any) -> Any:
+    require_tensor(fn, index, "index", 3)
+    if index.dtype not in (int64,) and not (index.dtype.name == "int32"):
+        raise RuntimeError(f"{fn}(): Expected dtype int32/int64 for index")
+    return index
+
+
+def _at_least_vector(x: Any) -> Any:
+    return apply("reshape", x, shape=(1,)) if x.ndim == 0 else x
+
+
+# --- one index per element -----------------------------------------------------------------------------------------
+
+
+@library
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """result[i][j] = input[index[i][j]][j] for dim = 0, and so on. The result has index's shape.
+
+    Raises RuntimeError: other ranks, an index out of range.
+    """
+    a = axis(dim, input.ndim)
+    _index("gather", index)
+    if index.ndim != input.ndim and index.ndim and input.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+    x, i = _at_least_vector(input), _at_least_vector(index)
+    taken = apply("gather", x, checked_indices(i, x.shape[a], a, negative=False, error=RuntimeError), axis=a)
+    return apply("reshape", taken, shape=()) if index.ndim == 0 else taken
+
+
+def _repeated(value: Any, like: Any, shape: tuple[Any, ...]) -> Any:
+    """A number in a shape, of the dtype of another tensor and where that is."""
+    if isinstance(value, SymNumber):
+        return expand_to(as_operand(value, like.dtype), shape)
+    return create("full", like, value=value, shape=shape, dtype=like.dtype)
+
+
+def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
+    a = axis(dim, input.ndim)
+    _index(name, index)
+    if isinstance(src, AnyTensor):
+        if src.dtype is not input.dtype:  # type: ignore[attr-defined]
+            raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
+        if src.ndim != index.ndim:  # type: ignore[attr-defined]
+            raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+        s: Any = src
+        for k, n in enumerate(index.shape):  # src may be larger than index
+            s = take_slice(s, k, 0, n)
+    else:
+        s = _repeated(src, input, tuple(index.shape))
+    if index.ndim != input.ndim:
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    if input.ndim == 0:
+        x, i, s = (_at_least_vector(v) for v in (input, index, s))
+        return apply("reshape", apply(name, x, checked_indices(i, 1, 0, negative=False, error=RuntimeError), s, axis=0),
+                     shape=())
+    i = checked_indices(index, input.shape[a], a, negative=False, error=RuntimeError)
+    return apply(name, input, i, s, axis=a)
+
+
+@library
+def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None = None, *,
+            value: Number | None = None, reduce: str | None = None) -> Tensor:
+    """input with src (or a number) written at index along dim: the inverse of `gather`. reduce: "add"."""
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter() needs a src or a value")
+    if reduce is not None and reduce != "add":
+        raise NotImplementedError(f"scatter() does not have reduce='{reduce}'; it has 'add'")
+    return _scatter("scatter" if reduce is None else "scatter_add", input, dim, index, src)
+
+
+@library
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """input with src added at index along dim."""
+    input, src = widest("cuda", input, require_tensor("scatter_add", src, "src", 4))
+    return _scatter("scatter_add", input, dim, index, src)
+
+
+@library
+def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
+                   include_self: bool = True) -> Tensor:
+    """Elements of src that go to the same place, and input's there if include_self, reduced.
+
+    reduce: "sum", "mean", "prod", "amax" or "amin". RuntimeError for another.
+    """
+    if reduce in ("prod", "amax", "amin"):
+        from jitgrad.ops.library.combine import extreme_scatter
+
+        return extreme_scatter(input, dim, index, src, reduce, bool(include_self))
+    if reduce not in ("sum", "mean"):
+        raise RuntimeError("reduce argument must be one of \"sum\", \"prod\", \"mean\", \"amax\", \"amin\", got "
+                           + str(reduce))
+    ones, zeros = _repeated(1, input, tuple(index.shape)), _repeated(0, input, tuple(input.shape))
+    count = _scatter("scatter_add", zeros, dim, index, ones)
+    base = input
+    if not include_self:
+        untouched = apply("eq", count, as_operand(0, input.dtype))
+        base = apply("where", untouched, input, as_operand(0, input.dtype))
+    total = _scatter("scatter_add", base, dim, index, src)
+    if reduce == "sum":
+        return total
+    one = as_operand(1, input.dtype)
+    count = apply("add", count, one) if include_self else apply("maximum", count, one)
+    return apply("div" if input.dtype.is_floating_point else "floor_divide", total, count)
+
+
+@library
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` with broadcasting, and negative indices; flattened without dim."""
+    if dim is None:
+        count = product(input.shape)
+        i = apply("reshape", indices, shape=(product(indices.shape),))
+        return apply("gather", apply("reshape", input, shape=(count,)), checked_indices(i, count, 0), axis=0)
+    if input.ndim != indices.ndim:
+        raise RuntimeError("torch.take_along_dim(): input and indices should have the same number of dimensions, but "
+                           f"got {input.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+    a = axis(dim, input.ndim)
+    i = checked_indices(indices, input.shape[a], a)
+
+    def broadcast(x: Any, y: Any) -> Any:
+        shape = [m if k == a else (n if isinstance(m, int) and m == 1 else m)
+                 for k, (m, n) in enumerate(zip(x.shape, y.shape, strict=True))]
+        return expand_to(x, tuple(shape))
+
+    return apply("gather", broadcast(input, i), broadcast(i, input), axis=a)
+
+
+# --- one index per slice -------------------------------------------------------------------------------------------
+
+
+def _vector(fn: str, index: Any) -> Any:
+    if _index(fn, index).ndim > 1:
+        raise IndexError(f"{fn}(): Index is supposed to be a vector")
+    return _at_least_vector(index)
+
+
+@library
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of input at the index vector, along dim."""
+    a = axis(dim, input.ndim)
+    i = _vector("index_select", index)
+    if input.ndim == 0:
+        taken = apply("index", _at_least_vector(input), checked_indices(i, 1, 0), axes=(0,))
+        return apply("reshape", taken, shape=())
+    return apply("index", input, checked_indices(i, input.shape[a], a, negative=False), axes=(a,))
+
+
+def _put_slices(fn: str, input: Any, dim: Any, index: Any, source: Any, accumulate: bool) -> Any:
+    a = axis(dim, input.ndim)
+    i = checked_indices(_vector(fn, index), input.shape[a], a, negative=False)
+    if source.dtype is not input.dtype:
+        raise RuntimeError(f"{fn}(): self and source expected to have the same dtype, but got (self) "
+                           f"{word(input.dtype)} and (source) {word(source.dtype)}")
+    if source.ndim:
+        n, m = source.shape[a], i.shape[0]
+        require_equal(n, m, lambda: f"{fn}(): Number of indices ({m}) should be equal to source.size(dim): ({n}), for "
+                                    f"dim: {a}")
+    return apply("index_put", input, source, i, axes=(a,), accumulate=accumulate)
+
+
+@library
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+    """input with alpha times the slices of source added at the index vector, along dim."""
+    if not isinstance(alpha, int) or alpha != 1:
+        source = apply("mul", source, as_operand(alpha, source.dtype))
+    return _put_slices("index_add", input, dim, index, source, True)
+
+
+@library
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """input with the slices of source written at the index vector, along dim."""
+    input, source = widest("cpu", input, source)
+    return _put_slices("index_copy", input, dim, index, source, False)
+
+
+@library
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
+    """input with a number written to the slices at the index vector, along dim."""
+    return _put_slices("index_fill", input, dim, index, as_operand(value, input.dtype), False)
+
+
+@library
+def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+    """input with values written (or added) at the tuple of index tensors or masks."""
+    input, values = widest("cuda", input, values)
+    if values.dtype is not input.dtype:
+        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {word(input.dtype)} for "
+                           f"the destination and {word(values.dtype)} for the source.")
+    found: list[Any] = []
+    for i in indices:
+        if i.dtype in (bool_, uint8):
+            for k, m in enumerate(i.shape):
+                n = input.shape[len(found) + k]
+                require_equal(m, n, lambda: "The shape of the mask does not match the shape of "
+                                            "the indexed tensor", IndexError)
+            found.extend(mask_indices(cast(i, bool_)))
+        else:
+            found.append(checked_indices(i, input.shape[len(found)], len(found)))
+    return index_put_value(input, found, tuple(range(len(found))), values, accumulate)
+
+
+@library
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements at positions in the flattened input; the result has index's shape."""
+    count = product(input.shape)
+    i = checked_indices(index, count, 0)
+    return apply("index", apply("reshape", input, shape=(count,)), i, axes=(0,))
+
+
+# --- masks ---------------------------------------------------------------------------------------------------------
+
+
+@library
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The positions of nonzero elements: int64 (n, rank), or one vector per axis."""
+    if not as_tuple:
+        return apply("nonzero", input)
+    return tuple(mask_indices(_at_least_vector(input)))
+
+
+@library
+def argwhere(input: Tensor) -> Tensor:
+    """The positions of nonzero elements, int64 (n, rank)."""
+    return apply("nonzero", input)
+
+
+@library
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where mask (which broadcasts with input) is True, as a vector."""
+    if mask.dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    if not same_shape(input.shape, mask.shape):
+        from jitgrad.ops.library.shapes.join import broadcast_tensors
+
+        input, mask = broadcast_tensors(input, mask)
+    x, m = _at_least_vector(input), _at_least_vector(mask)
+    return apply("index", x, *mask_indices(m), axes=tuple(range(x.ndim)))
+
+
+@library
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number occurs in a vector of non-negative ints (or the sum of its weights)."""
+    if input.ndim != 1 or input.dtype.is_floating_point:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    i = cast(input, int64)
+    most = backend().item(apply("amax", apply("pad", i, pads=((1, 0),), value=-1), axes=(0,), keepdim=False))
+    from jitgrad.ops.library.core import maximum
+
+    length = maximum(most + 1, minlength)
+    i = checked_indices(i, length, 0, negative=False, error=RuntimeError)
+    if weights is None:
+        zeros, ones = create("full", i, value=0, shape=(length,), dtype=int64), as_operand(1, int64)
+    else:
+        zeros, ones = create("full", weights, value=0, shape=(length,), dtype=weights.dtype), weights
+    return apply("index_put", zeros, ones, i, axes=(0,), accumulate=True)
+
+
+scatter_, scatter_add_, scatter_reduce_ = inplace(scatter), inplace(scatter_add), inplace(scatter_reduce)
+index_add_, index_copy_, index_fill_ = inplace(index_add), inplace(index_copy), inplace(index_fill)
+index_put_ = inplace(index_put)

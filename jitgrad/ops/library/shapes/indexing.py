@@ -1,0 +1,351 @@
+"""`x[key]` and `x[key] = value`: ints, slices, None, Ellipsis, bools, masks, integer tensors and mixtures of them.
+
+A key is read from left to right. What is basic (ints, slices, None) becomes views at once; integer tensors and masks
+are collected and applied together at the end, as one `index` (or `index_put`) over the view. So `x[0, :, i]` takes the
+int first, and the result's axes are torch's (NumPy, which counts ints among the index arrays, orders them otherwise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitgrad.dtypes import bool_, int64, uint8
+from jitgrad.ops.backend import AnyTensor, SymNumber, backend
+from jitgrad.ops.library.core import (
+    OPERAND,
+    alias,
+    apply,
+    as_operand,
+    cast,
+    ceil_div,
+    create,
+    expand_to,
+    is_one,
+    library,
+    maximum,
+    minimum,
+    product,
+    require,
+    require_equal,
+    select_number,
+    text,
+    wrap_index,
+)
+from jitgrad.ops.library.shapes.shape import take_slice
+from jitgrad.ops.specs import index_result_shape
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+# --- integer tensors as indices ------------------------------------------------------------------------------------
+
+
+def checked_indices(i: Any, n: Any, dim: int, *, negative: bool = True, error: type[Exception] = IndexError) -> Any:
+    """An integer tensor as int64 indices in [0, n): negative ones are wrapped if they are allowed at all.
+
+    Raises `error`: "index 5 is out of bounds for dimension 0 with size 3".
+    """
+    i = cast(i, int64)
+    if backend().counts_to(i, n):
+        return i
+    count = product(i.shape)
+    tail = f" is out of bounds for dimension {dim} with size "
+    about = f"{tail}{n}" if isinstance(n, int) else f" is out of bounds for dimension {dim}"
+    expected = backend().expect_range(i, -n if negative else 0, n, error, "index ", about)
+    if expected is not None:
+        i = expected
+        if not negative:
+            return i
+        return apply("where", apply("lt", i, as_operand(0, int64)), apply("add", i, as_operand(n, int64)), i)
+    everywhere = tuple(range(i.ndim))
+    if isinstance(count, int):
+        if not count:
+            return i
+        low, high = (apply(name, i, axes=everywhere, keepdim=False) for name in ("amin", "amax"))
+    else:  # it may be empty: an element that passes goes in front
+        line = apply("reshape", i, shape=(count,))
+        low = apply("amin", apply("pad", line, pads=((1, 0),), value=0), axes=(0,), keepdim=False)
+        high = apply("amax", apply("pad", line, pads=((1, 0),), value=-1), axes=(0,), keepdim=False)
+    least, most = backend().item(low), backend().item(high)
+    require(least >= (-n if negative else 0), error, "index ", least, tail, n)
+    require(most < n, error, "index ", most, tail, n)
+    if not negative or (isinstance(least, int) and least >= 0):
+        return i
+    wrapped = apply("add", i, as_operand(n, int64))
+    return apply("where", apply("lt", i, as_operand(0, int64)), wrapped, i)
+
+
+def mask_indices(mask: Any) -> list[Any]:
+    """The positions where a mask holds: one int64 vector per axis."""
+    places = apply("nonzero", mask)
+    return [apply("select", places, axis=1, index=a) for a in range(mask.ndim)]
+
+
+# --- reading a key -------------------------------------------------------------------------------------------------
+
+
+class _Advanced:
+    """What a key leaves for the end: index tensors at axes of the view; `mask` where a single mask is all of it."""
+
+    __slots__ = ("axes", "indices", "mask")
+
+    def __init__(self) -> None:
+        self.axes: list[int] = []
+        self.indices: list[Callable[[], Any]] = []  # thunks: a write through a mask needs no positions
+        self.mask: Any = None
+
+
+def _is_index_sequence(item: Any) -> bool:
+    return isinstance(item, (list, np.ndarray, range)) or (
+        isinstance(item, tuple) and all(isinstance(e, (int, SymNumber, tuple, list)) for e in item))
+
+
+def _normalised(key: Any) -> list[Any]:
+    """The items of a key; sequences have become tensors."""
+    items = list(key) if isinstance(key, tuple) else [key]
+    for k, item in enumerate(items):
+        if isinstance(item, np.generic):
+            items[k] = item.item()
+        elif _is_index_sequence(item):
+            items[k] = _sequence(item)
+    return items
+
+
+def _sequence(item: Any) -> Any:
+    if isinstance(item, np.ndarray):
+        return backend().from_data(item, None)
+    item = list(item)
+    if any(isinstance(e, (SymNumber, AnyTensor)) for e in item):
+        return apply("cat", *[apply("unsqueeze", cast(e, int64) if isinstance(e, AnyTensor) else as_operand(e, int64),
+                                    axis=0) for e in item], axis=0)
+    return backend().from_data(item, None if item else int64)
+
+
+def _consumes(item: Any) -> int:
+    """How many axes of the tensor an item takes."""
+    if item is None or item is Ellipsis or isinstance(item, bool):
+        return 0
+    if isinstance(item, AnyTensor) and item.dtype in (bool_, uint8):  # type: ignore[attr-defined]
+        return item.ndim  # type: ignore[attr-defined]
+    if isinstance(item, SymNumber):
+        return 0 if item.number_type is bool else 1
+    return 1
+
+
+def _view(x: Any, key: Any) -> tuple[Any, _Advanced]:
+    """The basic part of a key as a view of x, and the advanced part."""
+    items = _normalised(key)
+    used, dots = 0, -1
+    for k, item in enumerate(items):
+        used += _consumes(item)
+        if item is Ellipsis:
+            if dots >= 0:
+                raise IndexError("an index can only have a single ellipsis ('...')")
+            dots = k
+    if used > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+    advanced = _Advanced()
+    view, a, original = x, 0, 0
+    for item in items:
+        if item is Ellipsis:
+            a += x.ndim - used
+            original += x.ndim - used
+        elif item is None:
+            view = apply("unsqueeze", view, axis=a)
+            a += 1
+        elif isinstance(item, slice):
+            view = _sliced(view, a, item)
+            a += 1
+            original += 1
+        elif isinstance(item, bool) or (isinstance(item, SymNumber) and item.number_type is bool):
+            view = _flag(view, a, bool(item), advanced)
+            a += 1
+        elif isinstance(item, (int, SymNumber)):
+            if isinstance(item, SymNumber) and item.number_type is float:
+                raise TypeError("tensors can't be indexed by a float")
+            view = apply("select", view, axis=a, index=wrap_index(item, view.shape[a], original))
+            original += 1
+        elif isinstance(item, AnyTensor):
+            view, a, original = _tensor_item(view, a, original, item, advanced)
+        elif hasattr(item, "__index__"):
+            view = apply("select", view, axis=a, index=wrap_index(item.__index__(), view.shape[a], original))
+            original += 1
+        else:
+            raise TypeError("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+                            f"indices (got {type(item).__name__})")
+    return view, advanced
+
+
+def _flag(view: Any, a: int, flag: bool, advanced: _Advanced) -> Any:
+    """A bool as an index: a new axis of size one, kept (True) or emptied (False)."""
+    advanced.axes.append(a)
+    advanced.indices.append(lambda: create("full", view, value=0, shape=(1 if flag else 0,), dtype=int64))
+    return apply("unsqueeze", view, axis=a)
+
+
+def _tensor_item(view: Any, a: int, original: int, item: Any, advanced: _Advanced) -> tuple[Any, int, int]:
+    """A tensor in a key: the view, and the axes (of the view, of the tensor) after it."""
+    d = item.dtype
+    if d.is_floating_point:
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if d is not bool_ and d is not uint8:
+        if item.ndim == 0:
+            index = wrap_index(backend().item(item), view.shape[a], original)
+            return apply("select", view, axis=a, index=index), a, original + 1
+        n = view.shape[a]
+        advanced.axes.append(a)
+        advanced.indices.append(lambda: checked_indices(item, n, original))
+        return view, a + 1, original + 1
+    mask = cast(item, bool_)
+    if item.ndim == 0:
+        advanced.axes.append(a)
+        advanced.indices.append(lambda: mask_indices(apply("unsqueeze", mask, axis=0))[0])
+        return apply("unsqueeze", view, axis=a), a + 1, original
+    for k, m in enumerate(mask.shape):
+        _require_mask_size(mask, view, m, view.shape[a + k], k, a)
+    if not advanced.axes:
+        advanced.mask = (mask, a)
+    advanced.axes.extend(range(a, a + mask.ndim))
+    found: list[Any] = []
+
+    def positions(k: int) -> Any:
+        if not found:
+            found.extend(mask_indices(mask))
+        return found[k]
+
+    advanced.indices.extend([lambda k=k: positions(k) for k in range(mask.ndim)])  # type: ignore[misc]
+    return view, a + mask.ndim, original + mask.ndim
+
+
+def _require_mask_size(mask: Any, view: Any, m: Any, n: Any, k: int, a: int) -> None:
+    require_equal(m, n, lambda: f"The shape of the mask {text(mask.shape)} at index {k} does not match the shape of "
+                                f"the indexed tensor {text(view.shape)} at index {a + k}", IndexError)
+
+
+def _bound(b: Any) -> Any:
+    if isinstance(b, AnyTensor):
+        return backend().item(b)
+    return b if b is None or isinstance(b, (int, SymNumber)) else b.__index__()
+
+
+def _sliced(view: Any, a: int, item: slice) -> Any:
+    """Axis a of the view, sliced as Python slices: bounds are clamped, negative ones count from the end."""
+    start, stop, step = _bound(item.start), _bound(item.stop), _bound(item.step)
+    if start is None and stop is None and step is None:
+        return view
+    n = view.shape[a]
+    step = 1 if step is None else step
+    require(step > 0, ValueError, "step must be greater than zero")
+    if not any(isinstance(v, SymNumber) for v in (n, start, stop, step)):
+        known = range(n)[slice(start, stop, step)]
+        return take_slice(view, a, known.start, len(known), step)
+    first, length = _stretch(start, stop, n)
+    return take_slice(view, a, first, ceil_div(length, step), step)
+
+
+def _stretch(start: Any, stop: Any, n: Any) -> tuple[Any, Any]:
+    """First index and length (step 1) of a slice of an axis of n elements; n or a bound is symbolic.
+
+    Equal slices should have lengths of equal form, so the common ones are written without detours:
+    x[k:] and x[:-k] both have max(n - k, 0) elements, x[:k] and x[-k:] min(k, n).
+    """
+    from_end = isinstance(start, int) and start < 0
+    if stop is None:
+        end = n
+    elif isinstance(stop, int):
+        end = minimum(stop, n) if stop >= 0 else n + stop
+    else:
+        end = minimum(select_number(stop < 0, stop + n, stop), n)
+    if start is None or (isinstance(start, int) and start == 0):
+        never_negative = stop is None or (isinstance(stop, int) and stop >= 0)
+        return 0, end if never_negative else maximum(end, 0)
+    if from_end:
+        first = maximum(n + start, 0)
+        return first, minimum(n, -start) if stop is None else maximum(end - first, 0)
+    if isinstance(start, int):
+        return minimum(start, n), maximum(end - start, 0)
+    first = minimum(maximum(select_number(start < 0, start + n, start), 0), n)
+    return first, maximum(end - first, 0)
+
+
+# --- x[key] --------------------------------------------------------------------------------------------------------
+
+
+@library
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """x[key]: a view for ints, slices and None; a copy as soon as a tensor, list or bool is in the key.
+
+    Raises IndexError: out of bounds, too many indices, a mask of another shape, a float tensor as index.
+    """
+    if type(key) is int and x.ndim:
+        return apply("select", x, axis=0, index=wrap_index(key, x.shape[0], 0))
+    if x.ndim == 0 and isinstance(key, int) and not isinstance(key, bool):
+        raise IndexError("invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ "
+                         "to convert a 0-dim tensor to a number")
+    view, advanced = _view(x, key)
+    if not advanced.axes:
+        return alias(x) if view is x else view
+    return apply("index", view, *[i() for i in advanced.indices], axes=tuple(advanced.axes))
+
+
+# --- x[key] = value ------------------------------------------------------------------------------------------------
+
+
+def as_value(value: Any, like: Any) -> Any:
+    """What is to be written, as a tensor of like's dtype."""
+    if isinstance(value, OPERAND):
+        return as_operand(value, like.dtype)
+    return backend().from_data(value, like.dtype, like)
+
+
+def _without_leading_ones(value: Any, rank: int) -> Any:
+    while value.ndim > rank and is_one(value.shape[0]):
+        value = apply("squeeze", value, axis=0)
+    return value
+
+
+@library
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """x[key] = value: value is cast to x's dtype and broadcast.
+
+    Raises IndexError as `getitem`; RuntimeError where value's shape does not broadcast.
+    """
+    if key is False:  # nothing is chosen, and torch does not look at the value
+        return
+    view, advanced = _view(x, key)
+    value = as_value(value, x)
+    if not advanced.axes:
+        value = _without_leading_ones(value, view.ndim)
+        if value.ndim > view.ndim:
+            raise RuntimeError(f"expand: the number of sizes provided ({view.ndim}) must be greater or equal to the "
+                               f"number of dimensions in the tensor ({value.ndim})")
+        backend().assign(view, expand_to(value, tuple(view.shape)))
+        return
+    if advanced.mask is not None and value.ndim == 0 and len(advanced.axes) == advanced.mask[0].ndim:
+        mask, a = advanced.mask
+        trailing = view.ndim - a - mask.ndim
+        if trailing:
+            mask = apply("reshape", mask, shape=(*mask.shape, *(1,) * trailing))
+        backend().assign(view, apply("where", mask, value, view))
+        return
+    indices = [i() for i in advanced.indices]
+    put(view, indices, tuple(advanced.axes), value, accumulate=False)
+
+
+def put(view: Any, indices: list[Any], axes: tuple[int, ...], value: Any, *, accumulate: bool) -> Any:
+    """Write (or add) value at checked index tensors of a view, in place; the view."""
+    return backend().assign(view, index_put_value(view, indices, axes, value, accumulate))
+
+
+def index_put_value(x: Any, indices: list[Any], axes: tuple[int, ...], value: Any, accumulate: bool) -> Any:
+    """x with value written (or added) at checked index tensors."""
+    rank = max([i.ndim for i in indices]) + x.ndim - len(axes)
+    value = _without_leading_ones(value, rank)
+    if value.ndim > rank:
+        target = index_result_shape(tuple(x.shape), [tuple(i.shape) for i in indices], axes)
+        raise RuntimeError(f"shape mismatch: value tensor of shape {text(value.shape)} cannot be broadcast to indexing "
+                           f"result of shape {text(target)}")
+    return apply("index_put", x, value, *indices, axes=axes, accumulate=accumulate)

@@ -1,0 +1,208 @@
+"""Joining tensors, and constant padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.ops.autocast import widest
+from jitgrad.ops.backend import AnyTensor, SymNumber
+from jitgrad.ops.library.core import (
+    Number,
+    apply,
+    as_operand,
+    axis,
+    cast,
+    expand_to,
+    library,
+    require,
+    require_tensor,
+    result_dtype,
+    size_of,
+)
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+
+def _tensors(fn: str, tensors: Any) -> list[Any]:
+    if isinstance(tensors, AnyTensor) or not isinstance(tensors, (tuple, list)):
+        raise TypeError(f"{fn}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
+                        f"{type(tensors).__name__}")
+    for i, x in enumerate(tensors):
+        if not isinstance(x, AnyTensor):
+            raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
+    if not tensors:
+        raise (ValueError if fn == "cat" else RuntimeError)(f"{fn}(): expected a non-empty list of Tensors")
+    return list(tensors)
+
+
+def _is_legacy_empty(x: Any) -> bool:
+    """torch's cat skips vectors of size 0 whatever the others' rank."""
+    return x.ndim == 1 and isinstance(x.shape[0], int) and x.shape[0] == 0
+
+
+@library
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors one after the other along axis dim; dtypes are promoted."""
+    xs = widest("cpu", *_tensors("cat", tensors))
+    d = result_dtype(*xs)
+    kept = [x for x in xs if not _is_legacy_empty(x)] or xs
+    rank = kept[0].ndim
+    for i, x in enumerate(kept):
+        if x.ndim == 0:
+            raise RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated")
+        if x.ndim != rank:
+            raise RuntimeError(f"Tensors must have same number of dimensions: got {rank} and {x.ndim}")
+    return apply("cat", *[cast(x, d) for x in kept], axis=axis(dim, rank))
+
+
+concat = concatenate = cat
+
+
+@library
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of equal shape along a new axis dim."""
+    xs = widest("cpu", *_tensors("stack", tensors))
+    a = axis(dim, xs[0].ndim + 1)
+    first = tuple(xs[0].shape)
+    for i, x in enumerate(xs):
+        shape = tuple(x.shape)
+        if len(shape) != len(first) or any(
+                isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(shape, first, strict=True)):
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first)} at entry 0 and "
+                               f"{list(shape)} at entry {i}")
+    d = result_dtype(*xs)
+    return apply("cat", *[apply("unsqueeze", cast(x, d), axis=a) for x in xs], axis=a)
+
+
+@library
+def atleast_1d(*tensors: Any) -> Any:
+    """Numbers as vectors of one element."""
+    return _at_least(1, tensors)
+
+
+@library
+def atleast_2d(*tensors: Any) -> Any:
+    """Numbers and vectors as matrices of one row."""
+    return _at_least(2, tensors)
+
+
+def _at_least(rank: int, tensors: Any) -> Any:
+    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
+        tensors = tensors[0]
+    raised = []
+    for x in tensors:
+        while x.ndim < rank:
+            x = apply("unsqueeze", x, axis=0)
+        raised.append(x)
+    return raised[0] if len(raised) == 1 else tuple(raised)
+
+
+@library
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Side by side: along axis 1, or 0 for vectors."""
+    xs = [atleast_1d(x) for x in _tensors("hstack", tensors)]
+    return cat(xs, 0 if xs[0].ndim == 1 else 1)
+
+
+@library
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """One above the other; vectors are rows."""
+    return cat([atleast_2d(x) for x in _tensors("vstack", tensors)], 0)
+
+
+row_stack = vstack
+
+
+@library
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Side by side; vectors are columns."""
+    xs = [atleast_1d(x) for x in _tensors("column_stack", tensors)]
+    return cat([apply("unsqueeze", x, axis=1) if x.ndim == 1 else x for x in xs], 1)
+
+
+@library
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Along the third axis."""
+    xs = [atleast_2d(x) for x in _tensors("dstack", tensors)]
+    return cat([apply("unsqueeze", x, axis=2) if x.ndim == 2 else x for x in xs], 2)
+
+
+@library
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Coordinate grids of vectors; "xy" exchanges the first two axes."""
+    xs = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else list(tensors)
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    xs = [apply("reshape", x, shape=(1,)) if x.ndim == 0 else x for x in xs]
+    if any(x.ndim != 1 for x in xs):
+        raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensor in the tensor list")
+    places = list(range(len(xs)))
+    if indexing == "xy" and len(xs) > 1:
+        places[0], places[1] = 1, 0
+    shape: list[Any] = [None] * len(xs)
+    for x, p in zip(xs, places, strict=True):
+        shape[p] = x.shape[0]
+    return tuple([expand_to(apply("reshape", x, shape=tuple([n if i == p else 1 for i, n in enumerate(shape)])),
+                            tuple(shape)) for x, p in zip(xs, places, strict=True)])
+
+
+@library
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Tensors expanded to the shape to which they broadcast together."""
+    xs = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else list(tensors)
+    from jitgrad.dtypes import bool_
+
+    total: Any = None
+    for x in xs:  # the ops themselves know how sizes meet
+        one = apply("eq", x, x) if x.dtype is not bool_ else x
+        total = one if total is None else apply("logical_or", total, one)
+    return tuple([expand_to(x, tuple(total.shape)) for x in xs])
+
+
+@library
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of the vectors' elements, one a row."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return stack([apply("reshape", g, shape=(_count(g),)) for g in meshgrid(*tensors)], 1)
+
+
+def _count(x: Any) -> Any:
+    from jitgrad.ops.library.core import product
+
+    return product(x.shape)
+
+
+@library
+def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
+    """torch's pad list (last axis first: before, after, ...) with a constant; negative pads cut."""
+    from jitgrad.ops.library.shapes.shape import take_slice
+
+    require_tensor("pad", input)
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) // 2 > input.ndim:
+        raise RuntimeError("Padding length should be less than or equal to two times the input dimension but got "
+                           f"padding length {len(pad)} and input of dimension {input.ndim}")
+    pads: list[tuple[Any, Any]] = [(0, 0)] * input.ndim
+    for i in range(len(pad) // 2):
+        before, after = size_of(pad[2 * i]), size_of(pad[2 * i + 1])
+        a = input.ndim - 1 - i
+        cut_before = -before if isinstance(before, int) and before < 0 else 0
+        cut_after = -after if isinstance(after, int) and after < 0 else 0
+        if cut_before or cut_after:
+            length = input.shape[a] - cut_before - cut_after
+            require(length >= 0, RuntimeError, "The input size ", input.shape[a], ", plus negative padding ", before,
+                    " and ", after, f" resulted in a negative output size, which is invalid. Check dimension {a} of "
+                    "your input.")
+            input = take_slice(input, a, cut_before, length)
+        pads[a] = (0 if cut_before else before, 0 if cut_after else after)
+    fill = 0 if value is None else value
+    if not isinstance(fill, SymNumber):
+        return apply("pad", input, pads=tuple(pads), value=fill)
+    inside = apply("pad", apply("eq", input, input) if not input.dtype.is_floating_point else apply(
+        "logical_or", apply("eq", input, input), apply("ne", input, input)), pads=tuple(pads), value=False)
+    padded = apply("pad", input, pads=tuple(pads), value=0)
+    return apply("where", inside, padded, as_operand(fill, input.dtype))

@@ -1,0 +1,158 @@
+"""Reversing, rolling, diagonals, triangles, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.dtypes import int64
+from jitgrad.ops.backend import backend
+from jitgrad.ops.library.core import (
+    apply,
+    axes,
+    axis,
+    create,
+    library,
+    require,
+    static_int,
+)
+from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
+
+if TYPE_CHECKING:
+    from jitgrad.eager.tensor import Tensor
+
+# --- reversing, rolling, diagonals, triangles ----------------------------------------------------------------------
+
+
+@library
+def flip(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """A copy with the axes in dims reversed."""
+    dims = (dims,) if isinstance(dims, int) else dims
+    found = axes(tuple(dims), input.ndim) if dims else ()
+    return apply("flip", input, axes=found)
+
+
+@library
+def fliplr(input: Tensor) -> Tensor:
+    """Axis 1 reversed."""
+    return flip(input, (1,))
+
+
+@library
+def flipud(input: Tensor) -> Tensor:
+    """Axis 0 reversed."""
+    return flip(input, (0,))
+
+
+@library
+def roll(input: Tensor, shifts: Any, dims: int | Sequence[int] | None = None) -> Tensor:
+    """Elements shifted along axes, those that leave coming back at the other end; flattened without dims."""
+    moves = list(shifts) if isinstance(shifts, (tuple, list)) else [shifts]
+    if dims is None or (isinstance(dims, (tuple, list)) and not dims):
+        if len(moves) != 1:
+            raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:0")
+        return reshape(roll(flatten(input), moves, 0), input.shape)
+    along = [axis(d, input.ndim) for d in (dims if isinstance(dims, (tuple, list)) else (dims,))]
+    if len(along) != len(moves):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(along)}")
+    result = clone(input)
+    for a, shift in zip(along, moves, strict=True):
+        n = input.shape[a]
+        if isinstance(n, int) and n == 0:
+            continue
+        head = (n - shift) % n
+        if isinstance(head, int) and head == 0:
+            continue
+        parts = [take_slice(result, a, start, length) for start, length in ((head, n - head), (0, head))]
+        result = apply("cat", *parts, axis=a)
+    return result
+
+
+@library
+def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """Rotated by 90 degrees k times, from the first axis of dims towards the second."""
+    a, b = (axis(d, input.ndim) for d in dims)
+    k = static_int(k) % 4
+    if k == 0:
+        return clone(input)
+    if k == 2:
+        return flip(input, (a, b))
+    return flip(transpose(input, a, b), (a,)) if k == 1 else transpose(flip(input, (a,)), a, b)
+
+
+@library
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The diagonal of two axes, as a new last axis. A view."""
+    a, b = axis(dim1, input.ndim), axis(dim2, input.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return apply("diagonal", input, offset=static_int(offset), axis1=a, axis2=b)
+
+
+@library
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last axis of input on the diagonal of two new axes."""
+    n = input.ndim + 1
+    a, b, offset = axis(dim1, n), axis(dim2, n), static_int(offset)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    side = input.shape[-1] + (offset if offset >= 0 else -offset)
+    before, after = (0, offset) if offset >= 0 else (-offset, 0)
+    wide = apply("pad", input, pads=((0, 0),) * (n - 2) + ((before, after),), value=0)  # element i of row i
+    rows = apply("unsqueeze", create("arange", input, length=side, dtype=int64), axis=1)
+    columns = create("arange", input, length=side, dtype=int64)
+    on = apply("eq", apply("add", rows, _int_tensor(offset)), columns)
+    full = apply("where", on, apply("unsqueeze", wide, axis=n - 1), _zero(input))
+    return movedim(full, (-2, -1), (a, b))
+
+
+def _int_tensor(value: Any) -> Any:
+    return backend().lift(value, int64)
+
+
+def _zero(like: Any) -> Any:
+    return backend().lift(0, like.dtype)
+
+
+@library
+def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+    """A matrix's diagonal as a vector, or a square matrix with the vector on its diagonal."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return clone(apply("diagonal", input, offset=static_int(diagonal), axis1=0, axis2=1))
+
+
+def _triangle(name: str, input: Any, diagonal: Any, comparison: str) -> Any:
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
+    rows = apply("unsqueeze", create("arange", input, length=input.shape[-2], dtype=int64), axis=1)
+    columns = create("arange", input, length=input.shape[-1], dtype=int64)
+    kept = apply(comparison, apply("sub", columns, rows), _int_tensor(diagonal))
+    return apply("where", kept, input, _zero(input))
+
+
+@library
+def tril(input: Tensor, diagonal: Any = 0) -> Tensor:
+    """The elements on and below a diagonal, zeros elsewhere."""
+    return _triangle("tril", input, diagonal, "le")
+
+
+@library
+def triu(input: Tensor, diagonal: Any = 0) -> Tensor:
+    """The elements on and above a diagonal, zeros elsewhere."""
+    return _triangle("triu", input, diagonal, "ge")
+
+
+@library
+def unfold(input: Tensor, dimension: int, size: Any, step: Any) -> Tensor:
+    """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A copy."""
+    a = axis(dimension, input.ndim)
+    n = input.shape[a]
+    require(size <= n, RuntimeError, f"maximum size for tensor at dimension {a} is ", n, " but size is ", size)
+    windows = (n - size) // step + 1
+    starts = apply("mul", create("arange", input, length=windows, dtype=int64), _int_tensor(step))
+    places = apply("add", apply("unsqueeze", starts, axis=1), create("arange", input, length=size, dtype=int64))
+    taken = apply("index", input, places, axes=(a,))
+    return movedim(taken, a + 1, -1)

@@ -1,0 +1,389 @@
+"""Reading values again at every entry: one generated Python function per specialisation.
+
+`EntryWriter` turns sources (`signature.Source`) and guards into straight-line Python that reads each object once,
+returns None at the first assumption that fails, and otherwise returns the inputs. A call that hits therefore costs a
+few attribute reads and comparisons, not an interpretation of the guards.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dims
+from jitgrad.device import FACTS, device
+from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.eager.arrays.arrays import overlap
+from jitgrad.ops.types import ListType, TensorType
+from jitgrad.script.call import list_kinds
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import MISSES, Unreadable, elem_of, resolve, type_of_tensor
+
+#: so many tensors of one kind are checked in a loop: shorter to compile, and no slower
+LOOP = 4
+
+
+class EntryWriter:
+    """Writes the `enter` function of one specialisation."""
+
+    def __init__(self, params: Sequence[str], values: dict[str, Any]):
+        self.params = list(params)
+        self.values = values  # the parameters of the call that is being compiled
+        self.lines: list[str] = []
+        self.constants: dict[str, Any] = {}
+        self._names: dict[sig.Source, str] = {}
+        self._constant_names: dict[int, str] = {}
+        self._shapes: dict[str, str] = {}
+        self._arrays: dict[str, str] = {}
+        self._guarded: set[tuple[Any, ...]] = set()
+        self._tensors: dict[str, tuple[type, dict[sig.TensorKey, None]]] = {}  # variable -> class, guards
+
+    def constant(self, value: Any) -> str:
+        """A name for `value` in the generated code."""
+        name = self._constant_names.get(id(value))
+        if name is None:
+            name = self._constant_names[id(value)] = f"c{len(self.constants)}"
+            self.constants[name] = value
+        return name
+
+    def read(self, source: sig.Source) -> str:
+        """The variable that holds the object at `source`."""
+        name = self._names.get(source)
+        if name is None:
+            expression = self._expression(source)
+            name = self._names[source] = f"v{len(self._names)}"
+            self.lines.append(f"{name} = {expression}")
+        return name
+
+    def _expression(self, source: sig.Source) -> str:
+        match source:
+            case sig.Arg(name):
+                return f"p[{self.params.index(name)}]"
+            case sig.Global(function, name):
+                return f"{self.constant(function.__globals__)}[{name!r}]"
+            case sig.Cell(function, index):
+                return f"{self.constant(function.__closure__[index])}.cell_contents"
+            case sig.Attr(base, name):
+                holder = self._module_dict(base, name)
+                base_name = self.read(base)
+                return f"{base_name}.{holder}[{name!r}]" if holder else f"{base_name}.{name}"
+            case sig.Item(base, key):
+                key_text = repr(key) if type(key) in (int, str, bool) else self.constant(key)
+                return f"{self.read(base)}[{key_text}]"
+            case sig.At(base, key):
+                return f"{self.read(base)}[{self.read(key)}]"
+            case sig.Constant(value, _):
+                return self.constant(value)
+            case sig.RngState():
+                from jitgrad.random import default_generator
+
+                return f"{self.constant(default_generator)}.{source.attribute}"
+            case sig.Machine(fact):
+                return f"{self.constant(FACTS[fact])}()"
+            case sig.Column(base, path):
+                return f"[i{''.join(f'[{k}]' for k in path)} for i in {self.read(base)}]"
+            case sig.Length(base):
+                return f"len({self.read(base)})"
+            case sig.Extent(base, axis):
+                return f"{self.read(base)}[0]._data.shape[{axis}]"
+        raise AssertionError(source)
+
+    def _module_dict(self, base: sig.Source, name: str) -> str | None:
+        """Parameters, buffers and submodules are read from their dict: `Module.__getattr__` is slow."""
+        try:
+            owner = resolve(base, self.values)
+        except Unreadable:
+            return None
+        for holder in ("_parameters", "_buffers", "_modules"):
+            if name in owner.__dict__.get(holder, ()) if hasattr(owner, "__dict__") else False:
+                return holder
+        return None
+
+    def require(self, condition: str) -> None:
+        """Return None from `enter` unless `condition` holds."""
+        self.lines.append(f"if not ({condition}): return None")
+
+    def guard(self, guard: sig.Guard) -> None:
+        """Emit one guard, once."""
+        key = (guard.source, guard.kind, id(guard.value))
+        if key in self._guarded:
+            return
+        self._guarded.add(key)
+        if guard.kind == "absent":
+            self._absent(guard)
+            return
+        name = self.read(guard.source)
+        value = guard.value
+        if guard.kind == "is":
+            self.require(f"{name} is {self.constant(value)}")
+        elif guard.kind == "equal":
+            self._equal(name, value)
+        elif guard.kind == "type":
+            self.require(f"type({name}) is {self.constant(value)}")
+        elif guard.kind == "len":
+            self.require(f"len({name}) == {value}")
+        elif guard.kind == "keys":
+            self.require(f"tuple({name}) == {self.constant(value)}" if value else f"not {name}")
+        elif guard.kind == "tensor":
+            self._tensors.setdefault(name, (type(resolve(guard.source, self.values)), {}))[1][value] = None
+        elif guard.kind == "contiguous":
+            self.require(f"{name}._data.flags.c_contiguous is {value}")
+        elif guard.kind == "optional":
+            self.require(f"{name} is None or ({name}._data.dtype == {self.constant(value.np)}"
+                         f" and not {name}.requires_grad)")
+        elif guard.kind == "inherited":
+            self.require(f"{value!r} not in {name}.__dict__")
+        elif guard.kind == "unhooked":
+            self.require(f"not {name}._hooks and not {name}._after_hooks")
+        elif guard.kind in ("same", "other"):
+            self.require(f"{name} {'is' if guard.kind == 'same' else 'is not'} {self.read(value)}")
+        elif guard.kind == "items":
+            self.require(f"{self.constant(list_kinds.fit)}({name}, {self.constant(value)})")
+        else:
+            raise AssertionError(guard.kind)
+
+    def _equal(self, name: str, value: Any) -> None:
+        text = repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+        if type(value) in (bool, type(None)):
+            self.require(f"{name} is {text}")
+        elif isinstance(value, device):  # nearly always the one for the CPU: comparing calls Python
+            self.require(f"{name} is {text} or {name} == {text}")
+        else:
+            self.require(f"type({name}) is {self.constant(type(value))} and {name} == {text}")
+
+    def _absent(self, guard: sig.Guard) -> None:
+        source = guard.source
+        if isinstance(source, sig.Attr):
+            self.require(f"not hasattr({self.read(source.base)}, {source.name!r})")
+        elif isinstance(source, sig.Item):
+            self.require(f"{source.key!r} not in {self.read(source.base)}")
+        elif isinstance(source, sig.At):
+            self.require(f"{self.read(source.key)} not in {self.read(source.base)}")
+
+    def array(self, tensor: str) -> str:
+        """The variable that holds the array of the tensor in variable `tensor`."""
+        name = self._arrays.get(tensor)
+        if name is None:
+            name = self._arrays[tensor] = f"a{len(self._arrays)}"
+            self.lines.append(f"{name} = {tensor}._data")
+        return name
+
+    def shape(self, tensor: str) -> str:
+        """The variable that holds the shape of the tensor in variable `tensor`."""
+        name = self._shapes.get(tensor)
+        if name is None:
+            name = self._shapes[tensor] = f"s{len(self._shapes)}"
+            self.lines.append(f"{name} = {self.array(tensor)}.shape")
+        return name
+
+    def is_guarded(self, name: str) -> bool:
+        """Whether a guard says what tensor the object in a variable is."""
+        return name in self._tensors
+
+    @property
+    def guarded(self) -> Mapping[str, tuple[type, Collection[sig.TensorKey]]]:
+        """By variable: the class of the tensor in it, and what guards say of it."""
+        return self._tensors
+
+    def tensors(self, shapes: Mapping[str, tuple[int, ...]], own: bool = True, arrays: bool = True) -> None:
+        """Emit the guards of tensors: after all others, so that equal ones share a loop.
+
+        `shapes`: of the tensors in these variables, every size is known. `own`: what tensors are themselves; `arrays`:
+        what they hold.
+        """
+        kinds: dict[tuple[type, bool | None, sig.TensorKey | None, tuple[int, ...] | None], list[str]] = {}
+        for name, (cls, keys) in self._tensors.items():
+            for key in keys:
+                kind = (cls, key.requires_grad if own else None, key if arrays else None,
+                        shapes.get(name) if arrays else None)
+                kinds.setdefault(kind, []).append(name)
+        for (cls, needs, held, shape), names in kinds.items():
+            if len(names) < LOOP:
+                for name in names:
+                    array = self.array(name) if arrays else ""
+                    if own:
+                        self.require(self._is_tensor(name))
+                    sizes = self.shape(name) if arrays else ""
+                    self.lines.append(f"if {self._differs(name, array, sizes, needs, held, shape)}: return None")
+                continue
+            self.lines.append(f"for t in ({', '.join(names)}):")
+            if own:
+                other = f"t.__class__ is not {self.constant(cls)}"  # the quick question first
+                self.lines.append(f"    if {other} and not {self._is_tensor('t')}: return None")
+            if arrays:
+                self.lines.append("    a = t._data; s = a.shape")
+            self.lines.append(f"    if {self._differs('t', 'a', 's', needs, held, shape)}: return None")
+
+    def _is_tensor(self, name: str) -> str:
+        return f"isinstance({name}, {self.constant(type_of_tensor())})"
+
+    def _differs(self, tensor: str, array: str, shape: str, needs: bool | None, key: sig.TensorKey | None,
+                 known: tuple[int, ...] | None) -> str:
+        """Where a tensor needs a gradient, or not; where its array is not as `key` says, or has not the known shape."""
+        conditions = []
+        if needs is not None:
+            gradient = f"({tensor}._needs or {tensor}._base is not None and {tensor}.requires_grad)"  # cheaper than it
+            conditions.append(f"not {gradient}" if needs else gradient)
+        if key is None:
+            return conditions[0]
+        wanted, host = self.constant(key.dtype.np), self.constant(np.ndarray)
+        conditions += [f"{array}.__class__ is not {host}" if key.device.type == "cpu" else
+                       f"{array}.__class__ is {host} or {array}.data.device_id != {key.device.index}",
+                       f"{array}.dtype is not {wanted} and {array}.dtype != {wanted}"]
+        if known is not None:
+            conditions.append(f"{shape} != {known!r}")
+        else:
+            conditions.append(f"len({shape}) != {key.ndim}")
+            if any(key.ones):
+                conditions += [f"{shape}[{i}] {'!=' if one else '=='} 1" for i, one in enumerate(key.ones)]
+            elif key.ndim:
+                conditions.append(f"1 in {shape}")
+        return " or ".join(conditions)
+
+    @contextmanager
+    def block(self, condition: str) -> Iterator[None]:
+        """What is emitted inside runs where `condition` holds; variables that it makes are its own."""
+        outside = self.lines, self._shapes, self._arrays
+        self.lines, self._shapes, self._arrays = [], dict(self._shapes), dict(self._arrays)
+        yield
+        inside, (self.lines, self._shapes, self._arrays) = self.lines, outside
+        if inside:
+            self.lines.append(f"if {condition}:")
+            self.lines += [f"    {line}" for line in inside]
+
+    def sizes(self, script: sig.ScriptGraph, pairs: Sequence[tuple[Size, Size]],
+              numbers: Mapping[Symbol, str] = list_kinds.NOTHING) -> None:
+        """Require sizes over input symbols to be equal; `numbers`: the variables that some symbols are."""
+        wanted = {s for pair in pairs for size in pair for s in dims.symbols(size)}
+        symbols = {**input_symbols(self, script.inputs, script.input_types, wanted), **numbers}
+        for a, b in pairs:
+            self.require(f"{self.size(a, symbols)} == {self.size(b, symbols)}")
+
+    def size(self, size: Size, symbols: dict[Symbol, str]) -> str:
+        """A Python expression for a size over input symbols."""
+        if isinstance(size, int):
+            return repr(size)
+        terms = []
+        for monomial, coefficient in size.terms:
+            factors = [str(coefficient)] if coefficient != 1 or not monomial else []
+            for atom in monomial:
+                factors.append(symbols[atom] if isinstance(atom, Symbol) else self._call(atom, symbols))
+            terms.append(" * ".join(factors))
+        return "(" + " + ".join(terms) + ")"
+
+    def _call(self, atom: Call, symbols: dict[Symbol, str]) -> str:
+        args = [self.size(a, symbols) for a in atom.args]
+        if atom.fn == "floordiv":
+            return f"({args[0]} // {args[1]})"
+        if atom.fn == "mod":
+            return f"({args[0]} % {args[1]})"
+        if atom.fn in ("min", "max"):
+            return f"{atom.fn}({', '.join(args)})"
+        from jitgrad.dims import FUNCTIONS
+
+        return f"{self.constant(FUNCTIONS[atom.fn])}({', '.join(args)})"
+
+    def finish(self, result: str) -> Callable[[Sequence[Any]], Any]:
+        """Compile: a function of the parameter tuple that returns None or `result`."""
+        body = "\n        ".join(self.lines) or "pass"
+        header = ", ".join(["p"] + [f"{n}={n}" for n in self.constants])
+        source = (f"def enter({header}):\n    try:\n        {body}\n        return {result}\n"
+                  f"    except MISSES:\n        return None\n")
+        scope: dict[str, Any] = {"MISSES": MISSES, **self.constants}
+        exec(compile(source, "<jitgrad entry>", "exec"), scope)  # the text is ours: names and literals only
+        enter: Callable[[Sequence[Any]], Any] = scope["enter"]
+        return enter
+
+
+def input_symbols(writer: EntryWriter, inputs: Sequence[sig.Source], types: Sequence[Any],
+                  wanted: Set[Symbol]) -> dict[Symbol, str]:
+    """For every wanted symbol that an input's shape binds: the expression that reads it."""
+    found: dict[Symbol, str] = {}
+    for source, type_ in zip(inputs, types, strict=True):
+        if isinstance(type_, ListType):  # a size that all of its tensors have
+            first = f"{writer.read(source)}[0]._data.shape"
+        for axis, d in enumerate(getattr(elem_of(type_), "dims", ())):
+            if isinstance(d, Dim) and d.symbol is not None and d.symbol in wanted and d.symbol not in found:
+                shape = first if isinstance(type_, ListType) else writer.shape(writer.read(source))
+                found[d.symbol] = f"{shape}[{axis}]"
+    return found
+
+
+def known_shapes(writer: EntryWriter, script: sig.ScriptGraph) -> tuple[dict[str, tuple[int, ...]], set[int]]:
+    """The shapes that guards of sizes fix wholly, by the variable of the tensor; and the guards that they stand for."""
+    fixed = _fixed_sizes(script.size_guards)
+    shapes: dict[str, tuple[int, ...]] = {}
+    binders: dict[Symbol, str] = {}
+    for source, type_ in zip(script.inputs, script.input_types, strict=True):
+        if not isinstance(type_, TensorType):
+            continue
+        name = writer.read(source)
+        symbols = [d.symbol for d in type_.dims if isinstance(d, Dim) and d.symbol is not None]
+        for symbol in symbols:
+            binders.setdefault(symbol, name)
+        if writer.is_guarded(name) and all(s in fixed for s in symbols):
+            shapes[name] = tuple([d if isinstance(d, int) else fixed[d.symbol]  # type: ignore[index]
+                                  for d in type_.dims])
+    return shapes, {number for number, (a, b) in enumerate(script.size_guards)
+                    if all(isinstance(d, int) or (d.symbol in fixed and binders.get(d.symbol) in shapes)
+                           for d in (a, b))}
+
+
+def _fixed_sizes(guards: Sequence[tuple[Size, Size]]) -> dict[Symbol, int]:
+    """The symbols that guards make equal to a number, also by way of other symbols."""
+    fixed: dict[Symbol, int] = {}
+    equal: dict[Symbol, list[Symbol]] = {}
+    for a, b in guards:
+        if isinstance(a, int):
+            a, b = b, a
+        if isinstance(a, int) or a.symbol is None:
+            continue
+        if isinstance(b, int):
+            fixed[a.symbol] = b
+        elif b.symbol is not None:
+            equal.setdefault(a.symbol, []).append(b.symbol)
+            equal.setdefault(b.symbol, []).append(a.symbol)
+    pending = list(fixed)
+    while pending:
+        symbol = pending.pop()
+        for other in equal.get(symbol, ()):
+            if other not in fixed:
+                fixed[other] = fixed[symbol]
+                pending.append(other)
+    return fixed
+
+
+def separate(written: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether no array in `written` shares memory with another one of `written` or `others`.
+
+    Arrays of different owners are separate; only for arrays of an owner met before, or not known to own its memory, are
+    addresses compared.
+    """
+    owners = [id(a) if (base := a.base) is None else _owner(a, base) for a in written]
+    taken = set(owners)
+    if len(taken) != len(owners) or None in taken:
+        for i, owner in enumerate(owners):
+            if (owner is None or owner in owners[:i]) and any(
+                    overlap(written[i], other) for other in (*written[:i], *written[i + 1:], *others)):
+                return False
+    for array in others:
+        owner = id(array) if (base := array.base) is None else _owner(array, base)
+        if (owner is None or owner in taken) and any(overlap(array, other) for other in written):
+            return False
+    return True
+
+
+def _owner(array: Any, base: Any) -> int | None:
+    """The array that owns a view's memory, by number; None where that is something else than an array."""
+    return id(base) if type(base) is type(array) and base.base is None else None
+
+
+def picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A function that takes some items of a sequence."""
+    if len(numbers) > 1:
+        return operator.itemgetter(*numbers)
+    return lambda items: [items[i] for i in numbers]

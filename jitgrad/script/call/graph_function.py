@@ -1,0 +1,490 @@
+"""A graph as a differentiable function of eager tensors: native code, and one node on the tape per call.
+
+The forward program returns the graph's outputs and the residuals; the node keeps the residuals, so any number of calls
+may be outstanding and their backward passes run in any order. `create_graph=True` calls the gradient function
+`g(inputs, cotangents)`, itself a GraphFunction: order k needs no new mechanism.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import struct
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jitgrad import config
+from jitgrad.determinism import are_deterministic_algorithms_enabled
+from jitgrad.device import CPU
+from jitgrad.device import device as Device
+from jitgrad.eager.arrays.arrays import to_host
+from jitgrad.eager.tensor import wrap
+from jitgrad.errors import ErrorName
+from jitgrad.ops.types import ListType, OptionalType, TensorType
+from jitgrad.script.call import devices
+from jitgrad.script.call.callnode import CallNode, version_of
+from jitgrad.script.graph.ir import Block, Graph, committed, walk
+
+if TYPE_CHECKING:
+    from jitgrad.script.autodiff import Derivative
+
+# What only compiling needs (derivatives, passes, the code generator) is imported where it is used: a stored program
+# runs without.
+
+Program = Callable[..., list[Any]]
+
+
+class Backward(NamedTuple):
+    """A compiled derivative: gradients first, then flags; `flags` pairs a gradient's number with its flag's."""
+
+    program: Program
+    flags: tuple[tuple[int, int], ...]
+
+
+class GraphFunction:
+    """Call with one object (Tensor or number) per graph input; returns Tensors and numbers, one per graph output.
+
+    Args:
+        graph: after passes; or its text.
+        wrt: the inputs that need a gradient; empty: no derivative is compiled.
+        differentiable: outputs that get this call's history.
+        name: for messages and the tape.
+        tensors: outputs that are tensors (or absent).
+        arguments: inputs that are tensors.
+        lists: outputs that are lists.
+        list_inputs: inputs that are lists of tensors or None.
+        n_outputs: number of graph outputs; what the forward program returns after them are residuals.
+        writes: inputs that are tensors and written in place.
+        device: where it runs.
+        on_host: outputs that are brought from there to the CPU.
+    """
+
+    def __init__(self, graph: Graph | str, wrt: tuple[int, ...], differentiable: tuple[int, ...], name: str,
+                 tensors: tuple[int, ...], arguments: tuple[int, ...], n_outputs: int, writes: tuple[int, ...] = (),
+                 lists: tuple[int, ...] = (), list_inputs: tuple[int, ...] = (), device: Device = CPU,
+                 on_host: tuple[int, ...] = ()):
+        self.device, self.on_host = device, on_host
+        #: inputs of one element that are on the CPU while the program runs elsewhere: the host computes with them
+        self.hosted: frozenset[int] = frozenset()
+        #: whether equal calls give equal bits, on a GPU too
+        self.ordered = are_deterministic_algorithms_enabled()
+        self._graph, self.wrt, self.name = graph, wrt, name
+        self.differentiable = differentiable if wrt else ()
+        self.n_outputs, self.writes = n_outputs, writes
+        self._tensors, self.arguments = tensors, arguments
+        self._lists, self.list_inputs = lists, list_inputs
+        self.calls_back = not isinstance(graph, str) and any(n.op == "callback" for n in walk(graph.block))
+        self.title = name + "Backward"
+        #: inputs whose memory the first-order backward reads again
+        self.saved: frozenset[int] = frozenset()
+        #: exceptions that are not Python's, by the names that the graph's text has for them
+        self._errors: dict[str, ErrorName] = {}
+        self._lock = threading.Lock()
+        self._backwards: dict[tuple[bool, ...], Backward] = {}
+        self._gradients: dict[tuple[tuple[bool, ...], tuple[bool, ...]], GraphFunction] = {}
+        self._compiled: list[Any] = []
+        self.forward: Program
+        #: where each residual is: index of a forward output, or ~index of an input that the backward reads again
+        self._residuals: tuple[int, ...] = ()
+
+    @property
+    def graph(self) -> Graph:
+        """The graph (parsed on demand where the program came from the disk cache)."""
+        if isinstance(self._graph, str):
+            from jitgrad.script.graph.parse import parse
+
+            self._graph = parse(self._graph, {name: error.find() for name, error in self._errors.items()})
+        return self._graph
+
+    @property
+    def is_native(self) -> bool:
+        """Whether native code runs, not the interpreter."""
+        return bool(self._compiled)
+
+    @property
+    def residuals(self) -> tuple[int, ...]:
+        """Where each saved value is: the number of a forward output, or ~number of an input that is kept."""
+        return self._residuals
+
+    @functools.cached_property
+    def reads(self) -> set[int]:
+        """The inputs whose elements the graph reads."""
+        blocks = [self.graph.block, *(b for node in walk(self.graph.block) for b in node.blocks)]
+        used = {v for b in blocks for v in b.results} | {v for b in blocks for node in b.nodes for v in node.inputs}
+        return {i for i, v in enumerate(self.graph.inputs) if v in used}
+
+    @functools.cached_property
+    def by_hand(self) -> bool:
+        """Whether some of its derivative was written by hand: an `autograd.Function`."""
+        return any(n.op == "custom" for n in walk(self.graph.block))
+
+    @property
+    def lean(self) -> bool:
+        """Whether the backward computes again what costs more bytes to save."""
+        return self.device.type != "cpu"
+
+    @functools.cached_property
+    def derivative(self) -> Derivative:
+        """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
+        from jitgrad.script.autodiff import differentiate
+
+        return differentiate(self.graph, self.wrt, self.differentiable, self.lean)
+
+    def gradient_graphs(self) -> tuple[Graph, Graph]:
+        """The forward that saves and the backward for cotangents of every output, simplified, not yet in primitives.
+
+        Raises RuntimeError where there is nothing to differentiate.
+        """
+        from jitgrad.script.passes import pipeline
+
+        if not self.differentiable:
+            raise RuntimeError(f"`{self.name}` has no gradient: no input requires one, or no result can carry it")
+        backward = self.derivative.backward((True,) * len(self.differentiable))
+        return pipeline.prepare(self.derivative.forward), pipeline.prepare(backward)
+
+    def _compile(self) -> None:
+        """Forward, and backward for cotangents of every output: one native module."""
+        graphs, flags, places = self._graphs()
+        self._residuals = places
+        self.saved = frozenset(~i for i in places if i < 0)
+        programs = self._programs(graphs)
+        self.forward = programs["forward"]
+        if self.differentiable:
+            self._backwards[(True,) * len(self.differentiable)] = Backward(programs["backward"], flags)
+
+    def _graphs(self) -> tuple[dict[str, Graph], Any, tuple[int, ...]]:
+        """What is compiled, the backward's flags (`_split_flags`), and where residuals are (`_without_inputs`)."""
+        from jitgrad.script.passes import pipeline
+
+        if not self.differentiable:
+            return {"forward": pipeline.run(self.graph, device=self.lean)}, (), ()
+        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.lean))
+        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.lean)
+        backward, flags = _split_flags(backward)
+        return {"forward": forward, "backward": backward}, flags, places
+
+    def _without_inputs(self, forward: Graph) -> tuple[Graph, tuple[int, ...]]:
+        """`forward` without the residuals that are inputs: the node keeps the caller's arrays instead of copies.
+
+        An input that the program itself overwrites is not one of them: its old value is an output like any other.
+        """
+        written = committed(forward.block)
+        position = {v: i for i, v in enumerate(forward.inputs)
+                    if i not in written and (_is_tensor(v.type) or isinstance(v.type, ListType))}
+        results = list(forward.outputs[:self.n_outputs])
+        places: list[int] = []
+        for value in forward.outputs[self.n_outputs:]:
+            if value in position:
+                places.append(~position[value])
+            else:
+                places.append(len(results))
+                results.append(value)
+        block = forward.block
+        return Graph(Block(block.params, block.nodes, tuple(results), block.binds), forward.name), tuple(places)
+
+    @classmethod
+    def prepare(cls, graph: Graph, objects: Sequence[Any], name: str,
+                differentiable: Sequence[int] | None = None, device: Device = CPU,
+                on_host: Sequence[int] = ()) -> GraphFunction:
+        """Optimise and compile `graph` for inputs like `objects` in the current grad mode."""
+        from jitgrad.eager.autograd.grad_mode import is_grad_enabled
+        from jitgrad.script.passes import pipeline
+
+        wrt: tuple[int, ...] = ()
+        if is_grad_enabled():
+            wrt = tuple(i for i, o in enumerate(objects) if _requires_grad(o))
+        if differentiable is None:
+            differentiable = [i for i, v in enumerate(graph.outputs) if _is_floating(v.type)]
+        optimised = pipeline.prepare(graph)
+        types = [v.type for v in graph.outputs]
+        function = cls(optimised, wrt, tuple(i for i in differentiable if _is_floating(types[i])), name,
+                       tuple(i for i, t in enumerate(types) if _is_tensor(t)),
+                       tuple(i for i, v in enumerate(graph.inputs) if _is_tensor(v.type)), len(types),
+                       tuple(i for i in committed(optimised.block) if _is_tensor(graph.inputs[i].type)),
+                       tuple(i for i, t in enumerate(types) if isinstance(t, ListType)),
+                       tuple(i for i, v in enumerate(graph.inputs) if isinstance(v.type, ListType)), device,
+                       tuple(on_host))
+        if device.type != "cpu":
+            function.hosted = devices.hosted(graph, objects)
+        function._compile()
+        return function
+
+    def to_bytes(self) -> bytes | None:
+        """Everything that another process needs to run this; None where the program cannot be stored."""
+        if self.by_hand:
+            return None  # its text has no form for the derivative
+        if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
+            return None
+        from jitgrad.script.graph.text import to_text
+
+        named: dict[str, Any] = {}
+        text = to_text(self.graph, "chain", objects=named)
+        errors = {name: [e.__module__, e.__qualname__] for name, e in named.items() if e.__module__ != "builtins"}
+        everything = self._backwards.get((True,) * len(self.differentiable))
+        header = {"flags": everything.flags if everything is not None else (), "wrt": self.wrt, "name": self.name,
+                  "differentiable": self.differentiable, "residuals": self._residuals, "tensors": self._tensors,
+                  "arguments": self.arguments, "n_outputs": self.n_outputs,
+                  "writes": self.writes, "lists": self._lists, "list_inputs": self.list_inputs, "errors": errors,
+                  "device": str(self.device), "on_host": self.on_host}
+        return pack([json.dumps(header).encode(), text.encode(), self._compiled[0].to_bytes()])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GraphFunction:
+        """The inverse of `to_bytes`: loads native code; the graph's text is parsed only if somebody asks."""
+        from jitgrad.codegen.run.compiled import Compiled
+
+        header_bytes, text, program = unpack(data)
+        header = json.loads(header_bytes)
+        function = cls(text.decode(), tuple(header["wrt"]), tuple(header["differentiable"]), header["name"],
+                       tuple(header["tensors"]), tuple(header["arguments"]), header["n_outputs"],
+                       tuple(header["writes"]), tuple(header["lists"]), tuple(header["list_inputs"]),
+                       Device(header["device"]), tuple(header["on_host"]))
+        function._errors = {name: ErrorName(*found) for name, found in header["errors"].items()}
+        function._residuals = tuple(header["residuals"])
+        function.saved = frozenset(~i for i in function._residuals if i < 0)
+        compiled = (Compiled.from_bytes(program) if function.device.type == "cpu"
+                    else devices.loaded(program, function.device))
+        function._compiled.append(compiled)
+        function.forward = compiled["forward"]
+        if function.differentiable:
+            flags = tuple((value, flag) for value, flag in header["flags"])
+            function._backwards[(True,) * len(function.differentiable)] = Backward(compiled["backward"], flags)
+        return function
+
+    def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Program]:
+        if config.current().interpret:
+            return {name: self._interpreted(graph) for name, graph in graphs.items()}
+        if self.device.type == "cpu":
+            from jitgrad.codegen.run.compile import compile
+
+            compiled = compile(graphs)
+        else:
+            compiled = devices.compiled(graphs, self.device, {"forward": self.hosted}, self.ordered)
+        self._compiled.append(compiled)
+        return {name: compiled[name] for name in graphs}
+
+    def _interpreted(self, graph: Graph) -> Program:
+        """The interpreter for a graph; on the host, for a device between copies."""
+        if self.device.type != "cpu":
+            return devices.interpreted(graph, self.device)
+        from jitgrad.script.graph.interpret import interpret
+
+        return functools.partial(interpret, graph)
+
+    def kernels(self, device: str = "cpu") -> list[str]:
+        """The text of every generated kernel, in the order of compilation; for "cuda" as CUDA C++, on any machine."""
+        if device == "cpu":
+            return [text for compiled in self._compiled for text in compiled.kernels]
+        if device.partition(":")[0] != "cuda":
+            raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
+        from jitgrad.codegen.cuda.host.module import kernels
+
+        return kernels((self if self.lean else self._on_device())._graphs()[0], self.ordered)
+
+    def _on_device(self) -> GraphFunction:
+        """The same function for a GPU, not compiled."""
+        return GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
+                             self.n_outputs, self.writes, self._lists, self.list_inputs, Device("cuda"), self.on_host)
+
+    def asm(self) -> str:
+        """The machine code as text; a program from the disk cache is compiled again for it."""
+        from jitgrad.codegen.llvm import engine
+
+        compiled = self._compiled
+        if any(not c.llvm for c in compiled):
+            again = GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
+                                  self.n_outputs, self.writes, self._lists, self.list_inputs, self.device,
+                                  self.on_host)
+            again._compile()
+            compiled = again._compiled
+        return "\n".join(engine.assembly(c.llvm) for c in compiled)
+
+    def __call__(self, objects: Sequence[Any], arrays: list[Any],
+                 on_commit: Callable[[int, Any], None] | None = None, unreached: Collection[int] = ()) -> list[Any]:
+        """Run on inputs given twice: as objects (for the tape) and as arrays and numbers (for the program).
+
+        `unreached` is kept by reference: when the node runs, inputs in it get no gradient.
+        """
+        outputs = self.forward(arrays) if on_commit is None else self.forward(arrays, on_commit)
+        for i in self.on_host:
+            if outputs[i] is not None:
+                outputs[i] = to_host(outputs[i])
+        if not self.differentiable:
+            for i in self._tensors:
+                if outputs[i] is not None:
+                    outputs[i] = wrap(outputs[i])
+            for i in self._lists:
+                outputs[i] = _items(outputs[i])
+            return outputs
+        residuals = [outputs[i] if i >= 0 else arrays[~i] for i in self._residuals]
+        del outputs[self.n_outputs:]
+        return self._record(objects, outputs, residuals, unreached)
+
+    def rebase(self, target: Any, outputs: Sequence[Any], index: int) -> bool:
+        """Give tensor `target`, written in place by the program, the history of graph output `index`, if it has any."""
+        if index not in self.differentiable:
+            return False
+        target._rebase(outputs[index])
+        return True
+
+    def _record(self, objects: Sequence[Any], outputs: list[Any], residuals: list[Any],
+                unreached: Collection[int]) -> list[Any]:
+        node = CallNode(self, objects, residuals, unreached)
+        for i in self._tensors:
+            if outputs[i] is not None:
+                outputs[i] = wrap(outputs[i])
+        for i in self._lists:
+            outputs[i] = _items(outputs[i])
+        for slot, i in enumerate(self.differentiable):
+            if i in self._lists:
+                node.attach_list(slot, outputs[i])
+            elif outputs[i] is not None:
+                node.attach(outputs[i], slot)
+        return outputs
+
+    def backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any],
+                 objects: Sequence[Any] = ()) -> list[Any]:
+        """First order: arrays in, arrays (or None where an input was not reached) out."""
+        present = tuple([c is not None for c in cotangents])
+        backward = self._backwards.get(present) or self._compile_backward(present)
+        given = [_arrays(c) for c in cotangents if c is not None]
+        values = backward.program([*residuals, *given])
+        for value, flag in backward.flags:
+            if not values[flag]:
+                values[value] = None
+        del values[len(self.wrt):]
+        if self.device.type != "cpu":
+            values = [v if v is None or devices.is_there(objects, i) else to_host(v)
+                      for i, v in zip(self.wrt, values, strict=True)]
+        if unreached:
+            values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
+        return self._per_item(objects, values) if self.list_inputs else values
+
+    def _per_item(self, objects: Sequence[Any], values: list[Any]) -> list[Any]:
+        """Gradients of the inputs `wrt` with those of a list's items in place of the list's."""
+        result: list[Any] = []
+        for i, v in zip(self.wrt, values, strict=True):
+            if i in self.list_inputs:
+                items = [] if v is None else v if type(v) is list else v.to_list()
+                result += [*items, *[None] * (len(objects[i]) - len(items))][:len(objects[i])]
+            else:
+                result.append(v)
+        return result
+
+    def _compile_backward(self, present: tuple[bool, ...]) -> Backward:
+        from jitgrad.script.passes import pipeline
+
+        with self._lock:
+            if present not in self._backwards:
+                backward = pipeline.run(self.derivative.backward(present), device=self.lean)
+                graph, flags = _split_flags(backward)
+                self._backwards[present] = Backward(self._programs({"backward": graph})["backward"], flags)
+            return self._backwards[present]
+
+    def backward_on_tape(self, objects: Sequence[Any], versions: list[int], unreached: Collection[int],
+                          cotangents: Sequence[Any]) -> list[Any]:
+        """With `create_graph`: the gradient function, recorded as one node; it reads the inputs again."""
+        present = tuple(c is not None for c in cotangents)
+        given = [*objects, *(c for c in cotangents if c is not None)]
+        key = (present, tuple([_requires_grad(o) for o in given]))
+        gradient = self._gradients.get(key)
+        if gradient is None:
+            from jitgrad.script.autodiff import gradient_function
+
+            with self._lock:
+                graph = gradient_function(self.graph, self.wrt, self.differentiable, present)
+                gradient = self._gradients[key] = GraphFunction.prepare(
+                    graph, given, self.name + "Backward", device=self.device, on_host=[
+                        2 * k for k, i in enumerate(self.wrt)
+                        if self.device.type != "cpu" and not devices.is_there(objects, i)])
+        for i, version in zip(self.arguments, versions, strict=True):
+            if i in gradient.reads and version_of(objects[i]) != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"argument {i} of `{self.name}` is at version {objects[i]._version}; expected version {version} "
+                    "instead. Hint: create_graph=True computes a scripted function's gradient from its arguments.")
+        # What was not reached now is not reached by derivatives of this gradient either, but for one written by hand.
+        dead = set(unreached)
+        flat = gradient(given, [_data(o) for o in given], None, dead)
+        if not self.by_hand:
+            dead.update(i for i, reached in zip(self.wrt, flat[1::2], strict=True) if not reached)
+        values = [value if reached else None for value, reached in zip(flat[::2], flat[1::2], strict=True)]
+        values = [None if i in unreached else v for i, v in zip(self.wrt, values, strict=True)]
+        return self._per_item(objects, values) if self.list_inputs else values
+
+
+def _requires_grad(value: Any) -> bool:
+    """Whether an input, or an item of one, asks for a gradient."""
+    if type(value) is list:
+        return any(_requires_grad(v) for v in value)
+    return bool(getattr(value, "requires_grad", False))
+
+
+def _data(value: Any) -> Any:
+    """An input as the program takes it."""
+    return [_data(v) for v in value] if type(value) is list else getattr(value, "_data", value)
+
+
+def _items(value: Any) -> list[Any]:
+    """A list that a program returned, its arrays as tensors."""
+    found = value if type(value) is list else value.to_list()
+    return [wrap(v) if hasattr(v, "dtype") else _items(v) if type(v) is list else v for v in found]
+
+
+def _split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
+    """A graph of (value, reached) pairs as one of values, then the flags that are not always true; and which is whose.
+
+    Returns pairs (output number of a value, output number of its flag).
+    """
+    always = {n.outputs[0] for n in backward.block.nodes if n.op == "num.const" and n.attrs["value"] is True}
+    results = list(backward.outputs[::2])
+    flags = []
+    for i, flag in enumerate(backward.outputs[1::2]):
+        if flag not in always:
+            flags.append((i, len(results)))
+            results.append(flag)
+    block = backward.block
+    return Graph(Block(block.params, block.nodes, tuple(results), block.binds), backward.name), tuple(flags)
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as one."""
+    return b"".join(struct.pack("<q", len(p)) + p for p in parts)
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """The inverse of `pack`. Raises ValueError for a truncated string."""
+    parts, at = [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<q", data, at)
+        at += 8 + length
+        if length < 0 or at > len(data):
+            raise ValueError("truncated data")
+        parts.append(data[at - length:at])
+    return parts
+
+
+def _payload(type_: Any) -> Any:
+    return type_.elem if isinstance(type_, OptionalType) else type_
+
+
+def _is_tensor(type_: Any) -> bool:
+    return isinstance(_payload(type_), TensorType)
+
+
+def _is_floating(type_: Any) -> bool:
+    while isinstance(type_, ListType):
+        type_ = type_.elem
+    payload = _payload(type_)
+    return isinstance(payload, TensorType) and payload.dtype.is_floating_point
+
+
+def _arrays(cotangent: Any) -> Any:
+    """A cotangent as an array; that of a list with its items as arrays. NumPy makes scalars of 0-dim results."""
+    if type(cotangent) is list:
+        return [np.asarray(c) if isinstance(c, np.generic) else _arrays(c) if type(c) is list else c
+                for c in cotangent]
+    return np.asarray(cotangent) if isinstance(cotangent, np.generic) else cotangent

@@ -1,0 +1,200 @@
+"""Rebuilding what the Python function returns from graph outputs: one generated function per specialisation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.dims import Dim, Size, substitute
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.entering import EntryWriter
+from jitgrad.script.graph.ir import map_attr
+
+#: what a result is that is none
+NOTHING = sig.Nothing()
+
+
+def result_writer(result: sig.Result) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+    """`leave(objects, outputs)`: the function's result, where nothing in it is read from the parameters.
+
+    Args:
+        result: the result tree; its indices refer to the graph's inputs (as objects) and outputs.
+    """
+    writer = ResultWriter(EntryWriter((), {}))
+    expression = writer.expression(result)
+    leave: Callable[[Sequence[Any], Sequence[Any]], Any] = writer.finish("leave", "i, o", [f"return {expression}"])
+    return leave
+
+
+class ResultWriter:
+    """Writes expressions for results over `i`, the objects of the graph's inputs, and `o`, its outputs.
+
+    Attributes:
+        reader: reads, before all else, what is found by path from the parameters `p`.
+        lines: what the expressions refer to: an object that occurs twice is made once.
+    """
+
+    def __init__(self, reader: EntryWriter):
+        self.reader = reader
+        self.lines: list[str] = []
+        self._shared: dict[int, str] = {}
+        self.constant = reader.constant
+
+    def finish(self, name: str, parameters: str, last: Sequence[str]) -> Any:
+        """The function that reads, makes and then does `last`."""
+        constants = self.reader.constants
+        header = ", ".join([parameters, *(f"{n}={n}" for n in constants)])
+        body = "".join(f"    {line}\n" for line in (*self.reader.lines, *self.lines, *last))
+        scope = dict(constants)
+        # the text is ours: indices and constant names only
+        exec(compile(f"def {name}({header}):\n{body}", f"<jitgrad {name}>", "exec"), scope)
+        return scope[name]
+
+    def expression(self, result: sig.Result) -> str:
+        """An expression for a result."""
+        match result:
+            case sig.Given(source):
+                return self.reader.read(source)
+            case sig.Output(index):
+                return f"o[{index}]"
+            case sig.Same(index):
+                return f"i[{index}]"
+            case sig.Static(value):
+                return repr(value) if type(value) in (int, bool, str, type(None)) else self.constant(value)
+            case sig.ViewOf(index, path, sizes, made):
+                return f"{self.constant(_viewer(path, dict(sizes)))}({'o' if made else 'i'}[{index}], o)"
+            case sig.Referred(index, origin, references, path, sizes):
+                ints = "".join(f"o[{k}], " for k in origin)
+                text = f"{self.constant(_referrer(references))}(i, o[{index}], ({ints}))"
+                return f"{self.constant(_viewer(path, dict(sizes)))}({text}, o)" if path else text
+            case sig.Select(condition, if_true, if_false):
+                return f"({self.expression(if_true)} if o[{condition}] else {self.expression(if_false)})"
+            case sig.Leaf(index, grad):
+                return f"{self.constant(_leaf)}(o[{index}], {self.expression(grad)})"
+            case sig.OneOf(tag, results):
+                choices = ", ".join(f"lambda: {self.expression(r)}" for r in results)
+                return f"({choices},)[o[{tag}]]()"
+            case sig.Nothing():
+                return self.constant(NOTHING)
+            case sig.Text(parts):
+                return f"''.join(({''.join(self._piece(p) + ', ' for p in parts)}))"
+            case sig.Container() | sig.Object():
+                return self._container(result)
+            case sig.Repeated(leaves, item, identity):
+                return self._repeated(leaves, item, identity)
+            case sig.Pairs(keys, values, identity):
+                name = self._shared.get(identity)
+                if name is None:
+                    pairs = f"zip({self.expression(keys)}, {self.expression(values)})"
+                    name = self._shared[identity] = f"r{len(self._shared)}"
+                    self.lines.append(f"{name} = dict({pairs})")
+                return name
+        raise AssertionError(result)
+
+    def _piece(self, part: Any) -> str:
+        if isinstance(part, str):
+            return repr(part)
+        value, conversion, spec = part
+        text = self.expression(value)
+        if isinstance(conversion, tuple):
+            text = f"{conversion!r}[{text}]"
+        elif conversion[1:]:
+            text = f"{text}._text({conversion[1:]!r})"
+        elif conversion:
+            text = f"{ {'s': 'str', 'r': 'repr', 'a': 'ascii'}[conversion]}({text})"
+        return f"format({text}, {spec!r})"
+
+    def _container(self, result: sig.Container | sig.Object) -> str:
+        name = self._shared.get(result.identity)
+        if name is not None:
+            return name
+        items = [self.expression(item) for item in result.items]
+        text = self._make(result, items)
+        if result.identity < 0:
+            return text
+        name = self._shared[result.identity] = f"r{len(self._shared)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def _repeated(self, leaves: tuple[int, ...], item: sig.Result, identity: int) -> str:
+        name = self._shared.get(identity)
+        if name is None:
+            name = self._shared[identity] = f"r{len(self._shared)}"
+            text = f"list(o[{leaves[0]}])"
+            if item != sig.Output(0):
+                columns = ", ".join(f"o[{k}]" for k in leaves)
+                text = f"[{self.constant(result_writer(item))}(i, e) for e in zip({columns})]"
+            self.lines.append(f"{name} = {text}")
+        return name
+
+    def _make(self, result: sig.Container | sig.Object, items: list[str]) -> str:
+        if isinstance(result, sig.Object):
+            named = ", ".join(f"{n!r}: {v}" for n, v in zip(result.names, items, strict=True))
+            return f"{self.constant(_made)}({self.constant(result.type)}, {{{named}}})"
+        if result.keys is not None:
+            pairs = ", ".join(f"{self._key(k)}: {v}" for k, v in zip(result.keys, items, strict=True))
+            return "{" + pairs + "}" if result.type is dict else f"{self.constant(result.type)}({{{pairs}}})"
+        listed = ", ".join(items)
+        if result.type is list:
+            return f"[{listed}]"
+        if result.type is tuple:
+            return f"({listed},)" if items else "()"
+        if hasattr(result.type, "_fields"):  # a namedtuple takes its items one by one
+            return f"{self.constant(result.type)}({listed})"
+        return f"{self.constant(result.type)}([{listed}])"
+
+    def _key(self, key: Any) -> str:
+        return repr(key) if type(key) in (int, str, bool) else self.constant(key)
+
+
+def _leaf(tensor: Any, grad: Any) -> Any:
+    tensor.requires_grad_()
+    tensor.grad = grad
+    return tensor
+
+
+def _made(cls: Any, attributes: dict[str, Any]) -> Any:
+    """An instance with these attributes, `__init__` not called: the script has done what it does."""
+    made = cls.__new__(cls)
+    for name, value in attributes.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _referrer(references: Sequence[sig.Reference]) -> Callable[[Sequence[Any], Any, Sequence[Any]], Any]:
+    """A function that finds the tensor that some ints say, among the objects of the graph's inputs."""
+    views = [_viewer(r.path, {s: k for k, s in enumerate(r.symbols)}) for r in references]
+
+    def find(objects: Sequence[Any], made: Any, ints: Sequence[Any]) -> Any:
+        if ints[0] is None or ints[0] < 0:
+            return made
+        reference = references[ints[0]]
+        known, sizes = ints[1:1 + reference.of], ints[1 + reference.of:]
+        if reference.root < 0:
+            tensor = find(objects, made, known)
+        else:
+            tensor = objects[reference.root]
+            tensor = tensor[known[0]] if reference.of else tensor
+        return views[ints[0]](tensor, sizes) if reference.path else tensor
+
+    return find
+
+
+def _viewer(path: tuple[tuple[str, Any], ...], sizes: dict[Any, int]) -> Callable[[Any, Sequence[Any]], Any]:
+    """A function that applies a view path to an eager tensor; sizes come from the program's int outputs."""
+
+    def view(tensor: Any, outputs: Sequence[Any]) -> Any:
+        from jitgrad.ops import OPS
+        from jitgrad.ops.backend import backend
+
+        values: dict[Any, Size] = {symbol: outputs[index] for symbol, index in sizes.items()}
+
+        def size(d: Dim) -> Size:
+            return substitute(d, values)
+
+        for op, attrs in path:
+            known = {key: map_attr(value, size) for key, value in attrs.items()}
+            tensor = backend().apply(OPS[op], (tensor,), known)
+        return tensor
+
+    return view

@@ -1,0 +1,392 @@
+"""What the frontend gives the executor: a graph, its inputs' sources, what was assumed, how to rebuild results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitgrad.device import CPU
+from jitgrad.device import device as Device
+from jitgrad.dims import Size, Symbol
+from jitgrad.ops.types import Type
+from jitgrad.script.graph.ir import Graph
+
+# --- sources: where a value is read again at every entry -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """A parameter of the scripted function, by name (`*args` and `**kwargs` parameters give the tuple, the dict)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """A global variable: the dict of the function that reads it, and the name (builtins are static, not sources)."""
+
+    function: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A closure variable of `function`: `function.__closure__[index].cell_contents`."""
+
+    function: Any
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    """`base.name`; module parameters, buffers and submodules are read as attributes too."""
+
+    base: Source
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """`base[key]` with a static key, for lists, tuples and dicts."""
+
+    base: Source
+    key: Any
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """`base[the object at key]`, for dicts keyed by tensors."""
+
+    base: Source
+    key: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An object that the compilation created or that no path leads to: a tensor literal, a default argument."""
+
+    value: Any = field(hash=False)
+    number: int = 0  # distinguishes constants; equal numbers mean the same object
+
+
+@dataclass(frozen=True, slots=True)
+class RngState:
+    """The default generator's `seed` or `offset`, both ints."""
+
+    part: str
+
+    @property
+    def attribute(self) -> str:
+        """Where the generator has it as a signed number."""
+        return "key" if self.part == "seed" else self.part
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Not an object but one of `device.FACTS`: whether there is a GPU, where new tensors go, ..."""
+
+    fact: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is found on a path of every item of the list or tuple at `base`, as a list."""
+
+    base: Source
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """`len(base)`."""
+
+    base: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The size along an axis that all tensors in the column `base` have."""
+
+    base: Source
+    axis: int
+
+
+Source = Arg | Global | Cell | Attr | Item | At | Constant | RngState | Machine | Column | Length | Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Not an object but what the list or dict at `base` holds: where the script stores its new content."""
+
+    base: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of the list at `base`: where the script appends."""
+
+    base: Source
+
+
+Place = Source | Content | Tail
+
+
+# --- assumptions ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What was assumed of the object at `source`.
+
+    kind: "is" (identity with `value`), "equal" (== and same type: ints, bools, strings, devices, tuples of these),
+    "type" (exact type `value`), "len" (a container's length), "keys" (a dict's keys in order), "tensor" (a
+    `TensorKey`: dtype, rank, sizes of one, needs-gradient), "contiguous" (a tensor's memory is in row order, or is
+    not), "optional" (None, or a tensor of dtype `value` without history), "absent" (attribute or key is not there),
+    "same" (the very object that is at the source `value`), "other" (not that object),
+    "unhooked" (a tensor without hooks), "inherited" (an object without an attribute `value` of its own), "items" (a
+    list or tuple of any length whose items are of the kind `value`, see `elements.py`).
+    """
+
+    source: Source
+    kind: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TensorKey:
+    """What a graph knows of a tensor input: nothing with a size in it but which sizes are 1."""
+
+    dtype: Any
+    ndim: int
+    ones: tuple[bool, ...]
+    requires_grad: bool
+    device: Device = CPU
+
+
+# --- results -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Graph output `index`: a new tensor, a number, or (Optional type) either or None."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Graph output `index`, a new tensor, as a leaf that requires a gradient; `grad`: what its `.grad` is."""
+
+    index: int
+    grad: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """The very object that graph input `index` was read from."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOf:
+    """A view of the tensor that graph input `index` was read from (as it is after commits).
+
+    `made`: of graph output `index` instead, a tensor that the script made and returns in parts that share memory.
+    `path` is a tuple of (view op name, attrs); sizes in attrs are over symbols; the sizes' values are graph outputs:
+    `sizes` maps each symbol that occurs to the index of an int output.
+    """
+
+    index: int
+    path: tuple[tuple[str, Mapping[str, Any]], ...]
+    sizes: Mapping[Any, int] = field(default_factory=dict, hash=False)
+    made: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """A Python object known while compiling."""
+
+    value: Any = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The very list or dict that this call finds at `source`."""
+
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A tuple, list, dict, namedtuple... rebuilt per call: `make(items)`; equal `identity` means one shared object."""
+
+    type: type
+    keys: tuple[Any, ...] | None
+    items: tuple[Result, ...]
+    identity: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An object that the script made: class and attributes; equal `identity` means one shared object."""
+
+    type: type
+    names: tuple[str, ...]
+    items: tuple[Result, ...]
+    identity: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """One of two results, by the bool that is graph output `condition`: which object it is depends on the run."""
+
+    condition: int
+    if_true: Result
+    if_false: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A list with an item per element of the lists that the graph outputs `leaves` are, which are equally long.
+
+    In `item`, the output k is the element of `leaves[k]`; equal `identity` means one shared object.
+    """
+
+    leaves: tuple[int, ...]
+    item: Result
+    identity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """A dict of the keys and values that two lists hold; equal `identity` means one shared object."""
+
+    keys: Result
+    values: Result
+    identity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A tensor that the caller has, by ints that only the run knows.
+
+    `root` is the graph input that was read from it. With `of` 1, that is a list, and the first int is a position in
+    it. With root -1, what the first `of` ints say is. The other ints are the values of `symbols`, in order, which are
+    in `path`: that of a view of it.
+    """
+
+    root: int
+    of: int
+    path: tuple[tuple[str, Mapping[str, Any]], ...]
+    symbols: tuple[Symbol, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Referred:
+    """The tensor that the int outputs `origin` say: the first which of `references`, the others what that depends on.
+
+    Where the first is -1 (or None), it is graph output `index`. `path` and `sizes`: a view of it, as in `ViewOf`.
+    """
+
+    index: int
+    origin: tuple[int, ...]
+    references: tuple[Reference, ...]
+    path: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    sizes: Mapping[Any, int] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of several results, by the int that is graph output `tag`."""
+
+    tag: int
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """No object: where it is to be stored, nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string: parts are strings, and (result, conversion, format)."""
+
+    parts: tuple[Any, ...]
+
+
+Result = (Output | Leaf | Same | ViewOf | Static | Given | Container | Object | Select | OneOf | Nothing | Text
+          | Repeated | Pairs | Referred)
+
+
+@dataclass(slots=True)
+class ScriptGraph:
+    """A specialised function, before passes.
+
+    Attributes:
+        graph: inputs in the order of `inputs`; outputs in the order that `result` refers to.
+        inputs: one source per graph input.
+        input_types: their types before sizes were unified: every size of a tensor is 1 or a symbol of its own.
+        guards: assumptions on what was read besides the arguments (arguments are the caller's key).
+        size_guards: pairs of sizes over input symbols that were taken to be equal (optimistic sizes).
+        trip_guards: pairs of sizes over input symbols that say whether a loop runs, where that decides types.
+        int_symbols: symbols in them that stand for the value of an int input.
+        result: how to rebuild the Python result.
+        commits: graph input index -> source that a `commit` of a number to that input must be stored to (an
+            attribute, a dict item, the RNG offset); tensors are written in place by the program itself.
+        written: tensor input that the program writes in place and that may carry a gradient -> graph output with its
+            final value; the executor gives the tensor that history.
+        differentiable: graph outputs that may depend differentiably on an input (what requires_grad would say).
+        freed: graph outputs that require a gradient in eager, but whose history a `backward()` inside has freed.
+        recorded: graph output that requires a gradient in some runs only -> the output that says whether it does.
+        results: how many graph outputs are results or stored; those behind them only say what requires a gradient.
+        alone: graph outputs that require a gradient though no input does: leaves inside the script do.
+        stores: after the program has run: (attribute, item or content of a container, what it becomes), in order.
+        recipes: what a `pending` node with that number stores if the program leaves with an exception: (attribute, item
+            or content of a container, what it becomes, over the node's inputs).
+        unread: lists whose length and items do not matter (the script only appends to them).
+        lists: lists and tuples whose length is a run-time value, and the kind of their items; objects that are known by
+            their class.
+        parameters: names of the function's parameters (filled in by the executor).
+        functions: every Python function whose source was compiled into the graph, the scripted one first (the disk
+            cache compares their code).
+        calls_back: whether it calls ignored functions.
+        gradient_state: whether the script looks at the grad mode or at what needs a gradient.
+        device_state: whether it looks at where tensors are, so that it may do something else on another device.
+        device: where it runs.
+        on_host: graph outputs that are brought from there to the CPU.
+        expected: graph outputs that say which index was out of range, if any; what is raised, and its text before and
+            after the index. The host looks at them when it next waits for the device.
+        log: human-readable decisions (unrolled loops, guarded numbers), shown by `explain`.
+    """
+
+    graph: Graph
+    inputs: list[Source]
+    input_types: list[Type]
+    guards: list[Guard]
+    size_guards: list[tuple[Size, Size]]
+    result: Result
+    commits: dict[int, Source] = field(default_factory=dict)
+    trip_guards: list[tuple[Size, Size]] = field(default_factory=list)
+    int_symbols: dict[Symbol, int] = field(default_factory=dict)
+    written: dict[int, int] = field(default_factory=dict)
+    differentiable: tuple[int, ...] | None = None
+    freed: tuple[int, ...] = ()
+    recorded: dict[int, int] = field(default_factory=dict)
+    results: int = 0
+    alone: tuple[int, ...] = ()
+    parameters: tuple[str, ...] = ()
+    functions: list[Any] = field(default_factory=list)
+    stores: list[tuple[Place, Result]] = field(default_factory=list)
+    recipes: list[tuple[tuple[Place, Result], ...]] = field(default_factory=list)
+    unread: list[Source] = field(default_factory=list)
+    lists: dict[Source, Any] = field(default_factory=dict)
+    calls_back: bool = False
+    log: list[str] = field(default_factory=list)
+    gradient_state: bool = False
+    device_state: bool = False
+    device: Device = CPU
+    on_host: tuple[int, ...] = ()
+    expected: list[tuple[int, type[Exception], str, str]] = field(default_factory=list)

@@ -1,0 +1,159 @@
+"""Where values are found: paths from a script's arguments to objects, read and told; what is assumed of an argument.
+
+`entry.py` makes of sources and guards the function that reads them at every call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.device import FACTS, device
+from jitgrad.ops.types import ListType
+from jitgrad.script.call import list_kinds
+from jitgrad.script.call import signature as sig
+
+#: What reading a path may raise when the user changed the object: the assumption failed, nothing else.
+MISSES = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+
+#: facts about the machine, for people
+TITLES = {"default": "the default device", "current": "the current GPU", "gpu": "whether there is a GPU",
+          "named": "whether there is a GPU", "count": "the number of GPUs",
+          "deterministic": "whether algorithms must be deterministic"}
+
+
+class Unreadable(Exception):
+    """A path that was readable when the function was compiled is not any more."""
+
+
+def resolve(source: sig.Source, params: dict[str, Any]) -> Any:
+    """The object at `source` now. `params` maps parameter names to values. Raises Unreadable."""
+    try:
+        match source:
+            case sig.Arg(name):
+                return params[name]
+            case sig.Global(function, name):
+                return function.__globals__[name]
+            case sig.Cell(function, index):
+                return function.__closure__[index].cell_contents
+            case sig.Attr(base, name):
+                return getattr(resolve(base, params), name)
+            case sig.Item(base, key):
+                return resolve(base, params)[key]
+            case sig.At(base, key):
+                return resolve(base, params)[resolve(key, params)]
+            case sig.Constant(value, _):
+                return value
+            case sig.RngState():
+                from jitgrad.random import default_generator
+
+                return getattr(default_generator, source.attribute)
+            case sig.Machine(fact):
+                return FACTS[fact]()
+            case sig.Column(base, path):
+                return list_kinds.column(resolve(base, params), path)
+            case sig.Length(base):
+                return len(resolve(base, params))
+            case sig.Extent(base, axis):
+                return resolve(base, params)[0].shape[axis]
+    except MISSES as error:
+        raise Unreadable(f"{describe(source)}: {error}") from error
+    raise AssertionError(source)
+
+
+def describe(source: sig.Source) -> str:
+    """The path as the user would write it: `self.fc.weight`, `opt.param_groups[0]['lr']`."""
+    match source:
+        case sig.Arg(name):
+            return name
+        case sig.Global(_, name):
+            return name
+        case sig.Cell(function, index):
+            return str(function.__code__.co_freevars[index])
+        case sig.Attr(base, name):
+            return f"{describe(base)}.{name}"
+        case sig.Item(base, key):
+            return f"{describe(base)}[{key!r}]"
+        case sig.At(base, key):
+            return f"{describe(base)}[{describe(key)}]"
+        case sig.Constant(value, _):
+            return f"<{type(value).__name__}>"
+        case sig.RngState(part):
+            return f"<random {part}>"
+        case sig.Machine(fact):
+            return TITLES[fact]
+        case sig.Column(base, path):
+            return f"[i{''.join(f'[{k}]' for k in path)} for i in {describe(base)}]" if path else describe(base)
+        case sig.Length(base):
+            return f"len({describe(base)})"
+        case sig.Extent(base, axis):
+            return f"{describe(base)}[0].shape[{axis}]"
+    raise AssertionError(source)
+
+
+def type_of_tensor() -> Any:
+    """The eager Tensor class (late: the graph side of the house does not import the eager side)."""
+    from jitgrad.eager.tensor import Tensor
+
+    return Tensor
+
+
+def elem_of(type_: Any) -> Any:
+    """The type of a list's elements; others as they are."""
+    return type_.elem if isinstance(type_, ListType) else type_
+
+
+def argument_guards(source: sig.Source, value: Any, unread: frozenset[sig.Source] = frozenset(),
+                    lists: Mapping[sig.Source, list_kinds.Kind] = list_kinds.NOTHING) -> list[sig.Guard]:
+    """The part of the key that one argument contributes: types and structure, never a size or a number's value.
+
+    `unread`: lists whose content does not matter. `lists`: those of any length, and the kind of their items.
+    """
+    if isinstance(value, type_of_tensor()):
+        return [sig.Guard(source, "tensor", tensor_key(value))]
+    kind = type(value)
+    if kind in (int, float, bool):
+        return [sig.Guard(source, "type", kind)]
+    if value is None or isinstance(value, (str, bytes, device)):
+        return [sig.Guard(source, "equal", value)]
+    if isinstance(value, dtypes.dtype):
+        return [sig.Guard(source, "is", value)]
+    if source in unread:
+        return [sig.Guard(source, "type", kind)]
+    if source in lists:
+        items = [] if lists[source] == list_kinds.BY_CLASS else [sig.Guard(source, "items", lists[source])]
+        return [sig.Guard(source, "type", kind), *items]
+    if isinstance(value, (tuple, list)):
+        guards = [sig.Guard(source, "type", kind), sig.Guard(source, "len", len(value))]
+        for i, item in enumerate(value):
+            guards += argument_guards(sig.Item(source, i), item, unread, lists)
+        return guards
+    if isinstance(value, dict):
+        guards = [sig.Guard(source, "type", kind), sig.Guard(source, "keys", tuple(value))]
+        for key, item in value.items():
+            guards += argument_guards(sig.Item(source, key), item, unread, lists)
+        return guards
+    return [sig.Guard(source, "is", value)]
+
+
+def tensor_key(t: Any) -> sig.TensorKey:
+    """What a specialisation assumes of tensor `t`."""
+    return sig.TensorKey(t.dtype, t.ndim, tuple(s == 1 for s in t._data.shape), bool(t.requires_grad), t.device)
+
+
+def parameter_reader(function: Any) -> Callable[..., tuple[Any, ...]]:
+    """`read(*args, **kwargs)`: the values of the function's parameters, in order; Python's TypeError for a bad call."""
+    signature = inspect.signature(function, follow_wrapped=False)
+    parameters = [p.replace(annotation=p.empty, default=None if p.default is not p.empty else p.empty)
+                  for p in signature.parameters.values()]
+    header = str(signature.replace(parameters=parameters, return_annotation=signature.empty))
+    names = "".join(f"{name}, " for name in signature.parameters)
+    scope: dict[str, Any] = {}
+    exec(f"def read{header}:\n    return ({names})\n", scope)  # the text is ours: parameter names only
+    read = scope["read"]
+    read.__defaults__, read.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
+    read.__name__, read.__qualname__ = function.__name__, function.__qualname__
+    result: Callable[..., tuple[Any, ...]] = read
+    return result

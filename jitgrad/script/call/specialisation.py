@@ -1,0 +1,330 @@
+"""A scripted function compiled for one key: from the call's objects to the program's inputs, and back.
+
+    enter   generated: reads every input from its source and checks every assumption, None where one fails
+    run     executes the `GraphFunction`, counts what was written, rebuilds the Python result, stores what is left over
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from jitgrad import config
+from jitgrad.dtypes import get_default_dtype
+from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.autograd.grad_mode import is_grad_enabled
+from jitgrad.eager.autograd.grad_mode import mode as grad_mode
+from jitgrad.eager.autograd.node import Node
+from jitgrad.ops import autocast
+from jitgrad.ops.types import ListType, OptionalType, TensorType
+from jitgrad.script.call import arrayguards
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
+from jitgrad.script.call.graph_function import GraphFunction
+from jitgrad.script.call.sources import MISSES, Unreadable, argument_guards, describe, resolve, type_of_tensor
+from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
+from jitgrad.script.graph import callback, unwinding
+
+
+class Specialisation:
+    """A scripted function compiled for one key. `timing`: milliseconds that preparing it took."""
+
+    __slots__ = (
+        "__weakref__",
+        "autocast",
+        "commit",
+        "default_dtype",
+        "enter",
+        "function",
+        "given",
+        "grad_mode",
+        "leave",
+        "left",
+        "may_share",
+        "options",
+        "owner",
+        "script",
+        "spent",
+        "tangents",
+        "timing",
+    )
+
+    def __init__(self, script: sig.ScriptGraph, params: Sequence[str], values: dict[str, Any], name: str,
+                 function: GraphFunction | None = None):
+        self.script = script
+        unread = frozenset(script.unread)
+        #: what the call's arguments must be; objects among them are known weakly, so that they can die
+        self.given = [self._weakly(g) for p in params
+                      for g in argument_guards(sig.Arg(p), values[p], unread, script.lists)]
+        #: the list that this is taken out of when such an object dies
+        self.owner: list[Specialisation] = []
+        self.grad_mode, self.default_dtype = is_grad_enabled(), get_default_dtype()
+        #: what autocast casts to, None where it is off
+        self.autocast = autocast.mode.low
+        self.may_share = False  # whether `enter` looks at memory
+        script.graph.name = name
+        if function is None:
+            objects = [resolve(s, values) for s in script.inputs]
+            function = GraphFunction.prepare(script.graph, objects, name, script.differentiable, script.device,
+                                             script.on_host)
+        self.function = function
+        self.enter = self._write_enter(params, values)
+        self.leave = leave_writer(params, values, script.inputs, script.result, script.stores)
+        #: what stores changes when the program raises or calls back, by the recipes that it follows, or the call
+        self.left: dict[Any, Leave] = {}
+        self.commit = commit_writer(params, values, script.commits) if script.commits else None
+        self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
+        if self.spent is not None:
+            self.spent.release()
+        self.timing = 0.0
+        #: `optimistic`, `any_grads` and `lists` of the frontend
+        self.options: tuple[bool, bool, Mapping[sig.Source, Any]] = True, False, {}
+        #: tangent programs, by the inputs that have directions (see `pushforward`)
+        self.tangents: dict[Any, tuple[GraphFunction, tuple[int, ...]]] = {}
+
+    @property
+    def assumptions(self) -> list[sig.Guard]:
+        """What a call must be like: of its arguments, then of what is read besides."""
+        given = [g if ref is None else sig.Guard(g.source, g.kind, ref()) for g, ref in self.given]
+        return given + self.script.guards
+
+    def _weakly(self, guard: sig.Guard) -> tuple[sig.Guard, weakref.ref[Any] | None]:
+        if guard.kind != "is" or isinstance(guard.value, (type, types.FunctionType, types.ModuleType)):
+            return guard, None
+        me = weakref.ref(self)
+
+        def died(_: Any) -> None:
+            specialisation = me()
+            if specialisation is not None:
+                with suppress(ValueError):
+                    specialisation.owner.remove(specialisation)
+
+        try:
+            return sig.Guard(guard.source, guard.kind, None), weakref.ref(guard.value, died)
+        except TypeError:
+            return guard, None
+
+    def _write_enter(self, params: Sequence[str], values: dict[str, Any]) -> Callable[[Sequence[Any]], Any]:
+        """`enter(p)`: None where an assumption fails, else (objects, arrays) in the order of the graph's inputs."""
+        script = self.script
+        writer = EntryWriter(params, values)
+        writer.require(f"{writer.constant(grad_mode)}.enabled is {self.grad_mode}")
+        writer.require(f"{writer.constant(autocast.mode)}.low is {writer.constant(self.autocast)}")
+        writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
+        for guard, ref in self.given:
+            if ref is None:
+                writer.guard(guard)
+            else:
+                writer.require(f"{writer.read(guard.source)} is {writer.constant(ref)}()")
+        for guard in script.guards:
+            writer.guard(guard)
+        names = [writer.read(s) for s in script.inputs]
+        shapes, done = known_shapes(writer, script)
+        size_guards = [guard for number, guard in enumerate(script.size_guards) if number not in done]
+        tensor_type = type_of_tensor()
+        optional = {i for i, t in enumerate(script.input_types) if isinstance(t, OptionalType)}
+        tensors = [i for i, s in enumerate(script.inputs)
+                   if i not in optional and isinstance(resolve(s, values), tensor_type)]
+        lists = [i for i, t in enumerate(script.input_types)
+                 if isinstance(t, ListType) and isinstance(t.elem, TensorType)]
+        written = self.function.writes
+        self.may_share = bool(written) and len(tensors) + len(lists) > 1
+        quick = None
+        if self.function.is_native and self.function.device.type == "cpu":
+            known = self.may_share and not lists and len({names[i] for i in tensors}) == len(tensors)
+            quick = arrayguards.plan(writer, script, names, shapes, size_guards,
+                                     {names[i]: i in written for i in tensors} if known else {})
+        writer.tensors(shapes, arrays=quick is None)
+        raw = list(names)
+        for i in tensors:
+            raw[i] = f"{names[i]}._data"
+        for i in lists:
+            writer.lines.append(f"l{i} = [x._data for x in {names[i]}]")
+            raw[i] = f"l{i}"
+        for i in optional:
+            raw[i] = f"({names[i]} if {names[i]} is None else {names[i]}._data)"
+        writer.lines.append(f"r = [{', '.join(raw)}]")
+        separation = self._separation(writer, tensors, [raw[i] for i in lists]) if self.may_share else ""
+        if quick is not None:
+            with writer.block(f"not {quick.condition(writer)}"):
+                writer.tensors(shapes, own=False)
+                writer.sizes(script, [size_guards[i] for i in sorted(quick.sizes)])
+                if quick.separates:
+                    writer.require(separation)
+            size_guards = [guard for i, guard in enumerate(size_guards) if i not in quick.sizes]
+        numbers = {symbol: names[i] for symbol, i in script.int_symbols.items()}
+        writer.sizes(script, size_guards)
+        writer.sizes(script, script.trip_guards, numbers)
+        if separation and (quick is None or not quick.separates):
+            writer.require(separation)
+        return writer.finish(f"(({''.join(n + ', ' for n in names)}), r)")
+
+    def _separation(self, writer: EntryWriter, tensors: Sequence[int], lists: Sequence[str]) -> str:
+        """The condition that what is written has memory of its own; `r` is the list of the program's inputs."""
+        written = self.function.writes
+        others = f"{writer.constant(picker([i for i in tensors if i not in written]))}(r)"
+        if lists:
+            others = f"(*{others}, {', '.join([f'*{name}' for name in lists])})"
+        return f"{writer.constant(separate)}({writer.constant(picker(written))}(r), {others})"
+
+    def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
+        """Execute with what `enter` returned."""
+        try:
+            if self.script.calls_back:
+                snapshot = functools.partial(self._snapshot, params)
+                values = dict(zip(self.script.parameters, params, strict=True))
+                run = callback.Run(entered[0], lambda source: resolve(source, values),
+                                   functools.partial(self._store, params, entered[0]), snapshot, _changed)
+                with callback.running(run):
+                    return self._run(params, entered)
+            return self._run(params, entered)
+        except BaseException as error:
+            pending = unwinding.take(error)
+            if pending is not None:
+                self._store_pending(params, entered[0], pending)
+            if hasattr(error, "_place") and not config.current().debug:
+                from jitgrad.script.call.tracebacks import show_lines
+
+                show_lines(error)
+            raise
+
+    def _run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
+        objects, arrays = entered
+        script = self.script
+        on_commit = functools.partial(self.commit, params) if self.commit is not None else None
+        if self.function.writes:
+            outputs = self._run_writing(objects, arrays, on_commit)
+        else:
+            outputs = self.function(objects, arrays, on_commit)
+        if self.spent is not None:  # their history was used up inside: a backward of them is eager's error
+            for slot, i in enumerate(script.freed):
+                if outputs[i] is not None:
+                    self.spent.attach(outputs[i], slot)
+        if script.alone:
+            alone = Node(f"{self.function.name}Backward", (), _nothing, _nothing)
+            for slot, i in enumerate(script.alone):
+                if outputs[i] is not None:
+                    alone.attach(outputs[i], slot)
+        for i, error, head, tail in script.expected:
+            library(outputs[i]._data).expect(outputs[i]._data, error, head, tail)
+        for i, flag in script.recorded.items():
+            if outputs[i] is not None and not outputs[flag]:
+                outputs[i]._node, outputs[i]._slot, outputs[i]._needs = None, 0, False
+        return self.leave(params, objects, outputs)
+
+    def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: unwinding.Pending) -> None:
+        """Store what the program had changed when it raised."""
+        script = self.script
+        followed, stores, outputs = gather(pending, script.recipes, script.graph.name, script.device)
+        leave = self.left.get(followed)
+        if leave is None:
+            values = dict(zip(script.parameters, params, strict=True))
+            leave = self.left[followed] = leave_writer(script.parameters, values, script.inputs, sig.Static(None),
+                                                       stores)
+        leave(params, objects, outputs)
+
+    def _run_writing(self, objects: Sequence[Any], arrays: list[Any], on_commit: Callable[[int, Any], None] | None
+                     ) -> list[Any]:
+        """Run a program that writes tensors in place: their versions count it, their history follows it.
+
+        An exception may come after some of the writes: all are counted then.
+        """
+        written = self.script.written
+        try:
+            outputs = self.function(objects, arrays, on_commit)
+        except BaseException:
+            for index in self.function.writes:
+                objects[index]._bump()
+            raise
+        for index in self.function.writes:
+            output = written.get(index)
+            flag = self.script.recorded.get(output) if output is not None else None
+            if output is None or (flag is not None and not outputs[flag]) or (
+                    not self.function.rebase(objects[index], outputs, output)):
+                objects[index]._bump()
+        return outputs
+
+    def _snapshot(self, params: Sequence[Any], call: callback.Callback) -> list[tuple[str, Any]]:
+        """What the script has read or assigned, now, by name: objects and versions, and which assumptions hold."""
+        script, values = self.script, dict(zip(self.script.parameters, params, strict=True))
+        entered = self.enter(params)
+        objects = entered[0] if entered is not None else [_resolved(s, values) for s in script.inputs]
+        found: list[tuple[str, Any]] = []
+        for source, o in zip(script.inputs, objects, strict=True):
+            if not isinstance(source, sig.RngState):
+                found.append((f"`{describe(source)}`", _seen(o)))
+        for place, _ in call.stores:
+            if not isinstance(place, (sig.RngState, sig.Tail)):
+                base = place.base if isinstance(place, (sig.Content, sig.Item)) else place
+                found.append((f"`{describe(base)}`", _seen(_resolved(base, values))))
+        holds = [True] if entered is not None else [_holds(g, values) for g in script.guards]
+        return [*found, ("an object", holds if not all(holds) else [])]
+
+    def _store(self, params: Sequence[Any], objects: Sequence[Any], call: callback.Callback,
+               given: Sequence[Any]) -> None:
+        """Store what the script has changed before it calls back."""
+        leave = self.left.get(call)
+        if leave is None:
+            values = dict(zip(self.script.parameters, params, strict=True))
+            leave = self.left[call] = leave_writer(self.script.parameters, values, self.script.inputs,
+                                                   sig.Static(None), call.stores)
+        leave(params, objects, given)
+
+
+_MISSING = object()
+
+
+def _resolved(source: sig.Source, values: dict[str, Any]) -> Any:
+    try:
+        return resolve(source, values)
+    except Unreadable:
+        return _MISSING
+
+
+def _seen(found: Any) -> Any:
+    """An object and what a change of it would change: a tensor's version, the items of a list or dict."""
+    if isinstance(found, list):
+        return [found, *[_seen(x) for x in found]]
+    if isinstance(found, dict):
+        return [found, *found, *found.values()]
+    return [found, getattr(found, "_version", None)]
+
+
+def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:
+    """Whether an assumption holds now."""
+    from jitgrad.script.call.mismatch import broken
+
+    found = _resolved(guard.source, values)
+    if found is _MISSING or guard.kind == "absent":
+        return found is _MISSING and guard.kind == "absent"
+    if guard.kind in ("same", "other"):
+        return (found is _resolved(guard.value, values)) is (guard.kind == "same")
+    try:
+        return not broken(guard, found)
+    except MISSES:
+        return False
+
+
+def _changed(before: Sequence[tuple[str, Any]], after: Sequence[tuple[str, Any]]) -> str:
+    """The first thing in which two snapshots differ, in words; "" where they agree."""
+    return next((name for (name, a), (_, b) in zip(before, after, strict=True) if not _alike(a, b)), "")
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if type(a) is list and type(b) is list and a is not b:
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return _same(a, b)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether an input is what it was: the object, or the number."""
+    return a is b or (type(a) is type(b) and not isinstance(a, type_of_tensor()) and bool(a == b or a != a))
+
+
+def _nothing(cotangents: list[Any]) -> list[Any]:
+    """The backward of a node without inputs."""
+    return []

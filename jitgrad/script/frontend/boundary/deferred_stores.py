@@ -1,0 +1,209 @@
+"""What is stored late: attributes, items, `.grad`s and content of containers, wherever the script leaves.
+
+Such changes are made when the call ends. Before a node that may raise, a `pending` node says which of them have been
+made at that place and not been stored, so that the exception finds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.boundary.results import Results
+from jitgrad.script.frontend.containers import foreign_dicts
+from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.gradients import backward
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.values import HELD, RunItems, SymTensor, Tail
+from jitgrad.script.graph.ir import Value
+
+
+@dataclass(slots=True)
+class Change:
+    """A place outside the script that holds something else now than when the call began.
+
+    `content`: what the list or dict there holds, where that is stored as a whole; else None.
+    """
+
+    place: sig.Place
+    value: Any
+    content: Any = None
+
+    def recipe(self, results: Results) -> sig.Result:
+        """How what is stored is made."""
+        return results.tree(self.value) if self.content is None else results.content(self.value, self.content)
+
+
+def changes(context: Context) -> list[Change]:
+    """Everything besides memory and numbers that the script has changed so far on the way to this point."""
+    inputs, state = context.inputs, context.state
+    found = [Change(path, merge.fetch(context, state, slot)) for slot, path in inputs.stores.items()
+             if inputs.is_new(slot, path)]
+    found += [Change(path, item) for path, item in foreign_dicts.stores(context)]
+    for container in inputs.rewritten:
+        content = merge.fetch(context, state, container)
+        if isinstance(content, Tail):
+            content = _rest(context, container, content)
+        if _is_content_new(context, container, content):
+            kind = sig.Tail if isinstance(content, Tail) else sig.Content
+            found.append(Change(kind(container.source), container, content))
+    return found
+
+
+def stored(context: Context) -> None:
+    """Everything is stored now: what was appended is not appended again."""
+    for container in context.inputs.rewritten:
+        content = merge.fetch(context, context.state, container)
+        if isinstance(content, Tail):
+            context.state.values["stored", container] = len(content)
+
+
+def _rest(context: Context, container: Any, content: Tail) -> Tail:
+    """What was appended to a list and not stored."""
+    before = merge.fetch(context, context.state, ("stored", container))
+    if not isinstance(before, int):
+        raise UnsupportedCall("a list that the script did not make, and to which only some runs have appended when an "
+                              "ignored function is called", context.span(), hint="call that on all ways, or on none")
+    return Tail(content[before:])
+
+
+def _is_content_new(context: Context, container: Any, content: Any) -> bool:
+    before = context.inputs.initial(container)
+    if content is before or isinstance(content, RunItems) or type(content) is not type(before):
+        return content is not before
+    if isinstance(content, dict):
+        return list(content) != list(before) or any(v is not before[k] for k, v in content.items())
+    return len(content) != len(before) or any(a is not b for a, b in zip(content, before, strict=True))
+
+
+@dataclass(slots=True)
+class _Record:
+    """What the innermost `pending` node of a block, and those that it adds to, say: per place the value that it had.
+
+    `marks`: what decides all that. `stale`: a block inside has said something else since.
+    """
+
+    said: dict[sig.Place, list[Any]]
+    marks: list[Any]
+    stale: bool = False
+
+
+_KEY = ("pending",)
+
+
+def announce(context: Context) -> None:
+    """Before a node that may raise: say what is to be stored then, unless that has been said."""
+    inputs = context.inputs
+    if not (inputs.stores or inputs.changed or inputs.rewritten):
+        return
+    marks = _marks(context)
+    record: _Record | None = context.recall(_KEY)
+    if record is not None and not record.stale and _same(record.marks, marks):
+        return
+    found = {c.place: c for c in changes(context)}
+    now = {place: _stamp(context, c) for place, c in found.items()}
+    before = record.said if record is not None and not record.stale else {}
+    new = [p for p, stamp in now.items() if not _same(before.get(p), stamp)]
+    more = bool(before) and before.keys() <= now.keys() and not any(p in before for p in new)
+    if not new and before.keys() == now.keys() and (record is None or not record.stale):
+        context.remember(_KEY, _Record(now, marks))
+        return
+    if more:  # what shares an object with something new is said again with it
+        held = {id(x) for p in new for x in now[p] if isinstance(x, (SymTensor, *HELD))}
+        more = not any(id(x) in held for stamp in before.values() for x in stamp)
+    places = new if more else list(now)
+    _emit(context, [found[p] for p in places], more)
+    for scope in context.scopes:
+        around = scope.get(_KEY)
+        if around is None:
+            scope[_KEY] = _Record({}, [], stale=True)
+        else:
+            around.stale = True
+    context.remember(_KEY, _Record(now, marks))
+
+
+def _emit(context: Context, found: list[Change], more: bool) -> None:
+    results = _Pending(context)
+    grad, context.grad = context.grad, True  # history that a value has, `no_grad` does not take
+    recipe = tuple([c.recipe(results) for c in found])
+    context.grad = grad
+    values = results.outputs
+    carried = tuple(i for i, v in enumerate(values) if context.has_history(v))
+    context.inputs.recipes.append(tuple(zip([c.place for c in found], recipe, strict=True)))
+    context.builder.emit("pending", tuple(values), types=(), recipe=len(context.inputs.recipes) - 1, carried=carried,
+                         hosted=tuple(sorted(results.on_host)), more=more)
+
+
+class _Pending(Results):
+    """The trees of what is stored; `outputs` are the node's inputs."""
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self._seen: set[Value] | None = None
+
+    def _visible(self) -> set[Value]:
+        """Values of the blocks around."""
+        if self._seen is None:
+            self._seen = {v for b in self.context.path for n in b.nodes for v in n.outputs}
+            self._seen.update(*(b.params for b in self.context.path), self.context.inputs.values)
+        return self._seen
+
+
+def _marks(context: Context) -> list[Any]:
+    """Everything that `changes` looks at, as objects to compare by identity: quickly, there may be a thousand."""
+    inputs, values = context.inputs, context.state.values
+    found: list[Any] = []
+    found += [values.get(("stored", container)) for container in inputs.rewritten]
+    for key in (*inputs.stores, *inputs.changed, *inputs.rewritten):
+        value = values.get(key)
+        found.append(value)
+        if isinstance(value, SymTensor) and not value.storage.requires_grad:
+            found.append(values.get(value.storage))
+        elif value is not None:
+            _walk(context, value, found)
+    return found
+
+
+def _stamp(context: Context, change: Change) -> list[Any]:
+    """What decides what a change stores, as objects to compare by identity."""
+    found: list[Any] = []
+    if change.content is not None:
+        found.append(type(change.content))
+    _walk(context, change.value if change.content is None else change.content, found)
+    return found
+
+
+def _walk(context: Context, value: Any, found: list[Any]) -> None:
+    """Append a value and all that it holds now."""
+    values = context.state.values
+    pending: list[Any] = [value]
+    seen: set[int] = set()
+    while pending:
+        value = pending.pop()
+        found.append(value)
+        if isinstance(value, SymTensor):
+            found.append(values.get(value.storage))
+            if value.storage.requires_grad and value.storage.input < 0:
+                pending.append(values.get(backward.slot_of(value.storage)))
+        elif isinstance(value, RunItems):
+            found += value.leaves
+        elif isinstance(value, tuple):
+            found[-1] = len(value)
+            pending += value
+        elif isinstance(value, dict):
+            found[-1] = len(value)
+            found += value
+            pending += value.values()
+        elif isinstance(value, HELD) and getattr(value, "source", None) is None and id(value) not in seen:
+            seen.add(id(value))
+            pending.append(values.get(value))
+
+
+def _same(before: list[Any] | None, now: list[Any]) -> bool:
+    return before is not None and len(before) == len(now) and all(
+        a is b or (type(a) is int and type(b) is int and a == b) for a, b in zip(before, now, strict=True))
+
+
+__all__ = ["Change", "announce", "changes"]

@@ -1,0 +1,540 @@
+"""The world around the script: real objects become graph inputs (tensors, floats) or guarded constants.
+
+Every object is known by its source, the path on which the next call finds it again. Tensors and floats are inputs;
+ints, bools, strings and the rest are static under a guard; containers are read item by item. Objects of this library
+and of the standard library are taken to be constant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.device import device
+from jitgrad.dims import Size, Symbol, dim
+from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
+from jitgrad.script.frontend.boundary import list_arguments, placement
+from jitgrad.script.frontend.evaluate import leaves
+from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.memory import SHARED, Memory
+from jitgrad.script.frontend.values.values import (
+    Borrowed,
+    Number,
+    Storage,
+    SymDict,
+    SymList,
+    SymTensor,
+    SymTuple,
+    Tail,
+    TensorMap,
+)
+from jitgrad.script.graph.ir import Value
+
+_PLAIN = (bool, int, str, bytes, type(None), complex, range, slice, type(Ellipsis), device)
+_TRUSTED = ("jitgrad", "math", "numpy", "builtins", "functools", "operator", "typing", "collections", "itertools",
+            "warnings")
+_KINDS: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
+
+
+def trusted(module_name: str | None) -> bool:
+    """Whether the objects of a module are taken to be constant."""
+    return module_name is not None and module_name.split(".")[0] in _TRUSTED
+
+
+class Inputs:
+    """Graph inputs, guards, and the slots of memory that the script writes.
+
+    Attributes:
+        values: the graph's inputs.
+        sources: where each comes from.
+        guards: what was assumed of objects read on the way.
+        written: storages and slots that the script writes, in order of their first write.
+        dirty: those of them that may have been written since their memory was last made current.
+        int_symbols: symbols that stand for int inputs in guards, and the inputs.
+        rewritten: lists and dicts that the script did not make, and whose content is stored as a whole.
+        given: lists of tensors that ask for gradients, as graph inputs.
+        memory: which tensor inputs are one tensor, or share memory.
+        extents: symbols for a size that all tensors of a list have, and where it is read.
+        stores: slot -> source, for attributes that are rebound to something that is no number.
+        changed: dicts that the script did not make and into which it writes.
+        recipes: what the `pending` nodes stand for (see `ScriptGraph`).
+    """
+
+    def __init__(self, context: Context, any_grads: bool = False, lists: Mapping[sig.Source, Kind] = NOTHING):
+        self.context, self._any_grads, self._lists = context, any_grads, lists
+        self.values: list[Value] = []
+        self.sources: list[sig.Source] = []
+        self.guards: dict[tuple[Any, ...], sig.Guard] = {}
+        self.written: dict[Any, None] = {}
+        self.dirty: dict[Any, None] = {}
+        self.stores: dict[Any, sig.Source] = {}
+        self.changed: dict[SymDict, None] = {}
+        self.objects: dict[int, tuple[Any, sig.Source | None]] = {}  # id -> object (kept alive) and where it is
+        self.tensors: dict[int, Any] = {}  # graph input -> the tensor of the first call
+        self.memory = Memory(context, self.tensors)
+        self._found: dict[sig.Source, Any] = {}
+        self._containers: dict[int, Any] = {}
+        self._slots: dict[Any, int] = {}
+        self._static_reads: set[Any] = set()
+        self._before: dict[Any, tuple[Any, sig.Source]] = {}  # slots that are written -> content at entry, source
+        self._initial: dict[Any, Any] = {}
+        self._unread: dict[SymList, Callable[[], tuple[Any, ...]]] = {}
+        self.rewritten: dict[Any, None] = {}
+        self._ints: dict[Value, tuple[int, int]] = {}  # ints at entry -> graph input, value at the first call
+        self._bools: dict[Value, tuple[sig.Source, bool]] = {}  # bools at entry -> where, what at the first call
+        self.int_symbols: dict[Symbol, int] = {}
+        self.recipes: list[tuple[tuple[sig.Place, sig.Result], ...]] = []
+        self._constants = 0
+        self.constants: list[tuple[int, Any, Any]] = []
+        self.given: list[Value] = []
+        self.extents: dict[Symbol, sig.Extent] = {}
+        self._taken: dict[sig.Source, Kind] = {}
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def argument(self, value: Any, source: sig.Source, name: str) -> Any:
+        """An argument: its types and structure are the caller's key, so that numbers are inputs and need no guard."""
+        kind = type(value)
+        if isinstance(value, AnyTensor):
+            return self.tensor(value, source, name, guarded=True)
+        if kind in _KINDS:
+            return self._number(value, source, name)
+        if kind in (tuple, list):
+            return self._sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return self._sequence(value, source, lambda v, s, i: self.argument(v, s, f"{name}_{i}"))
+        if kind is dict:
+            return self._dict(value, source, lambda v, s, k: self.argument(v, s, f"{name}_{k}"))
+        if value is None or isinstance(value, (*_PLAIN, dtypes.dtype)):
+            return value
+        if source in self._lists:
+            return self._borrowed(value, source)
+        return self._itself(value, source)
+
+    def _itself(self, value: Any, source: sig.Source) -> Any:
+        """An object that is known by its identity."""
+        if BY_CLASS in self._lists.values():
+            found = self._once(value, source)
+            if found is not None:
+                return found
+        self.objects.setdefault(id(value), (value, source))
+        return value
+
+    def _borrowed(self, value: Any, source: sig.Source) -> Any:
+        """An object that is known by its class; two of them stay two, or one."""
+        made = self._once(value, source)
+        self._taken[source] = BY_CLASS
+        if made is None:
+            made = self._containers[id(value)] = Borrowed(value, source)
+            self.objects[id(value)] = (value, source)
+        return made
+
+    def _once(self, value: Any, source: sig.Source) -> Any:
+        """What stands for an object that was met before, guarded to be it; None for another one, guarded to be none of
+        those of its class that are known by their class, or none of all where it is itself."""
+        cls = type(value)
+        borrowed = source in self._lists
+        for other, place in [found for found in self.objects.values() if type(found[0]) is cls]:
+            known = self._containers.get(id(other))
+            if place is None or place == source or not (borrowed or isinstance(known, Borrowed)):
+                continue
+            if other is value:
+                self.guard(source, "same", place)
+                return other if known is None else known
+            self.guard(source, "other", place)
+        return None
+
+    def read(self, value: Any, source: sig.Source, key: Any = None) -> Any:
+        """The object found at `source` while compiling, as the script sees it."""
+        if source in self._found:
+            return self._found[source]
+        result = self._found[source] = self._read(value, source, key)
+        return result
+
+    def read_global(self, value: Any, source: sig.Global) -> Any:
+        """A global variable; those of trusted modules are constants."""
+        if trusted(source.function.__module__):
+            return self.constant(value)
+        return self.read(value, source, ("global", id(source.function.__globals__), source.name))
+
+    def constant(self, value: Any) -> Any:
+        """An object that never changes; a tensor becomes an input all the same."""
+        if isinstance(value, AnyTensor):
+            found = self._containers.get(id(value))
+            if found is None:
+                self._constants += 1
+                found = self._containers[id(value)] = self.tensor(value, sig.Constant(value, self._constants), "",
+                                                                  guarded=True)
+            return found
+        return value
+
+    def _read(self, value: Any, source: sig.Source, key: Any) -> Any:
+        kind = type(value)
+        if source in self._lists and self._lists[source] == BY_CLASS:
+            self.guard(source, "type", kind)
+            return self._borrowed(value, source)
+        if isinstance(value, AnyTensor):
+            return self.tensor(value, source, _name(source), guarded=False)
+        if kind is float or (kind in _KINDS and key in self.context.decisions):
+            self.guard(source, "type", kind)
+            return self._number(value, source, _name(source))
+        if isinstance(value, _PLAIN):
+            self._static_reads.add(key)
+            self.guard(source, "equal", value)
+            return value
+        if isinstance(value, dtypes.dtype) or (isinstance(value, type) and not trusted(value.__module__)):
+            self.guard(source, "is", value)
+        elif kind is list or isinstance(value, tuple):
+            self.guard(source, "type", kind)
+            if kind is not list and source not in self._lists:
+                self.guard(source, "len", len(value))
+            return self._sequence(value, source, lambda v, s, i: self.read(v, s))
+        elif isinstance(value, dict):
+            from jitgrad.script.frontend.containers.foreign_dicts import is_tensor_map
+
+            if is_tensor_map(value):
+                self.guard(source, "type", kind)
+                return self._containers.setdefault(id(value), TensorMap(value, source))
+            self.guard(source, "keys", tuple(value))
+            return self._dict(value, source, lambda v, s, k: self.read(v, s, ("item", id(value), k)))
+        elif isinstance(value, types.MethodType):
+            self.guard(source, "type", kind)
+            self.read(value.__self__, sig.Attr(source, "__self__"))
+            self.read(value.__func__, sig.Attr(source, "__func__"))
+        elif not (isinstance(value, types.ModuleType) and trusted(value.__name__)):
+            self.guard(source, "is", value)
+        return self._itself(value, source)
+
+    def _sequence(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, int], Any]) -> Any:
+        if source in self._lists:
+            return self._of_any_length(value, source, self._lists[source])
+        if isinstance(value, tuple):
+            items = [item(v, sig.Item(source, i), i) for i, v in enumerate(value)]
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        found = self._containers.get(id(value))
+        if found is None:
+            found = self._containers[id(value)] = SymList(source)
+            self.objects[id(value)] = (value, source)
+            self._unread[found] = lambda: tuple(item(v, sig.Item(source, i), i) for i, v in enumerate(value))
+        elif found.source != source:
+            self.guard(source, "same", found.source)
+        return found
+
+    def _of_any_length(self, value: Any, source: sig.Source, kind: Kind) -> SymList:
+        """A list or tuple whose length is a run-time value."""
+        found = self._containers.get(id(value))
+        if found is not None:
+            if found.source != source:
+                self.guard(source, "same", found.source)
+            return found  # type: ignore[no-any-return]
+        made = self._containers[id(value)] = SymTuple(source) if isinstance(value, tuple) else SymList(source)
+        self.objects[id(value)] = (value, source)
+        self.guard(source, "items", kind)
+        self._initial[made] = list_arguments.items(self.context, value, source, kind)
+        return made
+
+    def number_of_items(self, value: Any, source: sig.Source) -> Value:
+        """The length of a list of any length, an int that is known at entry."""
+        return self._number(len(value), sig.Length(source), f"{_name(source)}_len").value
+
+    def lists_taken(self) -> dict[sig.Source, Kind]:
+        """The lists and tuples that are taken with any length."""
+        return {**self._taken, **{g.source: g.value for g in self.guards.values() if g.kind == "items"}}
+
+    def items(self, container: SymList) -> tuple[Any, ...]:
+        """The items of a list that the script did not make, at entry. A list that is only appended to is not read."""
+        read = self._unread.pop(container, None)
+        if read is not None:
+            self.guard(container.source, "len", len(self.original(container)))
+            self._initial[container] = read()
+        found: tuple[Any, ...] = self._initial[container]
+        return found
+
+    def unread(self) -> list[sig.Source]:
+        """Lists among the inputs whose content does not matter."""
+        return [container.source for container in self._unread]
+
+    def _dict(self, value: Any, source: sig.Source, item: Callable[[Any, sig.Source, Any], Any]) -> Any:
+        found = self._containers.get(id(value))
+        if found is None:
+            found = self._containers[id(value)] = SymDict(source)
+            self.objects[id(value)] = (value, source)
+            self._initial[found] = {k: item(v, sig.Item(source, k), k) for k, v in value.items()}
+        elif found.source != source:
+            self.guard(source, "same", found.source)
+        return found
+
+    def initial(self, key: Any) -> Any:
+        """What a storage or container that the script did not make holds at entry."""
+        if isinstance(key, Storage):
+            return self.values[key.input]
+        return Tail() if key in self._unread else self._initial[key]
+
+    def initial_attribute(self, key: Any) -> Any:
+        """What an attribute or a variable outside holds at entry, as the script sees it."""
+        if key[0] != "attr":
+            before, path = self._before[key]
+            return self.read(before, path, key)
+        obj, _ = self.objects[key[1]]
+        source = self.source(obj)
+        assert source is not None
+        return self.read(getattr(obj, key[2]), sig.Attr(source, key[2]), key)
+
+    def initial_grad(self, storage: Storage) -> Any:
+        """What a tensor's `.grad` is at entry."""
+        if storage.input < 0:
+            return None
+        source = sig.Attr(self.sources[storage.input], "grad")
+        if not self._any_grads or source in self._found:
+            return self.read(self.tensors[storage.input].grad, source)
+        self.guard(source, "optional", storage.type.dtype)
+        value = self.add(OptionalType(storage.type), source, f"{_name(self.sources[storage.input])}_grad")
+        grad = self._found[source] = leaves.maybe(storage.type, value)
+        return grad
+
+    def keep_apart(self) -> None:
+        """Guards that a list or dict that the script changes is found on no other path."""
+        changed = {*self.rewritten, *self.changed}
+        for container in [*self.rewritten, *(c for c in self.changed if c not in self.rewritten)]:
+            for other in self._containers.values():
+                if type(other) is not type(container) or other is container or isinstance(other.source, sig.At):
+                    continue
+                if other not in changed or repr(other.source) < repr(container.source):  # a pair of changed ones once
+                    self.guard(container.source, "other", other.source)
+
+    def original(self, container: Any) -> Any:
+        """The real list or dict that a container stands for."""
+        return next(obj for obj, _ in self.objects.values() if self._containers.get(id(obj)) is container)
+
+    def guard(self, source: sig.Source, kind: str, value: Any) -> None:
+        """Assume something of the object at `source`, once."""
+        key = (source, kind, id(value) if kind == "is" else repr(value))
+        if key not in self.guards:
+            self.guards[key] = sig.Guard(source, kind, value)
+
+    # --- inputs ----------------------------------------------------------------------------------------------------
+
+    def add(self, type_: Type, source: sig.Source, name: str) -> Value:
+        """A new graph input."""
+        value = Value(type_, name)
+        self.values.append(value)
+        self.sources.append(source)
+        return value
+
+    def tensor(self, tensor: Any, source: sig.Source, name: str, guarded: bool) -> SymTensor:
+        """The tensor at `source`, an input."""
+        found = self._found.get(source)
+        if found is None and SHARED in self.context.decisions:
+            found = self._twin(tensor, source)
+        if found is None:
+            context = self.context
+            placement.see(context, tensor.device)
+            shape = tuple(tensor.shape)
+            type_ = TensorType(tensor.dtype, tuple(context.sizes.argument(n) for n in shape))
+            index = len(self.values)
+            value = self.add(type_, source, name)
+            self.tensors[index] = tensor
+            self.memory.add(index)
+            needs = bool(tensor.requires_grad)
+            if not guarded:
+                key = sig.TensorKey(tensor.dtype, len(shape), tuple(n == 1 for n in shape), needs, tensor.device)
+                self.guard(source, "tensor", key)
+            if needs:
+                context.builder.history.add(value.id)
+            storage = Storage(type_, index, requires_grad=needs and bool(tensor.is_leaf))
+            storage.device = tensor.device
+            found = self._found[source] = SymTensor(storage, (), type_)
+            if needs:
+                context.leaves[storage] = None
+        result: SymTensor = found
+        return result
+
+    def _twin(self, tensor: Any, source: sig.Source) -> SymTensor | None:
+        """The tensor input that is the very object found at `source`: one value, and a guard that it stays so."""
+        index = self.memory.place(tensor)
+        if index is None:
+            return None
+        twin: SymTensor = self._found[self.sources[index]]
+        self.guard(source, "same", self.sources[index])
+        self._found[source] = twin
+        return twin
+
+    def one_each(self) -> None:
+        """From now on a tensor that is found on two paths is one."""
+        self.memory.one_each()
+
+    def _number(self, value: Any, source: sig.Source, name: str) -> Number:
+        found = self._found.get(source)
+        if isinstance(found, Number):
+            return found
+        number = Number(self.context, self.add(_KINDS[type(value)], source, name), type(value))
+        self._found[source] = number
+        if type(value) is int:
+            self._ints[number.value] = (len(self.values) - 1, value)
+        elif type(value) is bool:
+            self._bools[number.value] = source, value
+        return number
+
+    def assumed(self, number: Number) -> bool | None:
+        """What a bool at entry is at the first call, and must be from now on; None for what is no such bool."""
+        found = self._bools.get(number.value)
+        if found is None:
+            return None
+        self.guard(found[0], "equal", found[1])
+        return found[1]
+
+    def entry_size(self, number: Number) -> tuple[Size, int] | None:
+        """An int that is known at entry, as a size for guards and its value at the first call; None for others."""
+        number = number if number.span is None else number.span
+        size = number.size
+        if size is not None:
+            hint = self.context.sizes.hint(size)
+            return None if hint is None else (size, hint)
+        found = self._ints.get(number.value)
+        if found is None:
+            return None
+        index, value = found
+        symbol = next((s for s, i in self.int_symbols.items() if i == index), None)
+        if symbol is None:
+            symbol = Symbol()
+            self.int_symbols[symbol] = index
+        return dim(symbol), value
+
+    def random_state(self, part: str) -> Number:
+        """The generator's seed or offset."""
+        return self._number(0, sig.RngState(part), f"rng_{part}")
+
+    # --- attributes ------------------------------------------------------------------------------------------------
+
+    def attribute(self, obj: Any, name: str) -> Any:
+        """`obj.name` for a real object, by path, properties and methods aside. Raises UnresolvedAttribute."""
+        slot = ("attr", id(obj), name)
+        values = self.context.state.values
+        if slot in values:
+            return values[slot]
+        try:
+            value = getattr(obj, name)
+        except AttributeError as error:
+            raise UnresolvedAttribute(f"{_called(obj)} has no `{name}`", self.context.span(),
+                                      hint=_similar(obj, name)) from error
+        source = self.source(obj)
+        if source is None:
+            return self.constant(value)
+        return self.read(value, sig.Attr(source, name), slot)
+
+    def source(self, obj: Any) -> sig.Source | None:
+        """Where a real object was found; None for a constant."""
+        if isinstance(obj, types.ModuleType) and trusted(obj.__name__):
+            return None
+        if isinstance(obj, type) and trusted(obj.__module__):
+            return None
+        found = self.objects.get(id(obj))
+        return found[1] if found is not None else None
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+
+    def contiguous(self, storage: Storage) -> bool:
+        """Whether a tensor input lies in row order, guarded: a reshape of it shares memory only then."""
+        found = self.memory.contiguous(storage.input)
+        self.guard(self.sources[storage.input], "contiguous", found)
+        return found
+
+    def note_written(self, storage: Storage) -> None:
+        """A tensor input is written: no other input may be the same memory."""
+        self.dirty[storage] = None
+        self.memory.write(storage.input)
+        self.written[storage] = None
+
+    def write_attribute(self, obj: Any, name: str, value: Any) -> None:
+        """`obj.name = value`."""
+        context = self.context
+        source = self.source(obj)
+        if source is None:
+            raise UnsupportedCall(f"assignment to `{name}` of a `{type(obj).__name__}` that the script cannot reach "
+                                  "again", context.span(),
+                                  hint="assign attributes only of arguments, globals and closures")
+        slot, path = ("attr", id(obj), name), sig.Attr(source, name)
+        self.write_slot(slot, path, value, getattr(obj, name, None))
+
+    def is_new(self, slot: Any, path: sig.Source) -> bool:
+        """Whether a slot that the script may have written holds something else than at entry."""
+        values = self.context.state.values
+        return slot in values and (path not in self._found or self._found[path] is not values[slot])
+
+    def write_slot(self, slot: Any, path: sig.Source, value: Any, before: Any) -> None:
+        """Assign to an attribute, or to a variable outside the script; `before` is what it holds now."""
+        context = self.context
+        self._before[slot] = (before, path)
+        kind = value.number_type if isinstance(value, Number) else type(value)
+        if kind in _KINDS and type(before) in _KINDS:
+            if slot in self._static_reads:
+                raise Restart(slot, f"`{_name(path)}` is written, so it is read at run time")
+            if slot not in self._slots:
+                if type(before) is not kind:
+                    raise UnsupportedCall(f"`{_name(path)}` was a {type(before).__name__} and becomes a "
+                                          f"{kind.__name__}", context.span(),
+                                          hint="keep one type of number in an attribute")
+                context.decisions.add(slot)
+                self.guard(path, "type", kind)
+                self._number(before, path, _name(path))
+                self._slots[slot] = self.sources.index(path)
+            self.written[slot] = self.dirty[slot] = None
+        else:
+            self.stores[slot] = path
+        context.state.values[slot] = value
+
+    def write_random_state(self, part: str, value: Number) -> None:
+        """The generator advanced, or got a seed."""
+        slot = ("rng",) if part == "offset" else ("rng", part)
+        if slot not in self._slots:
+            self.random_state(part)
+            self._slots[slot] = self.sources.index(sig.RngState(part))
+        self.written[slot] = self.dirty[slot] = None
+        self.context.state.values[slot] = value
+
+    def commit_value(self, key: Any, value: Any) -> Value | None:
+        """What a commit of a storage or slot writes; None where its memory holds that already."""
+        from jitgrad.script.frontend.values.numbers import value_of
+
+        index = self.target(key)
+        if isinstance(value, Value):
+            return None if value is self.values[index] and ("clean", key) not in self.context.state.values else value
+        return value_of(self.context, value)
+
+    def target(self, key: Any) -> int:
+        """The graph input that is the memory of a storage or slot."""
+        return key.input if isinstance(key, Storage) else self._slots[key]
+
+    def commits(self) -> dict[int, sig.Source]:
+        """Slots of numbers: graph input -> where to store it."""
+        return {self._slots[k]: self.sources[self._slots[k]] for k in self.written if not isinstance(k, Storage)}
+
+
+def _called(obj: Any) -> str:
+    """An object in a message: modules and classes by name, others by their class."""
+    if isinstance(obj, types.ModuleType):
+        return f"module `{obj.__name__}`"
+    return f"class `{obj.__name__}`" if isinstance(obj, type) else f"`{type(obj).__name__}`"
+
+
+def _similar(obj: Any, name: str) -> str:
+    close = difflib.get_close_matches(name, [n for n in dir(obj) if not n.startswith("_")], 1)
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
+def _name(source: sig.Source) -> str:
+    match source:
+        case sig.Attr(_, name) | sig.Global(_, name) | sig.Arg(name):
+            return name
+        case sig.Item(base, key):
+            return f"{_name(base)}_{key}"
+        case sig.Cell(function, index):
+            return str(function.__code__.co_freevars[index])
+    return ""

@@ -1,0 +1,301 @@
+"""What the script returns, as a recipe over graph outputs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jitgrad.dims import Symbol, dim
+from jitgrad.errors import Span, UnsupportedCall
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.list_kinds import NOTHING
+from jitgrad.script.frontend.containers import contents, lists, open_dicts
+from jitgrad.script.frontend.evaluate import leaves as lowering
+from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.script.frontend.gradients import backward
+from jitgrad.script.frontend.state import heap, item_origins
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import objects
+from jitgrad.script.frontend.values.values import (
+    UNBOUND,
+    Borrowed,
+    Function,
+    Instance,
+    Method,
+    Number,
+    Part,
+    RunItems,
+    RunPairs,
+    Storage,
+    SymDict,
+    SymList,
+    SymTensor,
+    SymTuple,
+    TensorMap,
+    Text,
+    Union,
+    is_dynamic,
+    type_word,
+)
+from jitgrad.script.graph.ir import Value, attr_symbols
+
+
+class Results:
+    """Collects graph outputs while a result tree is made."""
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.outputs: list[Value] = []
+        self.on_host: set[int] = set()  # those that are brought to the CPU
+        self._index: dict[Value, int] = {}
+        self._tensors: dict[Any, Value] = {}
+        self._identities: dict[Any, int] = {}
+        self._parted: set[Storage] = set()
+        self.leaves: dict[Storage, Span | None] = {}  # leaves that the script made, and where they leave it
+
+    def expect(self, value: Any) -> None:
+        """Note which tensors that the script made leave it in several parts, which then share memory."""
+        paths: dict[Storage, set[Any]] = {}
+        pending, seen = [value], set()
+        while pending:
+            v = pending.pop()
+            if isinstance(v, SymTensor):
+                paths.setdefault(v.storage, set()).add(tuple(map(str, v.path)))
+            elif isinstance(v, tuple):
+                pending += v
+            elif isinstance(v, (SymList, SymDict, Instance)) and getattr(v, "source", None) is None and v not in seen:
+                seen.add(v)
+                held = merge.fetch(self.context, self.context.state, v)
+                pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
+        links = self.context.links
+        self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and s not in links
+                        and not s.requires_grad}
+
+    def tensor(self, value: Value, storage: Storage) -> int:
+        """The number of the graph output that is the content of a storage."""
+        index = self.output(value)
+        where = storage.device
+        if where is not None and where.type == "cpu" and self.context.device.type != "cpu":
+            self.on_host.add(index)
+        return index
+
+    def output(self, value: Value) -> int:
+        """The number of the graph output that is `value`."""
+        index = self._index.get(value)
+        if index is None:
+            index = self._index[value] = len(self.outputs)
+            self.outputs.append(value)
+        return index
+
+    def tree(self, value: Any) -> sig.Result:
+        """The recipe for one value."""
+        if isinstance(value, SymTensor):
+            return self._tensor(value)
+        if isinstance(value, Number):
+            return sig.Output(self.output(value.value))
+        if isinstance(value, Union):
+            return self._union(value)
+        if isinstance(value, tuple):
+            return sig.Container(type(value), None, tuple(self.tree(v) for v in value))
+        if isinstance(value, (SymList, SymDict, TensorMap, Borrowed)) and value.source is not None:
+            return sig.Given(value.source)
+        if isinstance(value, SymList):
+            held = lists.run_items(self.context, value)
+            if isinstance(value, SymTuple):
+                raise lists.not_static(self.context)
+            if held is not None:
+                return self._list(value, held)
+            items = tuple(self.tree(v) for v in contents.items_of(self.context, value))
+            return sig.Container(list, None, items, self._identity(value))
+        if open_dicts.is_open(self.context, value):
+            return self._pairs(value, merge.fetch(self.context, self.context.state, value))
+        if isinstance(value, SymDict):
+            found = contents.dict_of(self.context, value)
+            return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
+        if isinstance(value, Instance):
+            found = {k: v for k, v in objects.items_of(self.context, value).items() if v is not UNBOUND}
+            return sig.Object(value.cls, tuple(found), tuple(self.tree(v) for v in found.values()),
+                              self._identity(value))
+        if isinstance(value, Text):
+            return sig.Text(tuple(p if isinstance(p, str) else (self.tree(p[0]), *p[1:]) for p in value.parts))
+        if value is UNBOUND:
+            return sig.Nothing()
+        if isinstance(value, (Function, Method)) or is_dynamic(value):
+            raise UnsupportedCall(f"a script cannot return {type_word(value)}", self.context.span(),
+                                  hint="return tensors, numbers, and tuples, lists and dicts of them")
+        return sig.Static(value)
+
+    def _list(self, value: SymList, held: RunItems) -> sig.Result:
+        """A list whose length only the run knows."""
+        if tp.caller_memory(held.elem):
+            raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
+                                  "only the run knows of which", self.context.span(),
+                                  hint="put `x.clone()` into the list")
+        item = self._item(held.elem, iter(range(len(held.leaves))))
+        return sig.Repeated(tuple(self.output(v) for v in held.leaves), item, self._identity(value))
+
+    def _item(self, t: tp.Template, number: Iterator[int]) -> sig.Result:
+        """The recipe for an element from its leaves."""
+        if isinstance(t, tp.Items):
+            return sig.Container(t.type, None, tuple([self._item(i, number) for i in t.items]))
+        if isinstance(t, tp.ListOf):
+            columns = tuple([next(number) for _ in lowering.types(t)])
+            return sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), self._identity(object()))
+        optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not lowering.tagged(t)
+        held = t.inner if optional and isinstance(t, tp.Either) else t
+        if isinstance(held, (tp.Tensor, tp.Num)) or optional:
+            made = next(number)
+            if not isinstance(held, tp.Tensor) or held.origin < 1:
+                return sig.Output(made)
+            return self._referred(made, [next(number) for _ in range(held.origin)])
+        if isinstance(t, tp.Either) and lowering.tagged(t) and all(not is_dynamic(s) for s in t.statics):
+            tag = next(number)
+            inner = () if t.inner is None else (self._item(t.inner, number),)
+            return sig.OneOf(tag, (*(self.tree(s) for s in t.statics), *inner))
+        raise UnsupportedCall(f"a script cannot return a list of items that are {t}, decided at run time",
+                              self.context.span(), hint="return tensors, numbers, and tuples of them")
+
+    def content(self, container: Any, content: Any) -> sig.Result:
+        """The recipe for what a container that the script did not make holds in the end."""
+        if isinstance(content, RunPairs):
+            return self._pairs(container, content)
+        if isinstance(container, SymDict):
+            return sig.Container(dict, tuple(content), tuple(self.tree(v) for v in content.values()))
+        if isinstance(content, RunItems):
+            return self._list(container, content)
+        return sig.Container(list, None, tuple(self.tree(v) for v in content))
+
+    def _pairs(self, value: SymDict, held: RunPairs) -> sig.Result:
+        """A dict whose keys only the run knows."""
+        return sig.Pairs(self.tree(held[Part.KEYS]), self.tree(held[Part.VALUES]), self._identity(value))
+
+    def _identity(self, value: Any) -> int:
+        return self._identities.setdefault(value, len(self._identities))
+
+    def _tensor(self, value: SymTensor) -> sig.Result:
+        context = self.context
+        storage = value.storage
+        if storage.origin and not value.copied:
+            return self._of_list(value)
+        if storage.unknown and not value.copied:
+            raise UnsupportedCall("a script cannot return this tensor: it is an item of a list of run-time length, and "
+                                  "which one only the run knows", context.span(), hint="write `.clone()`")
+        if storage.input >= 0 and not value.copied:
+            if not value.path:
+                return sig.Same(storage.input)
+            return self._view(value)
+        if storage.requires_grad and not value.path:
+            return self._leaf(storage)
+        links = context.links.get(storage, ())
+        if not value.path and links and all(c in self._visible() for c, _, _ in links):
+            return self._choice(value, links)
+        if value.path and storage in self._parted:
+            return self._view(value)
+        return sig.Output(self.tensor(self._fresh(value), storage))
+
+    def _of_list(self, value: SymTensor) -> sig.Result:
+        """An item of a list, or a view of it, which may be a tensor of the caller."""
+        storage = value.storage
+        whole = self.output(self._fresh(SymTensor(storage, (), storage.type)))
+        path, sizes = self._path(value)
+        return self._referred(whole, [self.output(v) for v in storage.origin], path, sizes)
+
+    def _referred(self, made: int, origin: Sequence[int], path: tuple[tuple[str, Any], ...] = (),
+                  sizes: Mapping[Any, int] = NOTHING) -> sig.Referred:
+        return sig.Referred(made, tuple(origin), tuple(self.context.references), path, sizes)
+
+    def _leaf(self, storage: Storage) -> sig.Result:
+        """A leaf that the script made: without history in the graph, a leaf again outside."""
+        context = self.context
+        if storage in context.borrowed:
+            raise UnsupportedCall("a script cannot return a leaf that shares memory with a tensor it did not make",
+                                  context.span(), hint="write `.detach().clone().requires_grad_()`")
+        self.leaves.setdefault(storage, context.span())
+        value = self._tensors.get(storage)
+        if value is None:
+            value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
+        grad = merge.fetch(context, context.state, backward.slot_of(storage))
+        return sig.Leaf(self.tensor(value, storage), self.tree(grad))
+
+    def _visible(self) -> set[Value]:
+        """Values of the outermost block."""
+        block = self.context.builder.block
+        return {v for n in block.nodes for v in n.outputs} | set(self.context.inputs.values)
+
+    def _choice(self, value: SymTensor, links: Any) -> sig.Result:
+        """A merged tensor: where it is an older object, that object."""
+        known = [(c, polarity, self.tree(reference)) for c, polarity, reference in links
+                 if reference.storage.input >= 0 or reference.storage in self.context.links]
+        if len(known) == 2 and known[0][0] is known[1][0] and known[0][1] is not known[1][1]:
+            (condition, polarity, a), (_, _, b) = known
+            return sig.Select(self.output(condition), *((a, b) if polarity else (b, a)))
+        result: sig.Result = sig.Output(self.tensor(self._fresh(value), value.storage))
+        for condition, polarity, this in known:
+            result = sig.Select(self.output(condition), *((this, result) if polarity else (result, this)))
+        return result
+
+    def _fresh(self, value: SymTensor) -> Value:
+        key = (value.storage, tuple(map(str, value.path)))
+        found = self._tensors.get(key)
+        if found is None:
+            found = heap.read(self.context, value)
+            if any(found is v for v in self.context.inputs.values) or found in self._index:
+                found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]
+            self._tensors[key] = found
+        return found
+
+    def _path(self, value: SymTensor) -> tuple[tuple[tuple[str, Any], ...], dict[Any, int]]:
+        """The path of a view, and where the sizes in it are found."""
+        context = self.context
+        used: set[Symbol] = set()
+        path = []
+        for op, attrs in value.path:
+            known = {k: context.sizes.canonical(a) if not isinstance(a, tuple) else tuple(
+                context.sizes.canonical(x) if not isinstance(x, tuple) else x for x in a) for k, a in attrs.items()}
+            path.append((op, known))
+            for a in known.values():
+                used |= attr_symbols(a)
+        return tuple(path), {s: self.output(context.one("dim.value", dim=dim(s)))
+                             for s in sorted(used, key=lambda s: s.number)}
+
+    def _view(self, value: SymTensor) -> sig.Result:
+        path, sizes = self._path(value)
+        if value.storage in self._parted:
+            whole = SymTensor(value.storage, (), value.storage.type)
+            return sig.ViewOf(self.tensor(self._fresh(whole), value.storage), path, sizes, made=True)
+        return sig.ViewOf(value.storage.input, path, sizes)
+
+    def _union(self, value: Union) -> sig.Result:
+        if value.statics == (None,) and value.inner is not None and len(value.leaves) == 1 and value.tag is None:
+            return sig.Output(self.output(value.leaves[0]))
+        leaves = iter([sig.Output(self.output(v)) for v in value.leaves])
+        inner = () if value.inner is None else (self._payload(value.inner, leaves),)
+        tag = self.output(lowering.tag_of(self.context, value))
+        return sig.OneOf(tag, (*(self.tree(s) for s in value.statics), *inner))
+
+    def _payload(self, t: tp.Template, leaves: Iterator[sig.Result]) -> sig.Result:
+        """The recipe for the run-time value of a union, from the outputs that are its leaves."""
+        if isinstance(t, tp.Tensor) and t.origin > 0:
+            whole, *origin = [leaf.index for leaf in itertools.islice(leaves, 1 + t.origin)
+                              if isinstance(leaf, sig.Output)]
+            return self._referred(whole, origin)
+        if isinstance(t, tp.Tensor) and t.origin == item_origins.UNKNOWN:
+            raise UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, and only the "
+                                  "run knows of which", self.context.span(), hint="write `.clone()`")
+        if isinstance(t, (tp.Tensor, tp.Num)):
+            return next(leaves)
+        if isinstance(t, (tp.Same, tp.Static)):
+            return self.tree(t.value)
+        if isinstance(t, tp.Items):
+            kind = list if t.type is SymList else t.type
+            return sig.Container(kind, None, tuple(self._payload(i, leaves) for i in t.items))
+        if isinstance(t, tp.Record):
+            made = tuple(self._payload(i, leaves) for i in t.items)
+            return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)
+        raise UnsupportedCall(f"a script cannot return {t}, decided at run time", self.context.span(),
+                              hint="return tensors, numbers, and tuples, lists and dicts of them")
+
+
+__all__ = ["Results"]

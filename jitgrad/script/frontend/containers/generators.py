@@ -1,0 +1,107 @@
+"""Generators: a loop over the call of a generator function inlines the loop's body at every `yield`.
+
+So the consumer's statements run between those of the generator, in Python's order, whatever branches and loops stand
+around the `yield`. Everywhere else (`list(...)`, `zip`, `sum`) the items are collected, for which their number must be
+known while compiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.values.values import Number
+
+#: takes an item; whether the consumer is done (False, True or a run-time bool)
+Consumer = Callable[[Any], Any]
+
+
+class Generator:
+    """The call of a generator function, or a generator expression: evaluated when it is consumed, once."""
+
+    __slots__ = ("_consumed", "_loops", "_produce")
+
+    def __init__(self, context: Context, produce: Callable[[Context, Consumer], None]):
+        self._produce, self._consumed, self._loops = produce, False, len(context.bodies_open)
+
+    def run(self, context: Context, consumer: Consumer) -> None:
+        """Produce the items."""
+        if self._consumed or len(context.bodies_open) > self._loops:
+            raise UnsupportedCall("a generator that may have been used already", context.span(),
+                                  hint="make a list of it, `list(...)`, or make the generator where it is used")
+        self._consumed = True
+        self._produce(context, consumer)
+
+
+def collect(context: Context, generator: Generator) -> list[Any]:
+    """All items. Raises NotStatic where only the run knows how many they are."""
+    items: list[Any] = []
+    depth, block = context.depth, context.builder.block
+    begin = len(block.nodes)
+
+    def take(item: Any) -> bool:
+        if context.depth != depth:
+            if context.counters:
+                place = context.counters[-1][1]
+                raise Restart(("unroll", place), f"unrolled the loop at {place}: a generator's items are collected")
+            raise NotStatic("how many items this generator gives is known only at run time", context.span(),
+                            hint="loop over it with `for`")
+        items.append(item)
+        return False
+
+    generator.run(context, take)
+    if any(n.op in ("print", "commit") for n in block.nodes[begin:]):
+        raise UnsupportedCall("a generator with effects is consumed elsewhere than by a `for` loop", context.span(),
+                              hint="loop over it with `for`")
+    return items
+
+
+def yield_(context: Context, value: Any) -> None:
+    """A `yield` statement: run the consumer; where it is done, the generator returns."""
+    frame, node = context.frame, context.node
+    consumer = frame.consumer
+    assert consumer is not None
+    done = consumer(value)
+    context.frame, context.node = frame, node
+    _leave(context, frame, done)
+
+
+def _leave(context: Context, frame: Frame, done: Any) -> None:
+    """Where the consumer is done, the generator returns, out of all its loops."""
+    if done is False:
+        return
+    for loop in frame.loops:
+        if not loop.ends:
+            raise Restart(("leaves", loop.place), f"who takes the items may end the loop at {loop.place}")
+    context.state.values[(frame.id, "return")] = done
+    context.state.values[(frame.id, ("result",))] = None
+
+
+def yield_from(context: Context, value: Any) -> None:
+    """`yield from`: the items of another iterable, one after the other."""
+    from jitgrad.script.frontend.containers import contents
+
+    frame = context.frame
+    if isinstance(value, Generator):
+        def forward(item: Any) -> Any:
+            inner = context.frame, context.node
+            context.frame = frame
+            assert frame.consumer is not None
+            done = frame.consumer(item)
+            context.frame, context.node = inner
+            _leave(context, frame, done)
+            return done
+
+        value.run(context, forward)
+        return
+    for item in contents.items_of(context, value):
+        left = context.state.values.get((frame.id, "return"), False)
+        if left is True:
+            return
+        if isinstance(left, Number):
+            raise UnsupportedCall("a loop that may end inside a `yield from`", context.span(),
+                                  hint="write `for item in items: yield item`")
+        yield_(context, item)

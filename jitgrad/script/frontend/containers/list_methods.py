@@ -1,0 +1,279 @@
+"""What Python and the library do with a list of run-time length, in plain Python that scripts inline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.ops.library import creation
+from jitgrad.ops.library.shapes import join
+
+#: how Python words it
+EMPTY = "iterable argument is empty" if sys.version_info >= (3, 12) else "arg is an empty sequence"
+_REQUIRED = object()
+
+
+def stack(tensors: Any, dim: int = 0) -> Any:
+    """Tensors of equal shape along a new axis dim."""
+    if len(tensors) == 0:
+        raise RuntimeError("stack(): expected a non-empty list of Tensors")
+    first = tensors[0]
+    out = first.new_zeros((len(tensors), *first.shape))
+    for k in range(len(tensors)):
+        x = tensors[k]
+        if x.shape != first.shape:
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(first.shape)} at entry 0 "
+                               f"and {list(x.shape)} at entry {k}")
+        out[k] = x
+    return out.movedim(0, dim)
+
+
+def cat(tensors: Any, dim: int = 0) -> Any:
+    """Tensors one after the other along axis dim."""
+    if len(tensors) == 0:
+        raise RuntimeError("cat(): expected a non-empty list of Tensors")
+    first = tensors[0].movedim(dim, 0)
+    size = 0
+    for x in tensors:
+        size += x.shape[dim]
+    out = first.new_zeros((size, *first.shape[1:]))
+    at = 0
+    for x in tensors:
+        end = at + x.shape[dim]
+        out[at:end] = x.movedim(dim, 0)
+        at = end
+    return out.movedim(0, dim)
+
+
+def collected(items: Any) -> Any:
+    """`list(items)`."""
+    out = []
+    for x in items:
+        out.append(x)
+    return out
+
+
+def repeated(items: Any, n: int) -> Any:
+    """`items * n`."""
+    out = []
+    for _ in range(n):
+        for x in items:
+            out.append(x)
+    return out
+
+
+def ordered(items: Any, given: Any, reverse: bool) -> Any:
+    """`items` in the order of `given`, their keys: insertion, which is stable in either direction."""
+    out: list[Any] = []
+    keys: list[Any] = []
+    for i in range(len(items)):
+        k = given[i]
+        at = len(keys)
+        while at > 0:
+            if not (keys[at - 1] < k if reverse else k < keys[at - 1]):
+                break
+            at -= 1
+        out.insert(at, items[i])
+        keys.insert(at, k)
+    return out
+
+
+def total(items: Any, start: Any) -> Any:
+    """`sum(items, start)` of numbers."""
+    result = start
+    for x in items:
+        result = result + x
+    return result
+
+
+def total_of_tensors(items: Any, start: Any) -> Any:
+    """`sum(items, start)` of tensors."""
+    if len(items) == 0:
+        raise RuntimeError("sum() of an empty list of tensors is a number in Python, a tensor in a script")
+    result = start + items[0]
+    for k in range(1, len(items)):
+        result = result + items[k]
+    return result
+
+
+def product(items: Any, start: Any) -> Any:
+    """`math.prod(items, start=start)`."""
+    result = start
+    for x in items:
+        result = result * x
+    return result
+
+
+def smallest(items: Any, key: Any = None, default: Any = _REQUIRED) -> Any:
+    """`min(items, key=key, default=default)`."""
+    if len(items) == 0:
+        if default is _REQUIRED:
+            raise ValueError(f"min() {EMPTY}")
+        return default
+    result = items[0]
+    if key is None:
+        for x in items:
+            if x < result:
+                result = x
+        return result
+    least = key(result)
+    for k in range(1, len(items)):
+        x = items[k]
+        measure = key(x)
+        if measure < least:
+            result, least = x, measure
+    return result
+
+
+def largest(items: Any, key: Any = None, default: Any = _REQUIRED) -> Any:
+    """`max(items, key=key, default=default)`."""
+    if len(items) == 0:
+        if default is _REQUIRED:
+            raise ValueError(f"max() {EMPTY}")
+        return default
+    result = items[0]
+    if key is None:
+        for x in items:
+            if x > result:
+                result = x
+        return result
+    most = key(result)
+    for k in range(1, len(items)):
+        x = items[k]
+        measure = key(x)
+        if measure > most:
+            result, most = x, measure
+    return result
+
+
+def filtered(function: Any, items: Any) -> Any:
+    """`list(filter(function, items))`."""
+    return [x for x in items if function(x)]
+
+
+def measured(items: Any, key: Any) -> Any:
+    """By what `items` are sorted."""
+    return [key(x) for x in items]
+
+
+def read(items: Any) -> Any:
+    """The numbers that tensors of one element hold."""
+    return [x.item() for x in items]
+
+
+def sorted_by(items: Any, keys: Any, dtype: Any, reverse: bool) -> Any:
+    """`items` in the order of `keys`, which are numbers; equal ones stay as they are."""
+    if len(items) == 0:
+        return [x for x in items]  # noqa: C416
+    vector = creation.zeros(len(keys), dtype=dtype)
+    for k in range(len(keys)):
+        vector[k] = keys[k]
+    order = vector.argsort(descending=reverse, stable=True)
+    return [items[int(k)] for k in order]
+
+
+def every(items: Any) -> bool:
+    """`all(items)`."""
+    for x in items:  # noqa: SIM110  (a script has no generators of run-time length)
+        if not x:
+            return False
+    return True
+
+
+def some(items: Any) -> bool:
+    """`any(items)`."""
+    for x in items:  # noqa: SIM110
+        if x:
+            return True
+    return False
+
+
+def contains(items: Any, value: Any) -> bool:
+    """`value in items`."""
+    for x in items:  # noqa: SIM110
+        if x == value:
+            return True
+    return False
+
+
+def in_range(value: Any, start: Any, stop: Any, step: int) -> bool:
+    """`value in range(start, stop, step)`."""
+    if step > 0:
+        return bool(start <= value) and bool(value < stop) and (value - start) % step == 0
+    return bool(stop < value) and bool(value <= start) and (start - value) % -step == 0
+
+
+def equal(items: Any, others: Any) -> bool:
+    """`items == others`."""
+    if len(items) != len(others):
+        return False
+    for k in range(len(items)):  # noqa: SIM110
+        if items[k] != others[k]:
+            return False
+    return True
+
+
+def less(items: Any, others: Any) -> bool:
+    """`items < others`."""
+    for k in range(min(len(items), len(others))):
+        if items[k] != others[k]:
+            return bool(items[k] < others[k])
+    return len(items) < len(others)
+
+
+def index(items: Any, value: Any) -> int:
+    """`items.index(value)`."""
+    for k in range(len(items)):
+        if items[k] == value:
+            return k
+    raise ValueError(f"{value} is not in list")
+
+
+def count(items: Any, value: Any) -> int:
+    """`items.count(value)`."""
+    n = 0
+    for x in items:
+        if x == value:
+            n += 1
+    return n
+
+
+def remove(items: Any, value: Any) -> None:
+    """`items.remove(value)`."""
+    for k in range(len(items)):
+        if items[k] == value:
+            items.pop(k)
+            return
+    raise ValueError("list.remove(x): x not in list")
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+           pin_memory: bool = False) -> Any:
+    """Numbers as a vector."""
+    if len(data) == 0:
+        raise RuntimeError("tensor() of an empty list: a script must know its dtype; use `torch.zeros(0, dtype=...)`")
+    out = creation.tensor(data[0], dtype=dtype, device=device).new_zeros(len(data))
+    for k in range(len(data)):
+        out[k] = data[k]
+    return out.requires_grad_() if requires_grad else out
+
+
+def show(items: Any) -> None:
+    """Print a list as `print` does, without a line's end."""
+    print("[", end="")
+    for k in range(len(items)):
+        if k > 0:
+            print(", ", end="")
+        if isinstance(items[k], list):
+            show(items[k])
+        else:
+            print(f"{items[k]!r}", end="")
+    print("]", end="")
+
+
+#: library function -> what runs in its place on a list of run-time length
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+    join.stack: stack, join.cat: cat, join.concat: cat, join.concatenate: cat,
+    creation.tensor: tensor,
+}

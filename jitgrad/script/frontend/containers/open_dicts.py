@@ -1,0 +1,189 @@
+"""Dicts whose keys only the run knows: two lists, the keys and the values, in the order of insertion.
+
+A dict becomes one where a run-time key is set, or where branches or iterations bring different keys together. Its
+content in the state is then a `RunPairs`: the two lists, which grow as any list does (`lists.py`). What Python does
+with it is in `dictlib.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.values import (
+    Method,
+    Number,
+    Part,
+    RunPairs,
+    SymDict,
+    SymList,
+    is_dynamic,
+    type_word,
+)
+
+_REQUIRED = object()
+
+
+def is_open(context: Context, value: Any) -> bool:
+    """Whether a value is a dict whose keys only the run knows."""
+    return isinstance(value, SymDict) and isinstance(merge.fetch(context, context.state, value), RunPairs)
+
+
+def finds(context: Context, target: SymDict, key: Any) -> bool:
+    """Whether a key is looked for at run time in a list of keys; a number in few known ones is a branch for each."""
+    return is_open(context, target) or (isinstance(key, tuple) and is_dynamic(key))
+
+
+def takes(context: Context, target: SymDict, key: Any) -> bool:
+    """Whether a change at a key is one of a dict whose keys only the run knows, or makes it one."""
+    return is_open(context, target) or _of_the_run(key)
+
+
+def _of_the_run(key: Any) -> bool:
+    return isinstance(key, (Number, tuple)) and is_dynamic(key)
+
+
+def parts(context: Context, target: SymDict | dict[Any, Any]) -> tuple[SymList, SymList]:
+    """The keys and the values of a dict, to be read."""
+    held = merge.fetch(context, context.state, target) if isinstance(target, SymDict) else target
+    if isinstance(held, RunPairs):
+        return held[Part.KEYS], held[Part.VALUES]
+    return contents.new_list(context, list(held)), contents.new_list(context, list(held.values()))
+
+
+def _own(context: Context, target: SymDict) -> tuple[SymList, SymList]:
+    """The keys and the values of a dict that is about to change."""
+    contents.writable(context, target)
+    keys, values = parts(context, target)
+    context.state.values[target] = RunPairs({Part.KEYS: keys, Part.VALUES: values})
+    if target.source is not None:
+        context.inputs.rewritten[target] = context.inputs.changed[target] = None
+    return keys, values
+
+
+def key_of(context: Context, key: Any) -> Any:
+    """A key, checked: numbers, strings, and tuples of them."""
+    if isinstance(key, (Number, str, int, float, bytes, type(None))):
+        return key
+    if isinstance(key, tuple):
+        return type(key)(*(key_of(context, k) for k in key)) if hasattr(key, "_fields") else tuple(
+            [key_of(context, k) for k in key])
+    raise UnsupportedCall(f"{type_word(key)} as a key of a dict that changes at run time", context.span(),
+                          hint="use a number, or a tuple of numbers: `int(x)`")
+
+
+def getitem(context: Context, target: SymDict, key: Any) -> Any:
+    """`target[key]`."""
+    return calls.call(context, dict_methods.getitem, (*parts(context, target), key_of(context, key)), {})
+
+
+def setitem(context: Context, target: SymDict, key: Any, value: Any) -> None:
+    """`target[key] = value`."""
+    calls.call(context, dict_methods.setitem, (*_own(context, target), key_of(context, key), value), {})
+
+
+def delitem(context: Context, target: SymDict, key: Any) -> None:
+    """`del target[key]`."""
+    calls.call(context, dict_methods.pop, (*_own(context, target), key_of(context, key)), {})
+
+
+def contains(context: Context, target: SymDict, key: Any) -> Any:
+    """`key in target`."""
+    return calls.call(context, list_methods.contains, (parts(context, target)[0], key_of(context, key)), {})
+
+
+def length(context: Context, target: SymDict) -> Any:
+    """`len(target)`."""
+    return contents.length(context, parts(context, target)[0])
+
+
+def equal(context: Context, a: Any, b: Any) -> Any:
+    """`a == b`."""
+    return calls.call(context, dict_methods.equal, (*parts(context, a), *parts(context, b)), {})
+
+
+def iterable(context: Context, target: SymDict) -> iteration.Iterable:
+    """What a `for` over the dict goes over."""
+    found = iteration.Iterable.of(context, parts(context, target)[0])
+    assert found is not None
+    return found
+
+
+# --- methods -------------------------------------------------------------------------------------------------------
+
+
+def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+    return calls.call(context, dict_methods.get, (*parts(context, target), key_of(context, key), default), {})
+
+
+def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+    return calls.call(context, dict_methods.setdefault, (*_own(context, target), key_of(context, key), default), {})
+
+
+def _pop(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
+    if default is _REQUIRED:
+        return calls.call(context, dict_methods.pop, (*_own(context, target), key_of(context, key)), {})
+    return calls.call(context, dict_methods.pop_or, (*_own(context, target), key_of(context, key), default), {})
+
+
+def _popitem(context: Context, target: SymDict) -> Any:
+    return calls.call(context, dict_methods.popitem, _own(context, target), {})
+
+
+def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
+    for more in (other, named):
+        if more:
+            if not isinstance(more, (SymDict, dict)):
+                raise UnsupportedCall(f"`update` of a dict whose keys only the run knows with {type_word(more)}",
+                                      context.span(), hint="write a loop")
+            calls.call(context, dict_methods.update, (*_own(context, target), *parts(context, more)), {})
+
+
+def _clear(context: Context, target: SymDict) -> None:
+    for part in _own(context, target):
+        held = lists.run_items(context, part)
+        lists.change(context, part, () if held is None else lists.cleared(context, held))
+
+
+def _copy(context: Context, target: SymDict) -> SymDict:
+    made = SymDict()
+    keys, values = (lists.new(context, lists.content(context, part)) for part in parts(context, target))
+    context.state.values[made] = RunPairs({Part.KEYS: keys, Part.VALUES: values})
+    return made
+
+
+def _view(context: Context, target: SymDict, *which: int) -> iteration.Iterable:
+    chosen = [iteration.Iterable.of(context, parts(context, target)[k]) for k in which]
+    if len(chosen) == 1:
+        assert chosen[0] is not None
+        return chosen[0]
+    return iteration.zipped(context, [c for c in chosen if c is not None], strict=False)
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "get": _get, "setdefault": _setdefault, "pop": _pop, "popitem": _popitem, "update": _update, "clear": _clear,
+    "copy": _copy, "keys": lambda cx, d: _view(cx, d, 0), "values": lambda cx, d: _view(cx, d, 1),
+    "items": lambda cx, d: _view(cx, d, 0, 1),
+}
+#: methods that make a dict one whose keys only the run knows if they are given a run-time key
+_SETTERS = ("setdefault", "pop")
+
+
+def method(context: Context, target: SymDict, name: str, otherwise: Method) -> Method:
+    """A method of a dict, bound; `otherwise` is that of a dict with known keys. Which it is is known at the call."""
+    def call(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_open(cx, target) or (name in _SETTERS and args and _of_the_run(args[0])) or (
+                name == "update" and args and is_open(cx, args[0])) or (
+                name == "get" and args and finds(cx, target, args[0])):
+            return METHODS[name](cx, target, *args, **kwargs)
+        return otherwise.call(cx, args, kwargs)
+
+    return Method(name, call)
+
+
+__all__ = ["contains", "delitem", "equal", "finds", "getitem", "is_open", "iterable", "length", "method", "parts",
+           "setitem", "takes"]

@@ -1,0 +1,272 @@
+"""What a `try` does to the operations inside it that may fail.
+
+`intercept` and `watch` see every raise and every checked operation. One that is certain unwinds the evaluation to its
+`try`. Where only the run knows whether an operation fails with an error that is handled, Python would leave in the
+middle of an expression: the statement's evaluation is abandoned (`MayFail`), and done again under `if it does not
+fail`, with the rest of its block. What `finally` says runs in front of a failing check.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.errors import ScriptError, UnsupportedCall
+from jitgrad.ops.types import FLOAT, TensorType
+from jitgrad.script.frontend.containers import lists
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context, Restart, State
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import Number
+from jitgrad.script.graph.ir import Block, Value, walk
+from jitgrad.script.graph.irops import Effect, effect
+
+Classes = tuple[type[BaseException], ...]
+
+
+class Handler:
+    """One `except` of a `try` being evaluated. `raised`: the exceptions that may reach it by its flag."""
+
+    __slots__ = ("classes", "id", "node", "raised", "reads")
+
+    def __init__(self, context: Context, classes: Classes, node: ast.ExceptHandler):
+        self.id, self.classes, self.node = context.new_id(), classes, node
+        self.raised: list[calls.ExceptionValue] = []
+        inside = [n for s in node.body for n in ast.walk(s)]
+        self.reads = any(isinstance(n, ast.Raise) and n.exc is None for n in inside) or (
+            node.name is not None and any(isinstance(n, ast.Name) and n.id == node.name for n in inside))
+
+    @property
+    def flag(self) -> tuple[int, str]:
+        """Where the state says whether control goes to this handler."""
+        return self.id, "break"
+
+    @property
+    def arrived(self) -> tuple[int, tuple[str]]:
+        """Where the state has the class and the arguments of the exception on its way; like a `return`'s result."""
+        return self.id, ("result",)
+
+
+class Attempt:
+    """A `try` being evaluated: its handlers, or what runs on the way out, given the exception on its way."""
+
+    __slots__ = ("depth", "finish", "frame", "handlers", "loops", "modes")
+
+    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[merge.Raised], None] | None):
+        self.depth, self.frame, self.modes = context.depth, context.frame, context.modes
+        self.loops = len(context.frame.loops)
+        self.handlers, self.finish = handlers, finish
+
+    def handler(self, error: type[BaseException]) -> Handler | None:
+        """The handler that takes an error."""
+        return next((h for h in self.handlers if issubclass(error, h.classes)), None)
+
+
+class Step:
+    """A statement being evaluated inside a `try`: where evaluation goes back to when an operation in it may fail.
+
+    `passed`: how many of its operations that may fail are known not to.
+    """
+
+    __slots__ = ("block", "frame", "modes", "node", "passed", "seen", "start", "state", "tries")
+
+    def __init__(self, context: Context, passed: int):
+        self.frame, self.node, self.modes, self.tries = context.frame, context.node, context.modes, context.tries
+        self.block, self.state, self.passed, self.seen = context.builder.block, context.state.copy(), passed, 0
+        self.start = len(self.block.nodes)
+
+    def back(self, context: Context) -> None:
+        """Forget what the statement did; the nodes that it left change nothing that doing it again would not."""
+        context.frame, context.node, context.modes, context.tries = self.frame, self.node, self.modes, self.tries
+        context.state = self.state
+
+    def observed(self) -> bool:
+        """Whether the statement has called Python so far, which it must not do again."""
+        made = Block(nodes=self.block.nodes[self.start:])
+        return any(effect(n.op, n.attrs) & Effect.CALLS for n in walk(made))
+
+
+class MayFail(Exception):
+    """Unwinds to `step`, one of whose operations fails unless `condition`; None where it is certain to fail.
+
+    `state`: variables and heap where it fails.
+    """
+
+    def __init__(self, step: Step, condition: Number | None, error: calls.ExceptionValue, state: State):
+        super().__init__(error)
+        self.step, self.condition, self.error, self.state = step, condition, error, state
+
+    def fail(self, context: Context) -> None:
+        """What happens where the operation fails."""
+        from jitgrad.script.frontend.evaluate.exceptions import throw
+
+        context.state = self.state.copy()
+        throw(context, self.error)
+
+
+def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: merge.Raised
+             ) -> ScriptError | MayFail:
+    """What to raise where an operation may fail with an error that `attempt` handles."""
+    step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    if step is None or step.block is not context.builder.block or step.observed():
+        return _dynamic(context, error.error)
+    for loop in attempt.frame.loops[attempt.loops:]:
+        if not loop.ends:
+            raise Restart(("leaves", loop.place), f"an error may end the loop at {loop.place}")
+    return MayFail(step, condition, thrown(context, error), context.state)
+
+
+def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]
+              ) -> merge.Raised | None:
+    """A raise that an enclosing `try` sees: the unwinding to it; None where the raise is to be emitted here."""
+    tries = context.tries
+    try:
+        for index in range(len(tries) - 1, -1, -1):
+            attempt = tries[index]
+            handler = attempt.handler(error)
+            if handler is None and attempt.finish is None:
+                continue
+            if attempt.depth == context.depth:
+                return merge.Raised(error, template, values, attempt)
+            if handler is not None:
+                raise may_fail(context, attempt, None, merge.Raised(error, template, values))
+            context.tries = tries[:index]
+            _finish_here(context, attempt, merge.Raised(error, template, values))
+        return None
+    finally:
+        context.tries = tries
+
+
+def _finish_here(context: Context, attempt: Attempt, error: merge.Raised) -> None:
+    """What `finally` says, in front of a raise inside a branch, a loop or a call."""
+    before = context.frame, context.node, context.modes
+    context.frame, context.modes = attempt.frame, attempt.modes
+    assert attempt.finish is not None
+    attempt.finish(error)
+    context.frame, context.node, context.modes = before
+
+
+def _dynamic(context: Context, error: type[BaseException]) -> UnsupportedCall:
+    return UnsupportedCall(f"only the run knows whether this raises a `{error.__name__}`, which a `try` handles",
+                           context.span(), hint="test for it with an `if`, and `raise` in the function of the `try`")
+
+
+def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]) -> bool:
+    """Before an effect that may raise inside a `try`: whether it was emitted in another form."""
+    errors: Classes = (attrs["error"],) if op == "check" else _ARITHMETIC.get(op, ())
+    if not any(a.finish is not None or a.handler(e) for a in context.tries for e in errors):
+        return False
+    attempt = next((a for a in reversed(context.tries) if any(a.handler(e) for e in errors)), None)
+    if attempt is not None and _passed(context, attempt):
+        return op == "check"
+    if op == "check":
+        condition: Any = numbers.wrap(context, inputs[0])
+        failure = merge.Raised(attrs["error"], attrs["template"], inputs[1:])
+    else:
+        found = _arithmetic(context, op, inputs, attrs)
+        if found is None:
+            raise _dynamic(context, errors[0])
+        condition, failure = found
+        if condition is True:
+            return False
+    if attempt is not None:
+        raise may_fail(context, attempt, condition, failure)
+
+    def fail() -> None:
+        raise merge.raise_now(context, failure.error, failure.template, failure.values)
+
+    merge.branch(context, condition, lambda: None, fail)
+    return op == "check"
+
+
+def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]
+                ) -> tuple[Any, merge.Raised] | None:
+    """When arithmetic succeeds, and what it raises where not; None where a script cannot tell beforehand."""
+    x = numbers.wrap(context, inputs[0])
+    condition: Any
+    if op in _DIVISIONS:
+        condition = numbers.compare(context, "ne", _known(context, inputs[1]), 0)
+        operation, arguments = _DIVISIONS[op], (1.0 if FLOAT in (inputs[0].type, inputs[1].type) else 1, 0)
+    elif op == "num.pow":
+        if FLOAT not in (inputs[0].type, inputs[1].type):
+            return True, merge.Raised()  # the exponent is not negative
+        condition = numbers.either(context, numbers.compare(context, "ne", x, 0),
+                                   numbers.compare(context, "ge", _known(context, inputs[1]), 0))
+        operation, arguments = operator.pow, (0.0, -1)
+    elif op == "num.math" and attrs["fn"] in _OUTSIDE:
+        comparison, outside = _OUTSIDE[attrs["fn"]]
+        condition = numbers.negate(context, numbers.compare(context, comparison, x, 0))
+        operation, arguments = getattr(math, attrs["fn"]), (outside,)  # type: ignore[assignment]
+    else:
+        return None
+    try:
+        operation(*arguments)
+    except (ZeroDivisionError, ValueError) as error:  # Python's own words
+        return condition, merge.Raised(type(error), (str(error),))
+    raise AssertionError(op)
+
+
+def _known(context: Context, value: Value) -> Any:
+    """A number as Python's where it is a constant."""
+    made = (n for block in context.path for n in block.nodes if value in n.outputs)
+    node = next(made, None)
+    return node.attrs["value"] if node is not None and node.op == "num.const" else numbers.wrap(context, value)
+
+
+_DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "num.truediv": operator.truediv, "num.floordiv": operator.floordiv, "num.mod": operator.mod,
+}
+
+#: functions of the math module: how an argument outside the domain compares with 0, and one such
+_OUTSIDE = {"sqrt": ("lt", -1.0), "log": ("le", 0.0), "log2": ("le", 0.0), "log10": ("le", 0.0)}
+
+
+def _passed(context: Context, attempt: Attempt) -> bool:
+    """Whether this operation is known not to fail: evaluation has come back from it."""
+    step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
+    if step is None or step.block is not context.builder.block:
+        return False
+    step.seen += 1
+    return bool(step.seen <= step.passed)
+
+
+#: what checked arithmetic may raise that Python's would too
+_ARITHMETIC: dict[str, Classes] = {
+    "num.truediv": (ZeroDivisionError,), "num.floordiv": (ZeroDivisionError,), "num.mod": (ZeroDivisionError,),
+    "num.pow": (ZeroDivisionError,), "num.math": (ValueError, OverflowError), "num.cast": (ValueError, OverflowError),
+    "num.lshift": (ValueError,), "num.rshift": (ValueError,),
+}
+
+
+def thrown(context: Context, error: merge.Raised) -> calls.ExceptionValue:
+    """The exception object of a raise that unwound to its handler."""
+    if error.template is None:
+        return calls.ExceptionValue(error.error, ())
+    from jitgrad.script.frontend.values import strings
+
+    def held(value: Value) -> Any:
+        return heap.new_tensor(context, value) if isinstance(value.type, TensorType) else numbers.wrap(context, value)
+
+    def text(template: Sequence[Any]) -> Any:
+        return strings.text(context, [p if isinstance(p, str) else (held(error.values[p[0]]), *p[1:])
+                                      for p in template])
+
+    def argument(stated: Any) -> Any:
+        if stated is None or isinstance(stated, int):
+            return None if stated is None else held(error.values[stated])
+        kind, *parts = stated
+        if kind == "text":
+            return text(parts)
+        items = tuple([argument(p) for p in parts])
+        return items if kind == "tuple" else lists.new(context, items)
+
+    several = error.template[:1] == (None,)
+    args = tuple([argument(a) for a in error.template[1:]]) if several else (text(error.template),)
+    return calls.ExceptionValue(error.error, args)
+
+
+__all__ = ["Attempt", "Classes", "Handler", "MayFail", "Step", "intercept", "thrown", "watch"]

@@ -1,0 +1,393 @@
+"""Calls: library functions emit, builtins have handlers, every other Python function is inlined."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from jitgrad import dtypes
+from jitgrad.device import device
+from jitgrad.errors import InvalidOperation, JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
+from jitgrad.script.frontend.containers.generators import Consumer, Generator
+from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.values.values import (
+    Function,
+    Instance,
+    Method,
+    Number,
+    SymDict,
+    SymList,
+    SymTensor,
+    SymTuple,
+    Text,
+    Union,
+    class_of,
+    is_dynamic,
+    type_word,
+)
+from jitgrad.script.graph.marks import mark_of
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
+DUNDER: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
+    "rshift": operator.rshift, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+}
+DEPTH = 64
+#: what `contextlib.contextmanager` makes of a generator function
+_CONTEXT_MANAGER = contextlib.contextmanager(iter).__code__
+
+
+class Super:
+    """`super()` inside a method."""
+
+    __slots__ = ("instance", "owner")
+
+    def __init__(self, owner: type, instance: Any):
+        self.owner, self.instance = owner, instance
+
+
+class ExceptionValue:
+    """An exception that the script makes: class and arguments. `unknown`: one of several, decided at run time."""
+
+    __slots__ = ("args", "cls", "unknown")
+
+    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], unknown: bool = False):
+        self.cls, self.args, self.unknown = cls, args, unknown
+
+
+def check_readable(context: Context, error: ExceptionValue) -> None:
+    """Refuse to look into an exception whose arguments are decided at run time, or by a class of the user's."""
+    if error.unknown:
+        raise UnsupportedCall("the arguments of an exception that only some runs raise", context.span(),
+                              hint="keep what the handler needs in a variable before the `raise`")
+    for name in ("__new__", "__init__", "__str__"):
+        if hasattr(getattr(error.cls, name), "__code__"):
+            raise UnsupportedCall(f"the arguments or text of a `{error.cls.__name__}`, whose class defines `{name}`",
+                                  context.span(), hint="keep what the handler needs in a variable before the `raise`")
+
+
+class GradScope:
+    """`no_grad()` and kin, entered by `with`."""
+
+    __slots__ = ("enabled", "negated")
+
+    def __init__(self, enabled: bool | Number, negated: bool = False):
+        self.enabled, self.negated = enabled, negated
+
+
+def type_name(value: Any) -> str:
+    """`type(value).__name__` of what the value stands for."""
+    if isinstance(value, SymTensor):
+        return "Tensor"
+    if isinstance(value, Number):
+        return value.number_type.__name__
+    if isinstance(value, SymList):
+        return "tuple" if isinstance(value, SymTuple) else "list"
+    if isinstance(value, SymDict):
+        return "dict"
+    if isinstance(value, Instance):
+        return value.cls.__name__
+    if isinstance(value, Text):
+        return "str"
+    if isinstance(value, (Function, Method)):
+        return "function"
+    if isinstance(value, Union) and isinstance(value.inner, tp.Tensor):
+        return "Tensor"
+    if isinstance(value, Union) and isinstance(value.inner, tp.Num):
+        return value.inner.kind.__name__
+    return type(value).__name__
+
+
+def guarded(context: Context, operation: Callable[[], Any]) -> Any:
+    """Run an operation of the library or of Python now; what it raises, the script raises."""
+    try:
+        return operation()
+    except (JitgradError, merge.Raised, Restart):
+        raise
+    except NotImplementedError as error:
+        raise UnsupportedCall(str(error), context.span()) from error
+    except (TypeError, RuntimeError) as error:
+        if context.depth == 0:
+            raise _kind(error)(str(error), context.span()) from error
+        raise merge.raise_now(context, type(error), (str(error),)) from error
+    except (IndexError, ValueError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
+        text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
+        raise merge.raise_now(context, type(error), (str(text),)) from error
+
+
+def _kind(error: Exception) -> type[TypeMismatch | ShapeMismatch | InvalidOperation]:
+    """The class of refusal for what the library raised while compiling."""
+    if isinstance(error, TypeError):
+        return TypeMismatch
+    words = ("shape", "size", "dim", "matri", "rank", "element", "vector")
+    return ShapeMismatch if any(w in str(error) for w in words) else InvalidOperation
+
+
+def static(context: Context, value: Any, what: str) -> Any:
+    """`value`, which must be known now. Raises NotStatic."""
+    if is_dynamic(value):
+        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
+                        hint="" if "key" not in what else "use a list or a tensor, which a run-time int can index")
+    return value
+
+
+def known(context: Context, value: Any, what: str) -> Any:
+    """`value`, or what a bool is that the call's arguments gave: assumed from then on. Raises NotStatic for others."""
+    found = context.inputs.assumed(value) if isinstance(value, Number) else None
+    if found is None and is_dynamic(value):
+        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
+                        hint="use an attribute or a bool argument of the script, or write an `if` around the `with`")
+    return value if found is None else found
+
+
+def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`fn(*args, **kwargs)`."""
+    from jitgrad.script.frontend.state.handlers import HANDLERS
+
+    if isinstance(fn, Function):
+        return _inline(context, fn.node, fn.source, None, fn.frame, args, kwargs, fn.defaults, fn.kw_defaults)
+    if isinstance(fn, Method):
+        return fn.call(context, args, kwargs)
+    if isinstance(fn, Union):
+        return merge.switch(context, fn, lambda f: call(context, f, args, kwargs))
+    try:
+        handler = HANDLERS.get(fn)
+    except TypeError:
+        handler = None
+    if handler is not None:
+        return handler(context, args, kwargs)
+    if getattr(fn, "__library__", False):
+        return library(context, fn, args, kwargs)
+    if isinstance(fn, types.MethodType):
+        if isinstance(fn.__self__, SymTensor):
+            return library(context, fn, args, kwargs)
+        return call(context, fn.__func__, (fn.__self__, *args), kwargs)
+    if isinstance(fn, types.FunctionType):
+        return python(context, fn, args, kwargs)
+    if isinstance(fn, functools.partial):
+        return call(context, fn.func, (*fn.args, *args), {**fn.keywords, **kwargs})
+    eager = getattr(fn, "eager", None)
+    if eager is not None and hasattr(fn, "cache_info"):
+        return call(context, eager, args, kwargs)
+    if isinstance(fn, type):
+        return _construct(context, fn, args, kwargs)
+    if isinstance(fn, (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType,
+                       types.WrapperDescriptorType)):
+        return _builtin(context, fn, args, kwargs)
+    method = getattr(class_of(fn), "__call__", None)  # noqa: B004  (the attribute itself is wanted)
+    if isinstance(method, types.FunctionType):
+        return call(context, method, (fn, *args), kwargs)
+    if method is not None and hasattr(method, "eager"):
+        return call(context, method.eager, (fn, *args), kwargs)
+    raise _not_called(context, fn)
+
+
+def _not_called(context: Context, fn: Any) -> Exception:
+    """What to raise for something that is not called in any way that is known here."""
+    if callable(fn) and not is_dynamic(fn):
+        return _foreign(context, fn)
+    return merge.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
+
+
+def _foreign(context: Context, fn: Any) -> UnsupportedCall:
+    """The refusal of a function of another library."""
+    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
+    module = getattr(fn, "__module__", None)
+    return UnsupportedCall(f"call of `{module}.{name}`" if module else f"call of `{name}`", context.span(),
+                           hint="use a tensor operation, or call it in a function marked `@jitgrad.ignore`")
+
+
+def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of the library, on symbolic tensors and numbers."""
+    if any(isinstance(a, SymList) for a in (*args, *kwargs.values())):
+        from jitgrad.script.frontend.containers import list_methods, lists
+
+        if any(lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
+            special = list_methods.FUNCTIONS.get(fn)
+            if special is None:
+                raise lists.not_static(context)
+            return call(context, special, args, kwargs)
+    given = tuple([argument(context, a) for a in args])
+    named = {k: argument(context, v) for k, v in kwargs.items()}
+    return guarded(context, lambda: fn(*given, **named))
+
+
+def argument(context: Context, value: Any) -> Any:
+    """A value as the library takes it: lists as Python lists, unions as what they hold."""
+    if isinstance(value, (SymTensor, Number, *PLAIN)):
+        return value
+    if isinstance(value, SymList):
+        from jitgrad.script.frontend.containers import contents
+
+        return [argument(context, v) for v in contents.context_items(context, value)]
+    if isinstance(value, tuple):
+        return tuple([argument(context, v) for v in value]) if not hasattr(value, "_fields") else value
+    if isinstance(value, slice):
+        return slice(argument(context, value.start), argument(context, value.stop), argument(context, value.step))
+    if isinstance(value, Union):
+        if value.inner is not None:
+            return merge.force(context, value, "a tensor or number is needed here, not an object of '{}'")
+        raise UnsupportedCall(f"this argument is {type_word(value)}, decided at run time", context.span(),
+                              hint="write an `if` around the call")
+    if isinstance(value, Text):
+        raise UnsupportedCall("a string that is known only at run time, as an argument of the library", context.span())
+    return value
+
+
+def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if any(is_dynamic(a) for a in (*args, *kwargs.values())):
+        name = getattr(fn, "__qualname__", repr(fn))
+        raise UnsupportedCall(f"call of the built-in `{name}` with run-time values", context.span(),
+                              hint="call it in a function marked `@jitgrad.ignore`, or use a tensor operation")
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, set) and fn.__name__ in ("add", "discard", "remove", "pop", "clear", "update"):
+        raise UnsupportedCall("a change of a set inside a script", context.span(), hint="use a list, or a dict of True")
+    if isinstance(owner, (list, dict)) or not _pure(fn):
+        raise UnsupportedCall(f"call of the built-in `{getattr(fn, '__qualname__', fn)}`", context.span(),
+                              hint="call it outside the script and pass the result, or in a function marked "
+                                   "`@jitgrad.ignore`")
+    return guarded(context, lambda: fn(*args, **kwargs))
+
+
+def _pure(fn: Any) -> bool:
+    if isinstance(getattr(fn, "__self__", None), (*PLAIN, set, frozenset)):
+        return True
+    return (getattr(fn, "__module__", None) or "") in ("math", "operator", "_operator", "builtins", "cmath")
+
+
+def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from jitgrad.amp.autocast_mode import autocast
+    from jitgrad.eager.autograd.grad_mode import _Scope
+    from jitgrad.script.frontend.values.objects import construct
+
+    if issubclass(cls, _Scope):
+        name = cls.__name__
+        if args and isinstance(args[0], (Function, types.FunctionType)):
+            raise UnsupportedCall(f"`{name}` as a decorator inside a script", context.span(), hint="use `with`")
+        if name in ("no_grad", "enable_grad"):
+            return GradScope(name == "enable_grad")
+        if name == "set_grad_enabled" and not context.entering:
+            raise UnsupportedCall("`set_grad_enabled` outside a `with`", context.span(),
+                                  hint="write `with set_grad_enabled(mode):`")
+        mode = args[0] if args else kwargs.get("mode", True)
+        if not (isinstance(mode, Number) and mode.number_type is bool):
+            mode = bool(static(context, mode, "the mode"))
+        return GradScope(mode, negated=name == "inference_mode")
+    if cls is contextlib.nullcontext and not args and not kwargs:
+        return contextlib.nullcontext()  # a static object, which a branch may choose
+    if issubclass(cls, autocast):
+        given = [known(context, a, "an argument of `autocast`") for a in args]
+        named = {k: known(context, v, "an argument of `autocast`") for k, v in kwargs.items()}
+        return guarded(context, lambda: cls(*given, **named))
+    return construct(context, cls, args, kwargs)
+
+
+# --- inlining ------------------------------------------------------------------------------------------------------
+
+
+def python(context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Inline a Python function; one with a mark is treated as that says."""
+    if fn.__code__ is _CONTEXT_MANAGER:
+        return call(context, fn.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
+    mark = mark_of(fn)
+    if mark is not None and mark.kind != "export":
+        from jitgrad.script.frontend.library.callbacks import marked
+
+        return marked(context, fn, mark, args, kwargs)
+    if (fn.__module__ or "").partition(".")[0] == "numpy":
+        raise _foreign(context, fn)
+    source = source_of(fn)
+    context.functions[fn] = None
+    defaults = tuple(context.inputs.constant(d) for d in fn.__defaults__ or ())
+    kw_defaults = {k: context.inputs.constant(v) for k, v in (fn.__kwdefaults__ or {}).items()}
+    return _inline(context, source.node, source, fn, None, args, kwargs, defaults, kw_defaults)
+
+
+def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | None, args: tuple[Any, ...],
+            kwargs: dict[str, Any], defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.evaluate import statements
+    from jitgrad.script.frontend.source.syntax import check_source
+
+    if context.calls > DEPTH:
+        place = context.span()
+        raise UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
+                              hint="recursion must end by something that is known while compiling; where the run "
+                                   "decides its depth, write a `while` loop with a list as the stack")
+    if source.scope is None:
+        check_source(source, inlined=True)
+    bound = bind(context, node, source.name, args, kwargs, defaults, kw_defaults)
+    frame = Frame(context, source, fn, outer, context.span())
+    for name, value in bound.items():
+        context.state.values[(frame.id, name)] = value
+
+    def run(context: Context, consumer: Consumer | None = None) -> Any:
+        frame.consumer = consumer
+        before = context.frame, context.node, context.modes
+        context.frame = frame
+        context.calls += 1
+        try:
+            result = statements.run_function(context, frame, node)
+        finally:
+            context.frame, context.node, context.modes = before
+            context.calls -= 1
+        values = context.state.values
+        for name in frame.scope.local - frame.scope.captured:
+            values.pop((frame.id, name), None)
+        return result
+
+    return Generator(context, run) if frame.scope.yields else run(context)
+
+
+def bind(context: Context, node: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any],
+         defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> dict[str, Any]:
+    """Parameter -> value, as Python binds a call. Raises TypeMismatch with Python's words."""
+    a = node.args
+    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    bound: dict[str, Any] = dict(zip(positional, args, strict=False))
+    if len(args) > len(positional) and a.vararg is None:
+        raise TypeMismatch(f"{name}() takes {len(positional)} positional argument{'s' * (len(positional) != 1)} but "
+                           f"{len(args)} were given", context.span())
+    if a.vararg is not None:
+        bound[a.vararg.arg] = tuple(args[len(positional):])
+    only = {p.arg for p in a.posonlyargs}
+    keyword_only = [p.arg for p in a.kwonlyargs]
+    extra: dict[str, Any] = {}
+    for k, v in kwargs.items():
+        if k in only or (k not in positional and k not in keyword_only):
+            if a.kwarg is None:
+                raise TypeMismatch(f"{name}() got an unexpected keyword argument '{k}'", context.span())
+            extra[k] = v
+        elif k in bound:
+            raise TypeMismatch(f"{name}() got multiple values for argument '{k}'", context.span())
+        else:
+            bound[k] = v
+    for p, v in zip(positional[len(positional) - len(defaults):], defaults, strict=True):
+        bound.setdefault(p, v)
+    for p, v in kw_defaults.items():
+        bound.setdefault(p, v)
+    missing = [p for p in positional if p not in bound]
+    if missing:
+        listed = " and ".join(", ".join(f"'{m}'" for m in missing).rsplit(", ", 1))
+        raise TypeMismatch(f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) > 1)}: "
+                           f"{listed}", context.span())
+    missing = [p for p in keyword_only if p not in bound]
+    if missing:
+        raise TypeMismatch(f"{name}() missing {len(missing)} required keyword-only argument"
+                           f"{'s' * (len(missing) > 1)}: '{missing[0]}'", context.span())
+    if a.kwarg is not None:
+        made = SymDict()
+        context.state.values[made] = extra
+        bound[a.kwarg.arg] = made
+    return bound

@@ -1,0 +1,189 @@
+"""Comprehensions and generator expressions."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.script.frontend.containers import containers, contents
+from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.evaluate import calls, loops, merge
+from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.values import Function, Number
+
+
+def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) -> Any:
+    """`[f(x) for x in xs if p(x)]`, of known length or not."""
+    made = contents.new_list(context, [])
+
+    def add() -> None:
+        containers.append(context, made, ex.evaluate(context, node.elt))
+
+    _generate(context, node, node.generators, add, frozenset(
+        n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
+    return made
+
+
+def consumed(context: Context, node: ast.GeneratorExp, fn: Any) -> Any:
+    """A generator expression that is the only argument of a call of `fn`: the list of its items."""
+    block = context.builder.block
+    begin = len(block.nodes)
+    made = list_comprehension(context, node)
+    if isinstance(fn, (Function, types.FunctionType)) and any(
+            n.op in ("print", "commit", "callback") for n in block.nodes[begin:]):
+        raise UnsupportedCall("a generator with effects as an argument", context.span(),
+                              hint="write a list, `[...]`, or a `for` loop")
+    return made
+
+
+def quantified(context: Context, node: ast.GeneratorExp, all_: bool) -> Any:
+    """`any(test(x) for x in xs)`, `all(...)`: a function with a loop, which ends with the item that decides."""
+    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
+        made = list_comprehension(context, node)
+        return calls.call(context, all if all_ else any, (made,), {})
+    test: ast.expr = ast.UnaryOp(ast.Not(), node.elt) if all_ else node.elt
+    found = ast.If(test, [ast.Return(ast.Constant(not all_))], [])
+    return _searched(context, node, found, ast.Return(ast.Constant(all_)), ())
+
+
+def first(context: Context, node: ast.GeneratorExp, default: tuple[Any, ...]) -> Any:
+    """`next(f(x) for x in xs if test(x))`, with a default or without: a function with a loop."""
+    end: ast.stmt = ast.Return(ast.Name(_DEFAULT, ast.Load())) if default else ast.Raise(
+        ast.Name("StopIteration", ast.Load()), None)
+    return _searched(context, node, ast.Return(node.elt), end, default)
+
+
+def _searched(context: Context, node: ast.GeneratorExp, found: ast.stmt, end: ast.stmt,
+              default: tuple[Any, ...]) -> Any:
+    """Call a function that goes through the loops of `node`, with `found` inside them and `end` after them."""
+    known = context.nested.get(node)
+    if known is None:
+        definition = _loop_of(node, found, end)
+        known = context.nested[node] = definition, context.frame.source.nested(definition)
+    definition, source = known
+    start = ex.evaluate(context, node.generators[0].iter)
+    none = default or (None,)
+    return calls.call(context, Function(definition, source, context.frame, (), {}), (start, *none), {})
+
+
+def _loop_of(node: ast.GeneratorExp, body: ast.stmt, end: ast.stmt) -> ast.FunctionDef:
+    """The definition of that function; its first parameter is what the outermost `for` goes over."""
+    for k, generator in reversed(list(enumerate(node.generators))):
+        for condition in reversed(generator.ifs):
+            body = ast.If(condition, [body], [])
+        source = generator.iter if k else ast.Name(_SOURCE, ast.Load())
+        body = ast.For(generator.target, source, [body], [], None)
+    parameters = ast.arguments([], [ast.arg(_SOURCE), ast.arg(_DEFAULT)], None, [], [], None, [])
+    made = ast.FunctionDef("<genexpr>", parameters, [body, end], [], None, None)
+    for n in ast.walk(made):
+        if isinstance(n, (ast.stmt, ast.expr, ast.arg)) and not hasattr(n, "lineno"):
+            ast.copy_location(n, node)
+    return made
+
+
+#: whether this Python evaluates comprehensions in the function around them (PEP 709)
+INLINES = sys.version_info >= (3, 12)
+_SOURCE, _DEFAULT = ".0", ".1"  # names that no program can have
+
+
+def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
+    """`{k: v for ...}`, its keys known while compiling."""
+    items: dict[Any, Any] = {}
+
+    def add() -> None:
+        key = calls.static(context, ex.evaluate(context, node.key), "a dict key")
+        items[key] = ex.evaluate(context, node.value)
+
+    _generate(context, node, node.generators, add, None)
+    return contents.new_dict(context, items)
+
+
+def set_comprehension(context: Context, node: ast.SetComp) -> Any:
+    """`{f(x) for ...}`, its items known while compiling."""
+    items: list[Any] = []
+    _generate(context, node, node.generators, lambda: items.append(ex.evaluate(context, node.elt)), None)
+    return contents.new_set(context, items)
+
+
+def set_display(context: Context, node: ast.Set) -> Any:
+    """`{a, b}`, its items known while compiling."""
+    return contents.new_set(context, ex.elements(context, node.elts))
+
+
+def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:
+    """`(f(x) for x in xs)`: a generator function, called; the outermost iterable is evaluated now."""
+    if any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
+        raise UnsupportedCall("`:=` in a generator expression", context.span(), hint="write a list, `[...]`")
+    return _searched(context, node, ast.Expr(ast.Yield(node.elt)), ast.Pass(), ())
+
+
+def _generate(context: Context, node: ast.expr, generators: list[ast.comprehension], yield_: Callable[[], Any],
+              bound: frozenset[str] | None) -> None:
+    """Evaluate the loops of comprehension `node`: `yield_` for each item.
+
+    `bound`: the names that `:=` binds in it; None where its length must be known.
+    """
+    from jitgrad.script.frontend.evaluate.targets import assign
+
+    frame = context.frame
+    generator = generators[0]
+    source = ex.evaluate(context, generator.iter)
+    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    assert iterable is not None
+    length = iterable.length
+    if bound is None and not isinstance(length, int):
+        raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),
+                              hint="write a `for` loop, or use tensor operations")
+    before = dict(frame.names)
+    apart = isinstance(node, ast.GeneratorExp) or not INLINES
+    scope = context.new_id()
+    for n in ast.walk(generator.target):
+        if isinstance(n, ast.Name):
+            frame.names[n.id] = f"{n.id}.{scope}"
+    frame.inside += apart
+
+    def item(k: Any) -> None:
+        assign(context, generator.target, iterable.item(context, k))
+        tested(generator.ifs)
+
+    def tested(tests: list[ast.expr]) -> None:
+        if not tests:
+            if len(generators) > 1:
+                _generate(context, node, generators[1:], yield_, bound)
+            else:
+                yield_()
+            return
+        value = ex.condition(context, tests[0])
+        if not isinstance(value, Number):
+            if value:
+                tested(tests[1:])
+            return
+        if bound is None:
+            raise NotStatic("the length of this list is known only at run time", context.span(tests[0]),
+                            hint="use `torch.where` or a mask")
+
+        def taken() -> None:
+            ex.narrow(context, tests[0], value, True)
+            tested(tests[1:])
+
+        merge.branch(context, value, taken, lambda: None)
+
+    try:
+        if isinstance(length, int) and (iterable.unrolled or bound is None or length <= UNROLL_LIMIT):
+            for k in range(length):
+                item(k)
+        else:
+            assert bound is not None
+            loops.run(context, key=(context.span(generator.iter), "comprehension"), names=bound, assigned=bound,
+                      rebound=bound, body=item, trips=length, first=None)
+    finally:
+        own, frame.names = frame.names, before
+        frame.inside -= apart
+    if not any(isinstance(n, (ast.Lambda, ast.GeneratorExp)) for n in ast.walk(node)):  # else they may read them later
+        for name in set(own.values()) - set(before.values()):
+            context.state.values.pop((frame.id, name), None)

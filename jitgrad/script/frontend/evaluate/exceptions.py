@@ -1,0 +1,302 @@
+"""Exceptions of the user's program: `raise`, `assert`, `try`.
+
+A `raise` that only some runs reach leaves its `try` like a `break` leaves a loop: by a flag, under the handler's id.
+What `finally` says runs on every way out. Operations that may fail inside a `try`: `attempts.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.errors import (
+    ScriptError,
+    ShapeMismatch,
+    TypeMismatch,
+    UnresolvedAttribute,
+    UnresolvedName,
+    UnsupportedCall,
+    UnsupportedSyntax,
+)
+from jitgrad.script.frontend.containers import contents, lists
+from jitgrad.script.frontend.evaluate import calls, leaves, merge
+from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, thrown
+from jitgrad.script.frontend.source.liveness import exits
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union, is_dynamic
+from jitgrad.script.graph.ir import Value
+
+# --- raising -------------------------------------------------------------------------------------------------------
+
+
+def assert_(context: Context, s: ast.Assert) -> None:
+    """`assert test, message`."""
+    test = ex.condition(context, s.test)
+    if test is True:
+        return
+
+    def fail() -> None:
+        args = () if s.msg is None else (ex.evaluate(context, s.msg),)
+        throw(context, calls.ExceptionValue(AssertionError, args))
+
+    if test is False:
+        fail()
+        return
+    from jitgrad.script.frontend.evaluate.statements import live_after
+
+    merge.branch(context, test, lambda: None, fail, live_after(context, s))
+    ex.narrow(context, s.test, test, True)
+
+
+def raise_(context: Context, s: ast.Raise) -> None:
+    """`raise`, `raise error`, `raise error from cause` (the cause is only seen in a traceback)."""
+    if s.exc is None:
+        if not context.handling:
+            raise merge.raise_now(context, RuntimeError, ("No active exception to reraise",))
+        throw(context, context.handling[-1])
+        return
+    value = ex.evaluate(context, s.exc)
+    if s.cause is not None:
+        ex.evaluate(context, s.cause)
+    context.node = s
+    if isinstance(value, type) and issubclass(value, BaseException):
+        value = calls.ExceptionValue(value, ())
+    if not isinstance(value, calls.ExceptionValue):
+        raise merge.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
+    throw(context, value)
+
+
+def throw(context: Context, error: calls.ExceptionValue) -> None:
+    """Raise an exception: to a handler in this function by its flag, else out of here."""
+    if error.unknown:
+        raise UnsupportedCall("which exception is raised again is known only at run time", context.span(),
+                              hint="name the exception")
+    for attempt in reversed(context.tries):
+        handler = attempt.handler(error.cls)
+        if handler is not None:
+            if attempt.frame is context.frame and attempt.depth != context.depth:
+                handler.raised.append(error)
+                context.state.values[handler.flag] = True
+                if handler.reads:
+                    context.state.values[handler.arrived] = (error.cls, error.args)
+                return
+            break
+    raise raised(context, error)
+
+
+def raised(context: Context, error: calls.ExceptionValue) -> merge.Raised:
+    """The raise of an exception, for the caller to raise."""
+    from jitgrad.script.frontend.library.printing import template_of
+
+    if not error.args:
+        return merge.raise_now(context, error.cls, None)
+    values: list[Value] = []
+    if len(error.args) == 1 and isinstance(error.args[0], (str, Text)):
+        template, values = template_of(context, error.args)
+    else:
+        template = (None, *[_stated(context, a, values) for a in error.args])
+    return merge.raise_now(context, error.cls, template, values)
+
+
+def _stated(context: Context, value: Any, values: list[Value]) -> Any:
+    """An argument of an exception as a template has it (`interpret.exception`); graph values are added to `values`."""
+    from jitgrad.script.frontend.library.printing import template_of
+
+    if value is None:
+        return None
+    if isinstance(value, Number):
+        values.append(value.value)
+        return len(values) - 1
+    if isinstance(value, SymTensor):
+        values.append(heap.read(context, value))
+        return len(values) - 1
+    if type(value) in (bool, float) or (type(value) is int and abs(value) < 1 << 63):
+        values.append(context.constant(value))
+        return len(values) - 1
+    if isinstance(value, Union):
+        held = merge.force(context, value, "None as the argument of an exception")
+        if not isinstance(held, Union):
+            return _stated(context, held, values)
+    if type(value) is tuple or (isinstance(value, SymList) and lists.run_items(context, value) is None):
+        items = value if type(value) is tuple else contents.items_of(context, value)
+        return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
+    template, found = template_of(context, [value])
+    start = len(values)
+    values += found
+    return ("text", *[p if isinstance(p, str) else (p[0] + start, *p[1:]) for p in template])
+
+
+def pending(context: Context) -> Any:
+    """Whether control is on its way to a handler in this function: False, True or a run-time bool."""
+    result: Any = False
+    for attempt in context.tries:
+        if attempt.frame is context.frame:
+            for handler in attempt.handlers:
+                result = numbers.either(context, result, context.state.values.get(handler.flag, False))
+    return result
+
+
+def may_leave(context: Context, statements: Sequence[ast.stmt]) -> bool:
+    """Whether a `raise` below goes to a handler around, in this function."""
+    return "raise" in exits(statements) and any(a.frame is context.frame and a.handlers for a in context.tries)
+
+
+# --- try -----------------------------------------------------------------------------------------------------------
+
+
+def try_(context: Context, s: ast.Try) -> None:
+    """`try` with handlers, `else`, `finally`."""
+    from jitgrad.script.frontend.evaluate.statements import run_block
+
+    if not s.finalbody:
+        _handled(context, s)
+        return
+    if exits(s.finalbody) & {"break", "continue", "return"}:
+        raise UnsupportedSyntax("a `finally` that leaves by itself", context.span(s.finalbody[0]),
+                                hint="return after the `try`")
+    with_finish(context, lambda: _handled(context, s), lambda _: run_block(context, s.finalbody))
+
+
+def with_finish(context: Context, run: Callable[[], None],
+                finish: Callable[[merge.Raised | Handler | None], None]) -> None:
+    """`run`, then `finish`, whichever way control takes.
+
+    `finish` is given the exception on its way, None, or the handler that one is on its way to in some runs.
+    """
+    attempt = Attempt(context, [], finish)
+    frame, node, modes = context.frame, context.node, context.modes
+    outer = context.tries
+    context.tries = [*outer, attempt]
+    try:
+        run()
+    except merge.Raised as error:
+        context.tries = outer
+        context.frame, context.node, context.modes = frame, node, modes
+        if error.attempt is not attempt:
+            raise
+        finish(error)
+        raise merge.raise_now(context, error.error, error.template, error.values) from None
+    finally:
+        context.tries = outer
+    kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
+    finish(next((h for a in context.tries for h in a.handlers if kept.get(h.flag, False) is not False), None))
+    context.state.values.update(kept)
+
+
+def _flags(context: Context) -> list[Any]:
+    """Where pending exits of this function are."""
+    frame = context.frame
+    keys: list[Any] = [(frame.id, "return"), (frame.id, ("result",))]
+    keys += [(loop.id, kind) for loop in frame.loops for kind in ("break", "continue")]
+    handlers = [h for a in context.tries if a.frame is frame for h in a.handlers]
+    return keys + [h.flag for h in handlers] + [h.arrived for h in handlers]
+
+
+def _handled(context: Context, s: ast.Try) -> None:
+    from jitgrad.script.frontend.evaluate.statements import run_block
+
+    if not s.handlers:
+        run_block(context, s.body)
+        return
+    handlers = [Handler(context, _classes(context, h), h) for h in s.handlers]
+    attempt = Attempt(context, handlers, None)
+    frame, node, modes = context.frame, context.node, context.modes
+    outer = context.tries
+    context.tries = [*outer, attempt]
+    caught: calls.ExceptionValue | None = None
+    try:
+        run_block(context, s.body)
+    except merge.Raised as error:
+        if error.attempt is not attempt:
+            raise
+        caught = thrown(context, error)
+    except ScriptError as error:
+        caught = _python_error(error)
+        if caught is None or error.blocks or attempt.handler(caught.cls) is None:
+            raise
+    finally:
+        context.tries = outer
+    if caught is not None:
+        context.frame, context.node, context.modes = frame, node, modes
+        handler = attempt.handler(caught.cls)
+        assert handler is not None
+        _take(context, handler, caught)
+        return
+    _after(context, s, [(h, context.state.values.pop(h.flag, False)) for h in handlers])
+
+
+def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> None:
+    """After the body: the handler whose flag is set, else `else`."""
+    from jitgrad.script.frontend.evaluate.statements import live_after, run_pending
+
+    live = live_after(context, s.handlers[0].body[-1])  # in front of `finally`
+    if not flags:
+        run_pending(context, s.orelse, live)
+        return
+    (handler, flag), *rest = flags
+
+    arrived = context.state.values.pop(handler.arrived, None)
+
+    def take() -> None:
+        first = handler.raised[0]
+        if not handler.reads:
+            known = len(handler.raised) == 1 and not is_dynamic(first.args)
+            _take(context, handler, first if known else calls.ExceptionValue(first.cls, (), unknown=True))
+            return
+        cls, args = leaves.without(context, arrived, UNBOUND, known=True)
+        known = isinstance(args, tuple) and not any(isinstance(a, Union) and a.inner is not None for a in args)
+
+        def run(cls: Any) -> None:
+            _take(context, handler, calls.ExceptionValue(cls, args if known else (), unknown=not known))
+
+        if isinstance(cls, Union):
+            merge.switch(context, cls, run, live)
+        else:
+            run(cls)
+
+    if isinstance(flag, Number):
+        merge.branch(context, flag, take, lambda: _after(context, s, rest), live)
+    elif flag:
+        take()
+    else:
+        _after(context, s, rest)
+
+
+def _take(context: Context, handler: Handler, error: calls.ExceptionValue) -> None:
+    """Run a handler's body."""
+    from jitgrad.script.frontend.evaluate.statements import run_block
+    from jitgrad.script.frontend.evaluate.targets import assign_name
+
+    name = handler.node.name
+    if name is not None:
+        assign_name(context, name, error, handler.node)
+    context.handling.append(error)
+    try:
+        run_block(context, handler.node.body)
+    finally:
+        context.handling.pop()
+    if name is not None:
+        context.state.values[(context.frame.id, name)] = UNBOUND
+
+
+def _classes(context: Context, handler: ast.ExceptHandler) -> Classes:
+    if handler.type is None:
+        return (BaseException,)
+    found = calls.static(context, ex.evaluate(context, handler.type), "the class of an `except`")
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _python_error(error: ScriptError) -> calls.ExceptionValue | None:
+    """What Python would have raised where compilation found an error; None for a refusal."""
+    if isinstance(error, UnresolvedAttribute):
+        return calls.ExceptionValue(AttributeError, (error.message,))
+    if isinstance(error, UnresolvedName):
+        return calls.ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
+    cause = error.__cause__
+    if isinstance(error, (TypeMismatch, ShapeMismatch)) and isinstance(cause, (TypeError, RuntimeError)):
+        return calls.ExceptionValue(type(cause), (str(cause),))
+    return None

@@ -1,0 +1,280 @@
+"""Expressions: each node type has one function `(context, node) -> value`. What operators mean is elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import UnsupportedSyntax
+from jitgrad.script.frontend.containers import containers, contents
+from jitgrad.script.frontend.evaluate import calls, leaves, merge
+from jitgrad.script.frontend.state import frames
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers, strings, subscripts
+from jitgrad.script.frontend.values.attributes import getattribute
+from jitgrad.script.frontend.values.comparisons import compare, truth
+from jitgrad.script.frontend.values.operators import BINARY, binary, unary
+from jitgrad.script.frontend.values.values import Function, Number, Union
+
+
+def evaluate(context: Context, node: ast.expr) -> Any:
+    """The value of an expression."""
+    before, context.node = context.node, node
+    try:
+        handler = HANDLERS.get(type(node))
+        if handler is None:
+            raise UnsupportedSyntax(f"`{type(node).__name__}` expression", context.span())
+        return handler(context, node)
+    finally:
+        context.node = before
+
+
+def _constant(context: Context, node: ast.Constant) -> Any:
+    return node.value
+
+
+def _name(context: Context, node: ast.Name) -> Any:
+    return frames.load(context, context.frame, node.id)
+
+
+def _tuple(context: Context, node: ast.Tuple) -> Any:
+    return tuple(elements(context, node.elts))
+
+
+def elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
+    """The values of a display or of positional arguments, `*xs` spread."""
+    items: list[Any] = []
+    for e in nodes:
+        if isinstance(e, ast.Starred):
+            items += contents.items_of(context, evaluate(context, e.value))
+        else:
+            items.append(evaluate(context, e))
+    return items
+
+
+def _list(context: Context, node: ast.List) -> Any:
+    if not any(isinstance(e, ast.Starred) for e in node.elts):
+        return contents.new_list(context, elements(context, node.elts))
+    made = contents.new_list(context, [])
+    for e in node.elts:
+        if isinstance(e, ast.Starred):
+            containers.extend(context, made, evaluate(context, e.value))
+        else:
+            containers.append(context, made, evaluate(context, e))
+    return made
+
+
+def _dict(context: Context, node: ast.Dict) -> Any:
+    items: dict[Any, Any] = {}
+    for k, v in zip(node.keys, node.values, strict=True):
+        value = evaluate(context, v)
+        if k is None:
+            items.update(contents.dict_of(context, value))
+        else:
+            items[calls.static(context, evaluate(context, k), "a dict key")] = value
+    return contents.new_dict(context, items)
+
+
+def _attribute(context: Context, node: ast.Attribute) -> Any:
+    return getattribute(context, evaluate(context, node.value), node.attr)
+
+
+def _subscript(context: Context, node: ast.Subscript) -> Any:
+    return subscripts.getitem(context, evaluate(context, node.value), index_of(context, node.slice))
+
+
+def index_of(context: Context, node: ast.expr) -> Any:
+    """The value between square brackets."""
+    return evaluate(context, node)
+
+
+def _slice(context: Context, node: ast.Slice) -> Any:
+    return slice(*(None if p is None else evaluate(context, p) for p in (node.lower, node.upper, node.step)))
+
+
+def _binary(context: Context, node: ast.BinOp) -> Any:
+    left, right = evaluate(context, node.left), evaluate(context, node.right)
+    return binary(context, BINARY[type(node.op)], left, right)
+
+
+def _unary(context: Context, node: ast.UnaryOp) -> Any:
+    if isinstance(node.op, ast.Not):
+        return numbers.negate(context, condition(context, node.operand))
+    return unary(context, node.op, evaluate(context, node.operand))
+
+
+def _compare(context: Context, node: ast.Compare) -> Any:
+    left = evaluate(context, node.left)
+    return _chain(context, left, list(zip(node.ops, node.comparators, strict=True)))
+
+
+def _chain(context: Context, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
+    op, node = rest[0]
+    right = evaluate(context, node)
+    first = compare(context, op, left, right)
+    if len(rest) == 1:
+        return first
+    test = truth(context, first)
+    if not isinstance(test, Number):
+        return _chain(context, right, rest[1:]) if test else first
+    return merge.branch(context, test, lambda: _chain(context, right, rest[1:]), lambda: first)
+
+
+def _bool_op(context: Context, node: ast.BoolOp) -> Any:
+    return _operands(context, node.values, isinstance(node.op, ast.And))
+
+
+def _operands(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any:
+    value = evaluate(context, nodes[0])
+    if len(nodes) == 1:
+        return value
+    test = truth(context, value)
+    if not isinstance(test, Number):
+        return _operands(context, nodes[1:], conjunction) if bool(test) == conjunction else value
+    boolean = isinstance(value, Number) and value.number_type is bool
+
+    def rest() -> Any:
+        narrow(context, nodes[0], test, conjunction)
+        return _operands(context, nodes[1:], conjunction)
+
+    def keep() -> Any:
+        return (not conjunction) if boolean else value
+
+    return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
+
+
+def condition(context: Context, node: ast.expr) -> Any:
+    """The truth of an expression: a bool or a bool Number. Operands of `and` and `or` need no common type here."""
+    if not isinstance(node, ast.BoolOp):
+        return truth(context, evaluate(context, node))
+    return _conditions(context, node.values, isinstance(node.op, ast.And))
+
+
+def _conditions(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any:
+    test = condition(context, nodes[0])
+    if len(nodes) == 1:
+        return test
+    if not isinstance(test, Number):
+        return _conditions(context, nodes[1:], conjunction) if bool(test) == conjunction else test
+
+    def rest() -> Any:
+        narrow(context, nodes[0], test, conjunction)
+        return _conditions(context, nodes[1:], conjunction)
+
+    def keep() -> Any:
+        return not conjunction
+
+    return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
+
+
+def _conditional(context: Context, node: ast.IfExp) -> Any:
+    test = condition(context, node.test)
+    if not isinstance(test, Number):
+        return evaluate(context, node.body if test else node.orelse)
+
+    def side(expression: ast.expr, outcome: bool) -> Callable[[], Any]:
+        def run() -> Any:
+            narrow(context, node.test, test, outcome)
+            return evaluate(context, expression)
+        return run
+
+    return merge.branch(context, test, side(node.body, True), side(node.orelse, False))
+
+
+def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: bool = True) -> None:
+    """Use what a condition says: after `x is not None` a name that may be None holds its value.
+
+    `direct`: the condition is this very test, not an `and` or `or` that it is part of.
+    """
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        narrow(context, test.operand, value, not outcome, direct)
+        return
+    if isinstance(test, ast.BoolOp):
+        if isinstance(test.op, ast.And) == outcome:
+            for part in test.values:
+                narrow(context, part, value, outcome, False)
+        return
+    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)
+            and isinstance(test.ops[0], (ast.Is, ast.IsNot)) and isinstance(test.comparators[0], ast.Constant)
+            and test.comparators[0].value is None):
+        return
+    key = (context.frame.id, test.left.id)
+    union = context.state.values.get(key)
+    if isinstance(union, Union):
+        is_none = isinstance(test.ops[0], ast.Is) == outcome
+        context.state.values[key] = None if is_none else leaves.without(context, union, None, not direct)
+
+
+def _named(context: Context, node: ast.NamedExpr) -> Any:
+    from jitgrad.script.frontend.evaluate.targets import assign_name
+
+    value = evaluate(context, node.value)
+    assign_name(context, node.target.id, value, node)
+    return value
+
+
+def _lambda(context: Context, node: ast.Lambda) -> Any:
+    return make_function(context, node)
+
+
+def make_function(context: Context, node: ast.Lambda | ast.FunctionDef) -> Function:
+    """A function object defined in the script."""
+    defaults = tuple(evaluate(context, d) for d in node.args.defaults)
+    kw = {a.arg: evaluate(context, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+          if d is not None}
+    cache = context.nested
+    source = cache.get(node)
+    if source is None:
+        source = cache[node] = context.frame.source.nested(node)
+    return Function(node, source, context.frame, defaults, kw)
+
+
+def _call(context: Context, node: ast.Call) -> Any:
+    fn = evaluate(context, node.func)
+    if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+        if fn in (any, all) and not node.keywords:
+            return comprehensions.quantified(context, node.args[0], fn is all)
+        if fn is next:
+            return comprehensions.first(context, node.args[0], ())
+        args = [comprehensions.consumed(context, node.args[0], fn)]
+    elif fn is next and len(node.args) == 2 and isinstance(node.args[0], ast.GeneratorExp):
+        return comprehensions.first(context, node.args[0], (evaluate(context, node.args[1]),))
+    else:
+        args = elements(context, node.args)
+    kwargs: dict[str, Any] = {}
+    for k in node.keywords:
+        value = evaluate(context, k.value)
+        if k.arg is None:
+            kwargs.update(contents.dict_of(context, value))
+        else:
+            kwargs[k.arg] = value
+    return calls.call(context, fn, tuple(args), kwargs)
+
+
+def _joined(context: Context, node: ast.JoinedStr) -> Any:
+    parts: list[Any] = []
+    for part in node.values:
+        if isinstance(part, ast.Constant):
+            parts.append(part.value)
+            continue
+        assert isinstance(part, ast.FormattedValue)
+        value = evaluate(context, part.value)
+        spec = ""
+        if part.format_spec is not None:
+            assert isinstance(part.format_spec, ast.JoinedStr)
+            spec = calls.static(context, _joined(context, part.format_spec), "a format specification")
+        parts.append((value, "" if part.conversion == -1 else chr(part.conversion), spec))
+    return strings.text(context, parts)
+
+
+from jitgrad.script.frontend.evaluate import comprehensions  # noqa: E402  (its functions evaluate expressions)
+
+HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
+    ast.Constant: _constant, ast.Name: _name, ast.Tuple: _tuple, ast.List: _list, ast.Dict: _dict,
+    ast.Attribute: _attribute, ast.Subscript: _subscript, ast.Slice: _slice, ast.BinOp: _binary, ast.UnaryOp: _unary,
+    ast.Compare: _compare, ast.BoolOp: _bool_op, ast.IfExp: _conditional, ast.NamedExpr: _named, ast.Lambda: _lambda,
+    ast.Call: _call, ast.JoinedStr: _joined, ast.Set: comprehensions.set_display,
+    ast.ListComp: comprehensions.list_comprehension, ast.GeneratorExp: comprehensions.generator_expression,
+    ast.SetComp: comprehensions.set_comprehension, ast.DictComp: comprehensions.dict_comprehension,
+}

@@ -1,0 +1,531 @@
+"""Run-time loops: what the body changes is carried; the head's types are found by a bounded fixpoint.
+
+The body is evaluated with the head's variables as parameters until its end fits its head (numbers that the body
+assigns start as run-time numbers; sizes that change become symbols of the block). An evaluation that did not fit is
+thrown away: it has touched only the graph block and the state's copy. A loop remembers the head it ended with, so that
+a nest of n loops evaluates its innermost body n + 1 times, not 2^n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from jitgrad.dims import Dim, Symbol, call, dim
+from jitgrad.errors import ScriptError, TypeMismatch
+from jitgrad.ops.types import BOOL, INT, map_dims
+from jitgrad.script.frontend.containers import lists
+from jitgrad.script.frontend.evaluate import leaves as lowering
+from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.script.frontend.gradients import carried_leaves, carried_losses
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import (
+    HELD,
+    UNBOUND,
+    Number,
+    Storage,
+    SymDict,
+    SymList,
+    SymTensor,
+    Text,
+    type_word,
+)
+from jitgrad.script.graph.ir import Block, Value
+
+PASSES = 8
+_FLAGS = ("return", "break", "continue", ("result",))
+
+
+class Peel(Exception):
+    """A number or None meets a tensor at the loop's head: the first iteration must be apart."""
+
+
+class NoTrip(Exception):
+    """The loop does not run at the first call, and that decides the types after it: guarded, the loop is left out."""
+
+
+def require_trip(context: Context, trips: Any) -> None:
+    """Guard that a loop runs at least once, if its length is known at entry. Raises NoTrip where it does not run."""
+    if not isinstance(trips, Number):
+        return
+    found = context.inputs.entry_size(trips)
+    if found is None:
+        return
+    size, hint = found
+    if hint < 1:
+        context.sizes.trips.append((call("max", size, 0), 0))
+        raise NoTrip
+    context.sizes.trips.append((call("max", size, 1), size))
+
+
+class Head:
+    """What a loop carries: location -> template, in order."""
+
+    def __init__(self, context: Context, entry: State, key: Any):
+        self.context, self.entry, self.key = context, entry, key
+        self.templates: dict[Any, tp.Template] = {}
+        self.widen = tp.Widener(context, Symbol().number)
+        self.kept = context.kept_references.setdefault(key, set())  # names that stay the tensor that they were
+        self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
+        self.unsettled: Any = None  # the location whose template changed last
+        self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
+        self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
+        self.variables: dict[Value, str] = {}  # parameter -> the name of the variable that it is
+        self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
+
+    def start(self, names: frozenset[str], assigned: frozenset[str], rebound: frozenset[str]) -> None:
+        """Carry the assigned names that are read later; begin with what this loop ended with before."""
+        context, frame = self.context, self.context.frame.id
+        for name in sorted(assigned):
+            if name in names:
+                value = self.entry.values.get((frame, name), UNBOUND)
+                if isinstance(value, SymTensor) and (name not in rebound or (frame, name) in self.kept):
+                    continue
+                if isinstance(value, SymList) and name not in rebound:
+                    continue  # `xs += ...` changes the list, which stays what the name refers to
+                self.templates[(frame, name)] = merge.template(context, (frame, name), value, general=True)
+        for key, remembered in context.heads.get(self.key, {}).items():
+            place = (frame, key) if isinstance(key, str) else key
+            if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
+                    place.input < 0 if isinstance(place, Storage) else place.source is None):
+                continue  # made in an earlier evaluation of a loop around this one
+            if isinstance(place, (SymList, SymDict)) and place.source is None and self.context.head_frames.get(
+                    self.key, frame) != frame:
+                continue  # what an earlier call of this function made may be what this one only reads
+            mine = self.templates.get(place)
+            value = merge.fetch(context, self.entry, place)
+            if mine is None:
+                mine = merge.template(context, place, value, general=True)
+            self.templates[place] = _staying(self._recall(mine, remembered), remembered, value)
+            if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
+                self.exits.add(place)
+
+    def _recall(self, mine: tp.Template, remembered: tp.Template) -> tp.Template:
+        """The entry's template, generalised as before."""
+        if isinstance(mine, tp.Tensor) and isinstance(remembered, tp.Tensor) and len(mine.dims) == len(remembered.dims):
+            dims = tuple(self.widen.new(r.symbol.not_one) if isinstance(r, Dim) and r.symbol is not None
+                         and r.symbol.name.startswith("~") else m
+                         for m, r in zip(mine.dims, remembered.dims, strict=True))
+            return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
+                             mine.ordered and remembered.ordered, mine.leaf or remembered.leaf, remembered.origin,
+                             device=mine.device)
+        if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
+            return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
+        if isinstance(remembered, tp.ListOf) or isinstance(mine, tp.ListOf):
+            return mine
+        if isinstance(remembered, (tp.Num, tp.Either)):
+            return remembered
+        return mine
+
+    def remember(self) -> None:
+        """Keep the templates for the next evaluation of this loop."""
+        frame, fresh = self.context.frame.id, self.widen.fresh
+        marks = {s: dim(Symbol("~", not_one=s.not_one)) for s in fresh}
+
+        def mark(t: tp.Template) -> tp.Template:
+            if isinstance(t, tp.Tensor):
+                return replace(t, dims=tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
+                                             for d in t.dims))
+            if isinstance(t, tp.Either) and t.inner is not None and not isinstance(t.inner, tp.Num):
+                return t if not fresh else tp.Static(None)
+            return t
+
+        kept = {}
+        for key, t in self.templates.items():
+            name = key[1] if isinstance(key, tuple) and key[0] == frame and isinstance(key[1], str) and key[1] not in (
+                "return", "break") else key
+            if isinstance(name, tuple) and not isinstance(key, Storage):
+                continue
+            kept[name] = mark(t)
+        self.context.heads[self.key] = kept
+        self.context.head_frames[self.key] = frame
+
+    def enter(self, state: State) -> tuple[Value, ...]:
+        """Parameters for the carried locations, and their content in `state`."""
+        context = self.context
+        params: list[Value] = []
+        for key, t in self.templates.items():
+            name = key[-1] if isinstance(key, tuple) and isinstance(key[-1], str) else ""
+            values = [Value(x, name if i == 0 else "") for i, x in enumerate(lowering.types(t))]
+            merge.mark_history(context, values, lowering.histories(t))
+            params += values
+            if isinstance(t, tp.Tensor) and name and key[0] == context.frame.id:
+                self.variables[values[0]] = name
+            # what a list holds at the entry is in a list of run-time length from now on
+            lists.settle(context, t, merge.fetch(context, self.entry, key))
+            if key in self.exits:
+                state.values.pop(key, None)
+            else:
+                like = merge.fetch(context, self.entry, key)
+                self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
+                state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
+                self._freeze(key, like, state.values[key])
+                if key in self.listed or lists.is_listed(context, like):
+                    lists.freeze(context, state.values[key])
+        return tuple(params)
+
+    def _parts(self, t: tp.Template, value: Any) -> list[set[Value]]:
+        """For each leaf of a template the values of the tensor that is there before the loop, if there is one."""
+        if isinstance(t, tp.Tensor) and isinstance(value, SymTensor):
+            storage = value.storage
+            roots = {storage.root, self.context.inputs.values[storage.input] if storage.input >= 0 else None}
+            own = {v for v in (self.entry.values.get(storage), *roots) if v is not None}
+            return [own, *(set() for _ in range(t.origin))]
+        held = self.entry.values.get(value) if isinstance(value, HELD) else value
+        if isinstance(t, tp.Items) and isinstance(held, tuple) and len(held) == len(t.items):
+            return [x for i, v in zip(t.items, held, strict=True) for x in self._parts(i, v)]
+        if isinstance(t, tp.Record) and isinstance(held, dict):
+            return [x for n, i in zip(t.names, t.items, strict=True) for x in self._parts(i, held.get(n))]
+        return [{value} if isinstance(value, Value) else set()] * len(lowering.types(t))
+
+    def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
+        """Fit the templates to what the body did; whether they changed."""
+        context = self.context
+        changed = False
+        frame = context.frame.id
+        for key, value in list(end.values.items()):  # looking at a tensor may note an input's value
+            if head.values.get(key, UNBOUND) is value or key in self.templates:
+                continue
+            if isinstance(key, tuple) and key[0] == "clean":
+                continue
+            variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
+            if variable and key[1] not in _FLAGS and (
+                    key[1] not in names if key[0] == frame else key not in self.entry.values
+                    and not self._awaited(key)):
+                continue  # nobody reads it again
+            if key not in self.entry.values and not self._known_outside(key):
+                continue
+            before = merge.fetch(context, self.entry, key)
+            if _unchanged(before, value):
+                continue
+            if variable and key[1] in ("return", "break", ("result",)):
+                self.exits.add(key)
+            self.templates[key] = self._join(key, merge.template(context, key, before, general=True), before, value,
+                                             end)
+            changed = True
+        if self._written_heads(head, end):
+            return True
+        for key, t in list(self.templates.items()):
+            value = merge.fetch(context, end, key)
+            if key not in self.listed and lists.is_listed(context, value):
+                self.listed.add(key)
+                changed = True
+            if value is head.values.get(key) and key not in self.exits and not (
+                    isinstance(value, HELD) and head.values.get(value) is not end.values.get(value)):
+                continue
+            begun = head.values.get(key)
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):
+                continue
+            joined = self._join(key, t, merge.fetch(context, self.entry, key), value, end)
+            if joined != t:
+                self.templates[key] = joined
+                self.unsettled = key
+                changed = True
+        return changed
+
+    def unsettled_error(self) -> ScriptError:
+        """The refusal of a loop whose variables get other types with every evaluation."""
+        key = self.unsettled
+        found = self.templates.get(key)
+        what = "the types of this loop's variables do not settle"
+        if isinstance(key, tuple) and isinstance(key[-1], str) and found is not None:
+            made = "another object" if isinstance(found, (tp.Static, tp.Either)) else str(found)
+            what = f"the type of `{key[-1]}` does not settle in this loop: it is {made} after every iteration"
+        return ScriptError(what, self.context.span(),
+                           hint="give it its final type before the loop; of a function, carry the numbers and tensors "
+                                "that it uses, and make it after the loop")
+
+    def _written_heads(self, head: State, end: State) -> bool:
+        """Names that the body writes in place and never rebinds: they stay what they were before the loop."""
+        found = False
+        for key in list(self.templates):
+            begun, value = head.values.get(key), end.values.get(key)
+            if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and not begun.path and (
+                    heap.same_reference(begun, value)) and (
+                    head.values.get(begun.storage) is not end.values.get(begun.storage)):
+                self.kept.add(key)
+                del self.templates[key]
+                found = True
+        return found
+
+    def _awaited(self, key: Any) -> bool:
+        """Whether the consumer of a generator that is being evaluated reads a variable later."""
+        return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting)
+
+    def _freeze(self, key: Any, before: Any, carried: Any) -> None:
+        """A container that the loop carries may be the one from before it: no changes if something else refers to
+        that one."""
+        if isinstance(carried, HELD) and isinstance(before, HELD) and carried is not before and any(
+                v is before or (isinstance(v, tuple) and any(i is before for i in v))
+                or (isinstance(v, dict) and any(i is before for i in v.values()))
+                for k, v in self.entry.values.items() if k != key):
+            self.context.frozen.update((before, carried))
+
+    def _known_outside(self, key: Any) -> bool:
+        if isinstance(key, Storage):
+            return key.input >= 0
+        if isinstance(key, tuple):  # the `.grad` of a leaf that the body makes ends with the iteration
+            return key[0] != "grad" or key[1].input >= 0 or key[1] in self.entry.values
+        return getattr(key, "source", None) is not None
+
+    def _join(self, key: Any, t: tp.Template, before: Any, value: Any, end: State) -> tp.Template:
+        context = self.context
+        new = merge.template(context, key, value)
+        t = _plain(context, t)
+        if isinstance(t, tp.Num) and isinstance(new, tp.Tensor):
+            if not new.dims:
+                self.weak = True
+                return new  # a weak 0-dim tensor from the start
+            raise Peel
+        if isinstance(t, tp.Tensor) and isinstance(new, (tp.Num, tp.Static)) and (
+                isinstance(new, tp.Num) or type(new.value) in (int, float, bool)) and not t.dims:
+            return t
+        try:
+            joined = lists.settle(context, tp.join(context, t, new, self.widen), before, value)
+        except tp.Clash as clash:
+            raise self._clash(key, before, value, end, str(clash)) from None
+        if isinstance(joined, tp.Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
+                not joined.alias or before.storage.alias.startswith(tp.ARGUMENT)) and (
+                not heap.same_reference(before, value)) and _shared(context, self.entry, key, before):
+            joined = replace(joined, alias="before the first iteration it is a tensor that something else refers to")
+        if isinstance(joined, (tp.Items, tp.Record)):
+            return self._held(joined, before, value, end)
+        return joined
+
+    def _held(self, t: tp.Template, before: Any, after: Any, end: State) -> tp.Template:
+        """A container's template: what the body leaves in place stays what it is; other tensors that something else may
+        refer to are not to be written."""
+        if (before is after and isinstance(before, (Number, int, float, bool))) or (
+                isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after)):
+            return tp.Same(before)
+        if isinstance(t, tp.Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
+                self.context, self.entry, None, before):
+            return replace(t, alias="a loop carries it in a container")
+        if not isinstance(t, (tp.Items, tp.Record)):
+            return t
+        old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (
+            (self.entry, before), (end, after)))
+        if isinstance(t, tp.Record) and isinstance(old, dict) and isinstance(new, dict):
+            return tp.Record(t.type, t.names, tuple(
+                self._held(i, old.get(n), new.get(n), end) for n, i in zip(t.names, t.items, strict=True)))
+        if isinstance(t, tp.Items) and isinstance(old, tuple) and isinstance(new, tuple) and (
+                len(old) == len(new) == len(t.items)):
+            return tp.Items(t.type, tuple(self._held(i, x, y, end)
+                                          for i, x, y in zip(t.items, old, new, strict=True)))
+        return t
+
+    def _clash(self, key: Any, before: Any, value: Any, end: State, why: str) -> TypeMismatch:
+        if isinstance(key, SymList):
+            return TypeMismatch(f"a list that changes in this loop cannot hold its items: {why}", self.context.span(),
+                                hint="let it hold tensors of one dtype and rank, or numbers, or tuples of these")
+        if isinstance(key, SymDict):
+            return TypeMismatch(f"a dict changes its keys in this loop: {why}", self.context.span(),
+                                hint="put every key in before the loop, or use a tensor")
+        name = f"`{key[-1]}`" if isinstance(key, tuple) and isinstance(key[-1], str) else "a value"
+        if isinstance(value, Text):
+            return TypeMismatch(f"{name} is a string that grows in this loop, by parts that only the run knows",
+                                self.context.span(),
+                                hint="print each part in the loop, or collect the numbers in a list and join them "
+                                     "outside the script")
+        notes = []
+        for v, place in ((before, self.entry.where.get(key)), (value, end.where.get(key))):
+            if place is not None:
+                notes.append(f"note: {type_word(v)} at {place}")
+        return TypeMismatch(f"{name} changes its type in this loop: {why}", self.context.span(), notes=tuple(notes),
+                            hint="give it the same type before the loop and at the end of its body")
+
+    def lower(self, state: State) -> list[Value]:
+        """The carried locations' content as graph values."""
+        context = self.context
+        context.state = state
+        result: list[Value] = []
+        for key, t in self.templates.items():
+            result += merge.lower_location(context, key, t, merge.fetch(context, state, key))
+        return result
+
+    def leave(self, outputs: list[Value], fresh: dict[Symbol, Symbol]) -> State:
+        """The state after the loop."""
+        context = self.context
+        state = self.entry.copy()
+        context.state = state
+        leaves = iter(outputs)
+        for key, t in self.templates.items():
+            renamed = _rename(t, fresh)
+            value = merge.rebuild_location(context, key, renamed, leaves, merge.fetch(context, self.entry, key))
+            state.values[key] = value
+            self._freeze(key, merge.fetch(context, self.entry, key), value)
+            if key in self.listed or lists.is_listed(context, merge.fetch(context, self.entry, key)):
+                lists.freeze(context, value)
+        for key in list(state.values):
+            if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
+                del state.values[key]
+        return state
+
+
+def _staying(t: tp.Template, remembered: tp.Template, value: Any) -> tp.Template:
+    """The template of a container's content, with what stayed in place before taken to stay again."""
+    if isinstance(t, tp.Record) and isinstance(remembered, tp.Record) and isinstance(value, dict) and (
+            t.names == remembered.names == tuple(value)):
+        return tp.Record(t.type, t.names, _items_staying(t.items, remembered.items, tuple(value.values())))
+    if isinstance(t, tp.Items) and isinstance(remembered, tp.Items) and isinstance(value, tuple) and (
+            len(t.items) == len(remembered.items) == len(value)):
+        return tp.Items(t.type, _items_staying(t.items, remembered.items, value))
+    return t
+
+
+def _items_staying(items: tuple[tp.Template, ...], remembered: tuple[tp.Template, ...],
+                   values: tuple[Any, ...]) -> tuple[tp.Template, ...]:
+    return tuple(tp.Same(v) if isinstance(r, tp.Same) else t
+                 for t, r, v in zip(items, remembered, values, strict=True))
+
+
+def _unchanged(before: Any, value: Any) -> bool:
+    """Whether a location certainly holds what it held: the same object, tensor, or tuple of these."""
+    if before is value:
+        return True
+    if isinstance(before, SymTensor) and isinstance(value, SymTensor):
+        return heap.same_reference(before, value)
+    return type(before) is tuple and type(value) is tuple and len(before) == len(value) and all(
+        _unchanged(a, b) for a, b in zip(before, value, strict=True))
+
+
+def _plain(context: Context, t: tp.Template) -> tp.Template:
+    """A template without the tensors that an earlier pass took to stay in place."""
+    if isinstance(t, tp.Same):
+        return tp.template_of(context, t.value)
+    if isinstance(t, tp.Items):
+        return tp.Items(t.type, tuple(_plain(context, i) for i in t.items))
+    if isinstance(t, tp.Record):
+        return tp.Record(t.type, t.names, tuple(_plain(context, i) for i in t.items))
+    return t
+
+
+def _rename(t: tp.Template, fresh: dict[Symbol, Symbol]) -> tp.Template:
+    """A template with the block's symbols replaced by those that the loop's node binds."""
+    return tp.renamed(t, lambda d: _renamed(d, fresh))
+
+
+def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
+    from jitgrad.dims import substitute
+
+    return substitute(d, {old: dim(new) for old, new in fresh.items()})
+
+
+def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
+    """Whether anything but `key` refers to the tensor's storage before the loop."""
+    storage = tensor.storage
+    if storage.input >= 0 or storage in context.links or storage.alias.startswith(tp.ARGUMENT):
+        return True
+    return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
+
+
+def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozenset[str],
+        rebound: frozenset[str], body: Callable[[Number | None], Any], trips: Any, first: Any) -> None:
+    """Emit a loop.
+
+    Args:
+        key: identifies the loop across evaluations.
+        names: names read at its head or after it.
+        assigned: names that its body binds.
+        rebound: those of them that it binds by other means than an augmented assignment.
+        body: evaluates one iteration given the counter (for a `scan`) or None; for a `while` returns whether to go on.
+        trips: number of iterations (a Number or int) of a `scan`; None for a `while`.
+        first: for a `while`, whether to enter.
+    """
+    losses = carried_losses.begin(context, key, assigned)
+    names, assigned, rebound = names | losses.names, assigned | losses.names, rebound | losses.names
+    body = losses.body(context, body)
+    entry = context.state
+    head = Head(context, entry, key)
+    head.start(names, assigned, rebound)
+    frame, node, modes = context.frame, context.node, context.modes
+    for count in range(PASSES):
+        block = Block()
+        state = entry.copy()
+        for name in assigned - names:
+            state.values.pop((frame.id, name), None)
+        for k in [k for k in state.values if isinstance(k, tuple) and k[0] == "clean"]:
+            del state.values[k]
+        context.state = state
+        listed = len(context.listed)
+        with context.block(block, loop=True):
+            params = head.enter(state)
+            block.params = params  # gradients are taken with respect to them
+            context.bodies_open[block] = head.first
+            context.variables.update((p, (losses, name)) for p, name in head.variables.items())
+            begin = State(state.values.copy())
+            counter = None
+            lead: tuple[Value, ...] = ()
+            if trips is not None:
+                lead = (Value(INT, "k"),)
+                counter = Number(context, lead[0])
+                counter.low, counter.high = 0, numbers.size_of(trips)
+            context.bodies += 1
+            dead = False
+            go_on: Any = False
+            try:
+                go_on = body(counter)
+            except merge.Raised:
+                dead = True
+                context.frame, context.node, context.modes = frame, node, modes
+            end = begin if dead else context.state
+            try:
+                changed = not dead and (head.grow(begin, end, names) or _newly_listed(context, entry, listed))
+            except Peel:
+                context.state = entry
+                raise
+            if changed:
+                if count >= PASSES - 2:
+                    raise head.unsettled_error()
+                continue
+            results = head.lower(end)
+            if trips is None:
+                results = [numbers.value_of(context, go_on if isinstance(go_on, Number) else bool(go_on)), *results]
+            block.params = lead + params
+            block.results = tuple(results)
+            block.binds = merge.bound_by([p.type for p in params], head.widen.fresh)
+            break
+    head.remember()
+    context.state, context.node = entry, node
+    if head.weak and trips is not None:
+        require_trip(context, trips)
+    carries = head.lower(entry)
+    carried_leaves.settle(context, block, results[len(results) - len(params):], carries)
+    _emit(context, head, block, carries, trips, first)
+    losses.forget(context)
+
+
+def _newly_listed(context: Context, entry: State, before: int) -> bool:
+    """Whether the body put a tensor or list that was there before the loop into a list: writes to it are refused from
+    then on, also those that the body does earlier."""
+    return any(s in entry.values or (s.source is not None if isinstance(s, SymList) else s.input >= 0)
+               for s in list(context.listed)[before:])
+
+
+def _emit(context: Context, head: Head, block: Block, carries: list[Value], trips: Any, first: Any) -> None:
+    fresh = {s: Symbol(not_one=s.not_one) for s in block.binds}
+    mapping = {old: dim(new) for old, new in fresh.items()}
+
+    def rename(d: Any) -> Any:
+        from jitgrad.dims import substitute
+
+        return substitute(d, mapping)
+
+    carried = [x for t in head.templates.values() for x in lowering.types(t)]
+    types = [map_dims(t, rename) for t in carried]
+    history = [x for t in head.templates.values() for x in lowering.histories(t)]
+    binds = tuple(fresh.values())
+    if trips is None:
+        condition = numbers.value_of(context, first)
+        assert condition.type == BOOL
+        outputs = context.builder.emit("while", (condition, *carries), blocks=(block,), types=(INT, *types),
+                                       binds=binds)[1:]
+    else:
+        outputs = context.builder.emit("scan", (numbers.value_of(context, trips), *carries), blocks=(block,),
+                                       types=types, binds=binds, n_carries=len(carries), reverse=False)
+    merge.mark_history(context, outputs, history)
+    context.state = head.leave(list(outputs), fresh)

@@ -1,0 +1,455 @@
+"""Run-time branches: both sides are evaluated, what differs and is live afterwards is merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.dims import Symbol, symbols
+from jitgrad.errors import Span, TypeMismatch
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.evaluate import leaves as lowering
+from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.aliases import Links, propagate, unwritable
+from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import (
+    HELD,
+    UNBOUND,
+    Instance,
+    Number,
+    Storage,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+)
+from jitgrad.script.graph.ir import Block, Node, Value, sizes_of
+from jitgrad.script.graph.irops import GUARDED, Effect, effect
+
+RESULT = "result of the expression"
+
+
+class Raised(Exception):
+    """Control does not go on from here: an exception is raised at run time, or handled by a `try` (`attempt`)."""
+
+    def __init__(self, error: type[BaseException] = Exception, template: tuple[Any, ...] | None = None,
+                 values: Sequence[Value] = (), attempt: Any = None):
+        super().__init__(error, template)
+        self.error, self.template, self.values, self.attempt = error, template, values, attempt
+
+
+def raise_now(context: Context, error: type[BaseException], template: tuple[Any, ...] | None,
+              values: Sequence[Value] = ()) -> Raised:
+    """Emit the raise of `error`; the caller raises what this returns."""
+    if context.tries:
+        from jitgrad.script.frontend.evaluate.attempts import intercept
+
+        found = intercept(context, error, template, values)
+        if found is not None:
+            return found
+    from jitgrad.script.frontend.boundary.deferred_stores import announce
+
+    false = context.one("num.const", value=False)
+    heap.commit_dirty(context)
+    announce(context)
+    context.builder.emit("check", (false, *values), error=error, template=template)
+    return Raised()
+
+
+class _Side:
+    """One evaluated side of a branch."""
+
+    __slots__ = ("block", "dead", "result", "state")
+
+    def __init__(self, context: Context, entry: State, run: Callable[[], Any]):
+        self.block, self.state = Block(), entry.copy()
+        self.dead = False
+        self.result: Any = None
+        context.state = self.state
+        with context.block(self.block):
+            try:
+                self.result = run()
+            except Raised:
+                self.dead = True
+        self.state = context.state
+
+
+def branch(context: Context, condition: Number, then: Callable[[], Any], other: Callable[[], Any],
+           live: frozenset[str] | None = None) -> Any:
+    """Evaluate both sides under a run-time condition and merge; the merged result of the two callables.
+
+    `live`: names of the current frame that are read later; None: all of them.
+    """
+    if condition.denies is not None:
+        condition, then, other = numbers.wrap(context, condition.denies), other, then
+    entry, mark = context.state, Symbol().number
+    frame, node, modes = context.frame, context.node, context.modes
+    sides = []
+    for run in (then, other):
+        sides.append(_Side(context, entry, run))
+        context.frame, context.node, context.modes = frame, node, modes
+    if sides[0].dead or sides[1].dead:
+        return _dead(context, condition, sides)
+    return _merge(context, condition.value, entry, sides, live, mark)
+
+
+def _dead(context: Context, condition: Number, sides: list[_Side]) -> Any:
+    """One side raises: it stays in the branch, the other goes on in the block around it."""
+    if sides[0].dead and sides[1].dead:
+        context.builder.emit("if", (condition.value,), blocks=(sides[0].block, sides[1].block), types=())
+        raise Raised
+    dead, alive = (sides[0], sides[1]) if sides[0].dead else (sides[1], sides[0])
+    parent = context.builder.block
+    if not _as_check(context, condition, dead, when=sides[0].dead):
+        blocks = (dead.block, Block()) if dead is sides[0] else (Block(), dead.block)
+        context.builder.emit("if", (condition.value,), blocks=blocks, types=())
+    parent.nodes.extend(alive.block.nodes)
+    context.state = alive.state
+    return alive.result
+
+
+def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> bool:
+    """A side that only raises is a check of the condition."""
+    *before, last = dead.block.nodes
+    if last.op != "check" or not isinstance(last.inputs[0], Value):
+        return False
+    if any((effect(n.op, n.attrs) is not Effect.NONE and n.op != "pending") or n.blocks or n.op in GUARDED
+           for n in before):
+        return False
+    context.builder.block.nodes.extend(before)
+    wanted = numbers.negate(context, condition) if when else condition
+    context.builder.block.nodes.append(Node("check", (wanted.value, *last.inputs[1:]), last.attrs, (), (), last.span))
+    return True
+
+
+def fetch(context: Context, state: State, key: Any) -> Any:
+    """The content of a location in `state`, or what it holds before anything is assigned."""
+    values = state.values
+    if key in values:
+        return values[key]
+    if isinstance(key, (Storage, *HELD)):
+        return context.inputs.initial(key)
+    initial = getattr(key, "initial", None)
+    if initial is not None:  # an item of a dict (mappings.py)
+        return initial(context)
+    if key[0] == "rng":
+        return context.inputs.random_state("seed" if len(key) > 1 else "offset")
+    if key[0] in ("attr", "global", "cell"):
+        return context.inputs.initial_attribute(key)
+    if key[0] == "stored":  # how much of what was appended to a list (pending.py)
+        return 0
+    if key[0] == "grad":
+        return context.inputs.initial_grad(key[1])
+    if key[1] in ("return", "break", "continue"):
+        return False
+    return UNBOUND
+
+
+def _merge(context: Context, condition: Value, entry: State, sides: list[_Side], live: frozenset[str] | None,
+           mark: int) -> Any:
+    first, second = sides[0].state, sides[1].state
+    widen = tp.Widener(context, mark)
+    merged = State(first.values.copy(), {**first.where, **second.where})
+    plan, references = _plan(context, condition, sides, live, merged, widen)
+    result: Any = sides[0].result
+    if result is not sides[1].result:
+        pair = (sides[0].result, sides[1].result)
+        plan.append((RESULT, _joined(context, RESULT, *pair, widen, first, second), pair))
+    links = Links(context, (first, second), (sides[0].block, sides[1].block), plan)
+    outputs = _emit(context, condition, sides, plan, widen, links)
+    context.state = merged
+    leaves = iter(outputs)
+    values = []
+    for key, template, (a, b) in plan:
+        value = rebuild_location(context, key, template, leaves, a)
+        _stays_listed(context, value, a, b)
+        values.append(value)
+        both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
+        if isinstance(value, HELD) and key is not value:
+            for side in (a, b):
+                if _older(side, first, second):
+                    context.frozen.update((side, value))
+        if key is RESULT:
+            result = value
+            continue
+        merged.values[key] = value
+        held = isinstance(a, HELD) and isinstance(b, HELD)
+        for other in references.get(_pair(a, b), ())[1:] if both or held else ():
+            merged.values[other] = value
+    links.make(condition, values, leaves)
+    return result
+
+
+def _stays_listed(context: Context, value: Any, *sides: Any) -> None:
+    """A merged list that on one side is an item of a list of run-time length may be that item."""
+    if any(isinstance(v, (SymList, tuple, dict)) for v in sides):
+        from jitgrad.script.frontend.containers import lists
+
+        if any(lists.is_listed(context, v) for v in sides):
+            lists.freeze(context, value)
+
+
+def _pair(a: Any, b: Any) -> tuple[Any, ...]:
+    """What two names share if they are the same tensor or container on both sides."""
+    if not isinstance(a, SymTensor):
+        return a, b
+    return a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path))
+
+
+Plan = list[tuple[Any, tp.Template, tuple[Any, Any]]]
+
+
+def _plan(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, merged: State,
+          widen: tp.Widener) -> tuple[Plan, dict[tuple[Any, ...], list[Any]]]:
+    """What must pass through the branch's results; the rest is put into `merged`. Also who shares a reference."""
+    first, second = sides[0].state, sides[1].state
+    plan: Plan = []
+    references: dict[tuple[Any, ...], list[Any]] = {}
+    for key in [*first.values, *(k for k in second.values if k not in first.values)]:
+        a, b = first.values.get(key, UNBOUND), second.values.get(key, UNBOUND)
+        if a is b:
+            continue
+        if _ends(context, key, a, b, live, (first, second)):
+            merged.values.pop(key, None)
+            continue
+        a, b = fetch(context, first, key), fetch(context, second, key)
+        tensors = isinstance(a, SymTensor) and isinstance(b, SymTensor)
+        if a is b or (tensors and heap.same_reference(a, b)):
+            merged.values[key] = a
+            continue
+        if (a is True and b is False) or (a is False and b is True):
+            number = numbers.wrap(context, condition)
+            merged.values[key] = number if a else numbers.negate(context, number)
+            continue
+        held = isinstance(a, HELD) and isinstance(b, HELD)
+        if tensors or held:
+            sharing = references.setdefault(_pair(a, b), [])
+            sharing.append(key)
+            if len(sharing) > 1:
+                continue
+        if held and not isinstance(a, SymList) and _older(a, first, second) and _older(b, first, second):
+            plan.append((key, tp.Either((a, b), None), (a, b)))
+            continue
+        plan.append((key, _joined(context, key, a, b, widen, first, second), (a, b)))
+    return plan, references
+
+
+def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | None, states: tuple[State, State]) -> bool:
+    """Whether nothing reads a location after the branch."""
+    if _is_variable(key):
+        return not _needed(context, key, live)
+    if isinstance(key, tuple) and key[0] == "clean":
+        return True
+    if isinstance(key, tuple) and key[0] == "grad":  # ends with its leaf, where that is made in the branch
+        return key[1].input < 0 and not all(key[1] in side.values for side in states)
+    return _made_inside(key) and (a is UNBOUND or b is UNBOUND)  # merged values are made anew
+
+
+def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
+          widen: tp.Widener, links: Links) -> tuple[Value, ...]:
+    lowered: list[list[Value]] = []
+    before = context.state
+    for index, side in enumerate(sides):
+        context.state = side.state
+        with context.block(side.block):
+            values = [v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])]
+            lowered.append(values + links.lowered(index))
+        side.block.results = tuple(lowered[-1])
+    context.state = before
+    types = [x for _, t, _ in plan for x in lowering.types(t)] + links.types
+    history = [x for _, t, _ in plan for x in lowering.histories(t)] + [False] * len(links.types)
+    if not types and all(_idle(n) for side in sides for n in side.block.nodes):
+        return ()
+    binds = bound_by(types, widen.fresh)
+    outputs = context.builder.emit("if", (condition,), blocks=(sides[0].block, sides[1].block), types=types,
+                                   binds=binds)
+    mark_history(context, outputs, [h or any(v.id in context.builder.history for v in vs)
+                                    for h, vs in zip(history, zip(*lowered, strict=True), strict=True)])
+    return outputs
+
+
+def _idle(node: Node) -> bool:
+    """Whether a node does nothing but compute its outputs."""
+    return not node.blocks and effect(node.op, node.attrs) is Effect.NONE
+
+
+def bound_by(types: Sequence[Any], fresh: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    """Those of `fresh` that stand in the types, in order."""
+    used = set().union(*(symbols(d) for t in types for d in sizes_of(t))) if types else set()
+    return tuple(s for s in fresh if s in used)
+
+
+def mark_history(context: Context, values: Sequence[Value], flags: Sequence[bool]) -> None:
+    """Say which values may carry a gradient."""
+    context.builder.history.update(v.id for v, h in zip(values, flags, strict=True) if h)
+
+
+# --- locations that are not plain variables ------------------------------------------------------------------------
+
+
+def _is_variable(key: Any) -> bool:
+    return isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int) and key[1] not in (
+        "return", "break", "continue", ("result",))
+
+
+def _made_inside(key: Any) -> bool:
+    """Whether a heap location was made by the script (and not found in its inputs)."""
+    return key.input < 0 if isinstance(key, Storage) else isinstance(key, HELD) and key.source is None
+
+
+def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
+    frame, name = key
+    if frame != context.frame.id:
+        return True
+    return live is None or name in live
+
+
+def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first: State, second: State) -> tp.Template:
+    before = context.state
+    try:
+        context.state = first
+        one = template(context, key, a)
+        context.state = second
+        other = template(context, key, b)
+        context.state = before
+        joined = tp.join(context, one, other, widen)
+        if isinstance(joined, (tp.ListOf, tp.Record)):
+            from jitgrad.script.frontend.containers import lists
+
+            joined = lists.settle(context, joined, a, b)
+        return _refine(joined, a, b, first, second)
+    except tp.Clash as clash:
+        raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
+
+
+def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State) -> tp.Template:
+    """A joined template with what the values add: items that are one object on both sides stay it; a tensor in an
+    Optional that may be older memory is not to be written."""
+    if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
+        return tp.Same(a)
+    if isinstance(t, tp.Items):
+        one = first.values.get(a) if isinstance(a, SymList) else a
+        other = second.values.get(b) if isinstance(b, SymList) else b
+        if isinstance(one, tuple) and isinstance(other, tuple):
+            return tp.Items(t.type, tuple(_refine(i, x, y, first, second)
+                                          for i, x, y in zip(t.items, one, other, strict=True)))
+    if isinstance(t, tp.Either) and (isinstance(t.inner, tp.Tensor) or (t.inner and UNBOUND not in t.statics)):
+        older = [x for v in (a, b) for x in _tensors(v) if _older(x, first, second)]
+        if older:
+            heap.note_chosen(*older)
+            return unwritable(t)
+    return t
+
+
+def _tensors(value: Any) -> list[SymTensor]:
+    """The tensors in a value and in the tuples that it is made of."""
+    if isinstance(value, SymTensor):
+        return [value]
+    return [x for v in value for x in _tensors(v)] if isinstance(value, tuple) else []
+
+
+def _older(value: Any, first: State, second: State) -> bool:
+    """Whether a tensor's memory, or a container, was there before the branch (then both sides know it)."""
+    if isinstance(value, HELD):
+        return value.source is not None or (value in first.values and value in second.values)
+    return isinstance(value, SymTensor) and (
+        value.storage.input >= 0 or (value.storage in first.values and value.storage in second.values))
+
+
+def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None, place_b: Span | None,
+                why: str) -> TypeMismatch:
+    """The refusal of a variable whose two values no variable can hold."""
+    from jitgrad.script.frontend.values.values import type_word
+
+    if isinstance(key, SymList):
+        return TypeMismatch(f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",
+                            context.span(), hint="append on both sides, or keep a tensor and a count")
+    what = f"`{key[1]}`" if _is_variable(key) else "the result" if key is RESULT else (
+        "the returned value" if isinstance(key, tuple) and key[1:] == (("result",),) else "a value")
+    notes = []
+    for value, place in ((a, place_a), (b, place_b)):
+        if place is not None:
+            notes.append(f"note: {type_word(value)} at {place}")
+    return TypeMismatch(f"{what} is {why} after this branch", context.span(), notes=tuple(notes),
+                        hint="give both the same type, or assign different names")
+
+
+def template(context: Context, key: Any, value: Any, general: bool = False) -> tp.Template:
+    """The template of what a location holds."""
+    if isinstance(value, Value):
+        assert isinstance(value.type, TensorType)
+        history = context.has_history(value) and not key.requires_grad  # a leaf's content has none
+        return tp.Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims), history)
+    if isinstance(key, SymList):
+        return tp.content_template(context, value, general)
+    if isinstance(key, (SymDict, Instance)):
+        return tp.record(context, key, value, general)
+    return tp.template_of(context, value, general)
+
+
+def lower_location(context: Context, key: Any, t: tp.Template, value: Any) -> list[Value]:
+    """What a location holds as graph values."""
+    if isinstance(key, Storage):
+        return [value]
+    return lowering.lower(context, t, value)
+
+
+def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, like: Any) -> Any:
+    """The content of a location from graph values; `like` is one side's content."""
+    if isinstance(key, Storage):
+        return heap.as_leaf(context, key, next(leaves))
+    value = lowering.rebuild(context, t, leaves) if not isinstance(t, tp.Record) or not isinstance(
+        key, (SymDict, Instance)) else lowering.rebuild_content(context, t, leaves)
+    return context.state.values.pop(value) if isinstance(key, SymList) and isinstance(value, SymList) else value
+
+
+# --- unions --------------------------------------------------------------------------------------------------------
+
+
+def bound(context: Context, value: Any, error: type[Exception], text: str) -> Any:
+    """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
+    if value is UNBOUND:
+        raise raise_now(context, error, (text,))
+    if not isinstance(value, Union):
+        return value
+    missing = lowering.is_static(context, value, UNBOUND)
+    context.effect("check", numbers.negate(context, missing).value, error=error, template=(text,))
+    return lowering.without(context, value, UNBOUND)
+
+
+def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
+    """The run-time value of a union that an operation needs; `error` at run time where it is None.
+
+    `what` is the message; `{}` in it is the name of the type of what is there instead.
+    """
+    if not isinstance(value, Union) or value.inner is None:
+        return value
+    absent = lowering.is_static(context, value, value.statics[0])
+    for s in value.statics[1:]:
+        absent = numbers.either(context, absent, lowering.is_static(context, value, s))
+    name = type(value.statics[0]).__name__
+    context.effect("check", numbers.negate(context, absent).value, error=error, template=(what.replace("{}", name),))
+    return lowering.settle(context, value)
+
+
+def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None
+           ) -> Any:
+    """`operation` of whichever alternative a union is; `live` as of `branch`."""
+    alternatives: list[Any] = list(value.statics)
+
+    def run(index: int) -> Any:
+        if index == len(alternatives):
+            return operation(lowering.settle(context, value))
+        last = index == len(alternatives) - 1 and value.inner is None
+        if last:
+            return operation(alternatives[index])
+        condition = lowering.is_static(context, value, alternatives[index])
+        return branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1), live)
+
+    return run(0)
+
+
+__all__ = ["RESULT", "Raised", "bound", "bound_by", "branch", "clash_error", "fetch", "force",
+           "lower_location", "mark_history", "propagate", "raise_now", "rebuild_location", "switch", "template"]

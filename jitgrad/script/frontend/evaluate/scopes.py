@@ -1,0 +1,125 @@
+"""`with` on grad modes, autocast, null contexts and context managers written in Python."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.amp.autocast_mode import autocast
+from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
+from jitgrad.script.frontend.evaluate.exceptions import with_finish
+from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.values import Number, Union, class_of, type_word
+
+#: what a branch may have chosen between
+_SCOPES = (calls.GradScope, autocast, contextlib.nullcontext)
+
+
+def with_(context: Context, s: ast.With) -> None:
+    """`with` on grad modes, autocast, context managers written in Python. What only the run knows is a branch."""
+    from jitgrad.script.frontend.evaluate.statements import live_after, run_block
+
+    def enter(items: list[ast.withitem]) -> None:
+        if not items:
+            run_block(context, s.body)
+            return
+        before, context.entering = context.entering, True
+        value = ex.evaluate(context, items[0].context_expr)
+        context.entering = before
+        context.node = items[0].context_expr
+        if isinstance(value, Union) and value.inner is None and all(isinstance(v, _SCOPES) for v in value.statics):
+            merge.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
+                         live_after(context, s))
+            return
+        if isinstance(value, calls.GradScope) and isinstance(value.enabled, Number):
+            merge.branch(context, value.enabled,
+                         lambda: _scope(context, calls.GradScope(not value.negated), items[0],
+                                        lambda: enter(items[1:])),
+                         lambda: _scope(context, calls.GradScope(value.negated), items[0], lambda: enter(items[1:])),
+                         live_after(context, s))
+            return
+        _scope(context, value, items[0], lambda: enter(items[1:]))
+
+    before = context.modes
+    try:
+        enter(s.items)
+    finally:
+        context.modes = before
+
+
+def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], None]) -> None:
+    from jitgrad.script.frontend.containers.generators import Generator
+    from jitgrad.script.frontend.evaluate.targets import assign
+
+    def bind(entered: Any) -> None:
+        if item.optional_vars is not None:
+            assign(context, item.optional_vars, entered)
+
+    if isinstance(value, calls.GradScope):
+        before, context.grad = context.grad, bool(value.enabled) is not value.negated
+        bind(None)
+        run()
+        context.grad = before
+        return
+    if isinstance(value, autocast):
+        modes = context.modes
+        value.begin()
+        bind(value)
+        run()
+        context.modes = modes
+        return
+    if isinstance(value, contextlib.nullcontext):
+        bind(value.enter_result)
+        run()
+        return
+    if isinstance(value, Generator):  # made by `contextlib.contextmanager`
+        def enter(entered: Any) -> bool:
+            inner = context.frame, context.node
+            context.frame, context.node = frame, node
+            bind(entered)
+            run()
+            context.frame, context.node = inner
+            return False
+
+        frame, node = context.frame, context.node
+        value.run(context, enter)
+        return
+    cls: Any = class_of(value)
+    if not all(hasattr(getattr(cls, name, None), "__code__") for name in ("__enter__", "__exit__")):
+        raise UnsupportedSyntax(f"`with` on {type_word(value)}", context.span(item.context_expr),
+                                hint="scripts know `no_grad()`, `enable_grad()`, `set_grad_enabled(...)` and "
+                                     "`autocast(...)`, and context managers written in Python")
+    bind(calls.call(context, cls.__enter__, (value,), {}))
+
+    def leave(error: merge.Raised | Handler | None) -> None:
+        raised: tuple[Any, ...] = (None, None, None)
+        if error is not None and _reads_exception(cls.__exit__):
+            if isinstance(error, Handler):
+                raise UnsupportedCall("an `__exit__` that looks at an exception which only some runs raise",
+                                      context.span(item.context_expr),
+                                      hint="handle the exception with `try` and `except` inside the `with`")
+            raised = error.error, thrown(context, error), None
+        if calls.call(context, cls.__exit__, (value, *raised), {}):
+            raise UnsupportedCall("an `__exit__` that returns a true value", context.span(item.context_expr),
+                                  hint="handle the exception with `try` and `except`")
+
+    with_finish(context, run, leave)
+
+
+def _reads_exception(exit_: Any) -> bool:
+    """Whether an `__exit__` reads what it is told of the exception."""
+    node: Any = source_of(exit_).node
+    arguments = node.args
+    told = {a.arg for a in [*arguments.posonlyargs, *arguments.args][1:]}
+    if arguments.vararg is not None:
+        told.add(arguments.vararg.arg)
+    return any(isinstance(n, ast.Name) and n.id in told for n in ast.walk(node))
+
+
+__all__ = ["with_"]

@@ -1,0 +1,480 @@
+"""Statements: assignments, branches, loops, exits.
+
+A pending exit is a flag in the state, `(frame or loop, "return" | "break" | "continue")`: False, True, or a run-time
+bool where only some paths leave. What follows a statement that may leave runs under `if not left`; where one side of a
+branch certainly leaves, the rest of the block moves into the other side instead.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
+from jitgrad.script.frontend.containers import generators
+from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.evaluate import (
+    attempts,
+    calls,
+    exceptions,
+    loops,
+    merge,
+    patterns,
+    scopes,
+    targets,
+)
+from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate import (
+    leaves as lowering,
+)
+from jitgrad.script.frontend.source.liveness import always_leaves, exits
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import UNBOUND, Number, Union
+
+_RESULT = ("result",)
+
+
+class _Loop:
+    """A loop that is being evaluated, run-time or unrolled."""
+
+    __slots__ = ("ends", "has_else", "id", "live", "place")
+
+    def __init__(self, context: Context, s: ast.While | ast.For):
+        self.id, self.live, self.has_else = context.new_id(), _names(context, s), bool(s.orelse)
+        self.ends, self.place = True, context.span(s)  # whether any iteration may be the last one
+
+
+# --- functions -----------------------------------------------------------------------------------------------------
+
+
+def run_function(context: Context, frame: Frame, node: Any) -> Any:
+    """Evaluate a function's body in its frame; what it returns."""
+    if isinstance(node, ast.Lambda):
+        return ex.evaluate(context, node.body)
+    run_block(context, node.body)
+    values = context.state.values
+    flag = values.pop((frame.id, "return"), False)
+    key = (frame.id, _RESULT)
+    if flag is False:
+        values.pop(key, None)
+        return None
+    result = values.pop(key)
+    if flag is True:
+        return lowering.without(context, result, UNBOUND, known=True)
+    flag, known = _returned(context, flag, result)
+    return merge.branch(context, flag, lambda: lowering.without(context, result, UNBOUND, known), lambda: None,
+                        frozenset())
+
+
+def _returned(context: Context, flag: Number, result: Any) -> tuple[Number, bool]:
+    """A pending return as a condition: the presence of its result where that says it; else the flag."""
+    if isinstance(result, Union) and result.tag is None and result.statics == (UNBOUND,):
+        bound = numbers.negate(context, lowering.is_static(context, result, UNBOUND))
+        assert isinstance(bound, Number)
+        return bound, False
+    return flag, True
+
+
+def run_block(context: Context, statements: Sequence[ast.stmt], passed: int = 0) -> None:
+    """Evaluate statements in order, as far as control gets. `passed`: of the first one (`attempts.Step`)."""
+    for i, s in enumerate(statements):
+        context.node = s
+        if context.tries:
+            ended = _attempted(context, statements[i:], passed)
+        else:
+            ended = _statement(context, s, statements[i + 1:])
+        if ended:
+            return
+        passed = 0
+
+
+def _statement(context: Context, s: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
+    """Evaluate a statement; True where that is the end of its block: the rest was evaluated, or is not reached."""
+    if isinstance(s, ast.If):
+        if _if(context, s, rest):
+            return True
+    else:
+        handler = HANDLERS.get(type(s))
+        if handler is None:
+            raise UnsupportedSyntax(f"`{type(s).__name__.lower()}` statement", context.span())
+        handler(context, s)
+    left = pending(context)
+    if isinstance(left, Number) and rest:
+        _under(context, left, rest, live_after(context, rest[-1]))
+    return left is not False
+
+
+def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int) -> bool:
+    """Evaluate the first of the statements, which a `try` is around."""
+    step = attempts.Step(context, passed)
+    context.steps.append(step)
+    try:
+        return _statement(context, statements[0], statements[1:])
+    except attempts.MayFail as failing:
+        if failing.step is not step:
+            raise
+        found = failing
+    finally:
+        context.steps.pop()
+    step.back(context)
+    if found.condition is None:
+        found.fail(context)
+    else:
+        merge.branch(context, found.condition, lambda: run_block(context, statements, step.seen),
+                     lambda: found.fail(context), live_after(context, statements[-1]))
+    return True
+
+
+def run_pending(context: Context, statements: Sequence[ast.stmt], live: frozenset[str]) -> None:
+    """Evaluate statements as far as control gets to them."""
+    left = pending(context)
+    if isinstance(left, Number):
+        if statements:
+            _under(context, left, statements, live)
+    elif not left:
+        run_block(context, statements)
+
+
+def live_after(context: Context, s: ast.stmt) -> frozenset[str]:
+    """Names read after a statement, on any way out of it."""
+    live = context.frame.scope.after.get(id(s), frozenset())
+    for loop in context.frame.loops:
+        live = live | loop.live
+    return live
+
+
+def pending(context: Context) -> Any:
+    """Whether control has left the current block: False, True or a run-time bool."""
+    frame, values = context.frame, context.state.values
+    result: Any = values.get((frame.id, "return"), False)
+    if frame.loops:
+        loop = frame.loops[-1]
+        for kind in ("break", "continue"):
+            result = numbers.either(context, result, values.get((loop.id, kind), False))
+    return numbers.either(context, result, exceptions.pending(context)) if context.tries else result
+
+
+def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: frozenset[str]) -> None:
+    """Run `rest` where control has not left."""
+    frame = context.frame
+    flag = context.state.values.get((frame.id, "return"), False)
+    returned, known = flag is left, True
+    if returned:
+        left, known = _returned(context, left, context.state.values[(frame.id, _RESULT)])
+
+    def gone() -> None:
+        if returned:
+            values = context.state.values
+            values[(frame.id, "return")] = True
+            values[(frame.id, _RESULT)] = lowering.without(context, values[(frame.id, _RESULT)], UNBOUND, known)
+
+    merge.branch(context, left, gone, lambda: run_block(context, rest), live)
+
+
+# --- branches ------------------------------------------------------------------------------------------------------
+
+
+def _if(context: Context, s: ast.If, rest: Sequence[ast.stmt]) -> bool:
+    """An `if`; True where the rest of the block was evaluated with it."""
+    test = ex.condition(context, s.test)
+    if not isinstance(test, Number):
+        run_block(context, s.body if test else s.orelse)
+        return False
+    then, other, consumed = list(s.body), list(s.orelse), False
+    last: ast.stmt = s
+    if rest and always_leaves(s.body):
+        other, last, consumed = [*other, *rest], rest[-1], True
+    elif rest and s.orelse and always_leaves(s.orelse):
+        then, last, consumed = [*then, *rest], rest[-1], True
+
+    def side(statements: list[ast.stmt], outcome: bool) -> Callable[[], None]:
+        def run() -> None:
+            ex.narrow(context, s.test, test, outcome)
+            run_block(context, statements)
+        return run
+
+    merge.branch(context, test, side(then, True), side(other, False), live_after(context, last))
+    return consumed
+
+
+# --- loops ---------------------------------------------------------------------------------------------------------
+
+
+def _names(context: Context, s: ast.While | ast.For) -> frozenset[str]:
+    scope = context.frame.scope
+    return scope.head[id(s)] | scope.after[id(s)]
+
+
+def _leave(context: Context, loop: _Loop) -> Any:
+    """After a body: whether the loop ends here."""
+    values = context.state.values
+    values.pop((loop.id, "continue"), None)
+    leave = values.get((loop.id, "break"), False)
+    if not loop.has_else:
+        values.pop((loop.id, "break"), None)
+    return _left(context, leave)
+
+
+def _left(context: Context, broke: Any) -> Any:
+    """Whether control goes on outside a loop: broken, or on its way to a return or a handler."""
+    left = numbers.either(context, broke, context.state.values.get((context.frame.id, "return"), False))
+    return numbers.either(context, left, exceptions.pending(context)) if context.tries else left
+
+
+def _body(context: Context, loop: _Loop, statements: Sequence[ast.stmt]) -> Any:
+    frame = context.frame
+    frame.loops.append(loop)
+    try:
+        run_block(context, statements)
+    finally:
+        frame.loops.pop()
+    return _leave(context, loop)
+
+
+def _finish(context: Context, s: ast.While | ast.For, loop: _Loop) -> None:
+    """The `else` of a loop, and the end of its flags."""
+    broke = context.state.values.pop((loop.id, "break"), False)
+    if s.orelse:
+        left = _left(context, broke)
+        if isinstance(left, Number):
+            merge.branch(context, left, lambda: None, lambda: run_block(context, s.orelse), live_after(context, s))
+        elif not left:
+            run_block(context, s.orelse)
+
+
+def _while(context: Context, s: ast.While) -> None:
+    first = ex.condition(context, s.test)
+    loop = _Loop(context, s)
+    if first is False:
+        _finish(context, s, loop)
+        return
+
+    def body(counter: Number | None) -> Any:
+        leave = _body(context, loop, s.body)
+        if leave is True:
+            return False
+
+        def again() -> Any:
+            return ex.condition(context, s.test)
+
+        if leave is False:
+            return again()
+        return merge.branch(context, leave, lambda: False, again, _names(context, s))
+
+    _run(context, s, loop, body, None, first)
+    _finish(context, s, loop)
+
+
+def _run(context: Context, s: ast.While | ast.For, loop: _Loop, body: Callable[[Number | None], Any], trips: Any,
+         first: Any) -> None:
+    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)] & context.frame.scope.local
+    loops.run(context, key=context.span(s), names=names, assigned=assigned, rebound=_rebound(context, s), body=body,
+              trips=trips, first=first)
+
+
+def _rebound(context: Context, s: ast.While | ast.For) -> frozenset[str]:
+    return context.frame.scope.rebound[id(s)]
+
+
+def _for(context: Context, s: ast.For) -> None:
+    source = ex.evaluate(context, s.iter)
+    context.node = s.iter
+    if isinstance(source, generators.Generator):
+        _generated(context, s, source)
+        return
+    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    context.node = s
+    assert iterable is not None
+    loop = _Loop(context, s)
+    place = context.span(s)
+    if isinstance(iterable.length, int) and (iterable.unrolled or ("unroll", place) in context.decisions):
+        _unrolled(context, s, iterable, loop)
+    elif isinstance(iterable.length, int) and iterable.length == 0:
+        _finish(context, s, loop)
+    else:
+        if ("unroll", place) in context.decisions:
+            raise NotStatic("this loop must be unrolled, because its counter is an index into separate objects, but "
+                            "its length is known only at run time", context.span(s),
+                            hint="loop over the objects themselves")
+        _counted(context, s, iterable, loop)
+        _finish(context, s, loop)
+
+
+def _generated(context: Context, s: ast.For, source: generators.Generator) -> None:
+    """A loop over a generator: its body runs at every `yield`."""
+    frame, loop = context.frame, _Loop(context, s)
+    context.waiting.append((frame.id, _names(context, s)))
+
+    def consume(item: Any) -> Any:
+        context.frame, context.node = frame, s
+        targets.assign(context, s.target, item)
+        return _body(context, loop, s.body)
+
+    try:
+        source.run(context, consume)
+    finally:
+        context.waiting.pop()
+    context.frame, context.node = frame, s
+    _finish(context, s, loop)
+
+
+def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> None:
+    if not iterable.unrolled and iterable.length > UNROLL_LIMIT:
+        raise NotStatic(f"this loop of {iterable.length} iterations would have to be unrolled (at most {UNROLL_LIMIT})",
+                        context.span(s))
+
+    def step(k: int) -> None:
+        if k == iterable.length:
+            _finish(context, s, loop)
+            return
+        targets.assign(context, s.target, iterable.item(context, k))
+        leave = _body(context, loop, s.body)
+        if leave is False:
+            step(k + 1)
+        elif isinstance(leave, Number):
+            merge.branch(context, leave, lambda: None, lambda: step(k + 1), loop.live | live_after(context, s))
+        elif s.orelse:
+            _finish(context, s, loop)
+
+    step(0)
+    context.state.values.pop((loop.id, "break"), None)
+
+
+def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> None:
+    """A loop over a range or a tensor's first axis: a `scan`, or a `while` with a counter where it may be left."""
+    length, place = iterable.length, loop.place
+    leaves = (exits(s.body) & {"break", "return"} or exceptions.may_leave(context, s.body)
+              or ("leaves", place) in context.decisions)
+
+    def iteration(k: Any) -> Any:
+        item = iterable.item(context, k)
+        if isinstance(item, Number) and not isinstance(length, Number):
+            context.counters.append((item, place))
+        try:
+            targets.assign(context, s.target, item)
+            return _body(context, loop, s.body)
+        finally:
+            if context.counters and context.counters[-1][0] is item:
+                context.counters.pop()
+
+    loop.ends = bool(leaves)
+    if not leaves:
+        def body(counter: Number | None) -> Any:
+            iteration(counter)
+            return None
+
+        entry = context.state
+        try:
+            try:
+                _run(context, s, loop, body, length, None)
+            except loops.Peel:
+                _peel(context, s, iterable, loop, iteration)
+        except loops.NoTrip:
+            context.state = entry
+        return
+    counter_key = (context.frame.id, f"counter {s.lineno}:{s.col_offset}")
+    context.state.values[counter_key] = 0
+    name = counter_key[1]
+
+    def guarded(counter: Number | None) -> Any:
+        k = context.state.values[counter_key]
+        k.low, k.high = 0, numbers.size_of(length)
+        leave = iteration(k)
+        following = numbers.wrap(context, context.one("num.add", numbers.value_of(context, k), context.constant(1)))
+        context.state.values[counter_key] = following
+        if leave is True:
+            return False
+        more = numbers.wrap(context, context.one("num.lt", following.value, numbers.value_of(context, length)))
+        return more if leave is False else numbers.both(context, numbers.negate(context, leave), more)
+
+    first = numbers.compare(context, "gt", length, 0)
+    names, assigned = _names(context, s), context.frame.scope.assigned[id(s)] & context.frame.scope.local
+    loops.run(context, key=place, names=names | {name}, assigned=assigned | {name}, rebound=_rebound(context, s),
+              body=guarded, trips=None, first=first)
+    context.state.values.pop(counter_key, None)
+
+
+def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iteration: Callable[[Any], Any]) -> None:
+    """The first iteration apart: afterwards every variable has its type. Needs at least one iteration, guarded."""
+    length = iterable.length
+    if isinstance(length, Number) and context.inputs.entry_size(length) is None:
+        raise TypeMismatch("a variable is a number before this loop and a tensor after its first iteration, and the "
+                           "loop may not run at all", context.span(s),
+                           hint="start with a tensor, for example `torch.zeros(...)`")
+    loops.require_trip(context, length)
+    frame = context.frame
+    context.log.append(f"peeled the first iteration of the loop at {context.span(s)}")
+    iteration(0)
+    rest = numbers.binary(context, "sub", length, 1)
+    if isinstance(rest, int) and rest == 0:
+        return
+
+    def body(counter: Number | None) -> Any:
+        assert counter is not None
+        k = numbers.wrap(context, context.one("num.add", counter.value, context.constant(1)))
+        k.low, k.high = 1, numbers.size_of(length)
+        iteration(k)
+        return None
+
+    names, assigned = _names(context, s), frame.scope.assigned[id(s)] & frame.scope.local
+    if isinstance(rest, Number) and rest.low is None:
+        rest.low = 0
+    loops.run(context, key=(context.span(s), "rest"), names=names, assigned=assigned, rebound=_rebound(context, s),
+              body=body, trips=rest, first=None)
+
+
+# --- other statements ----------------------------------------------------------------------------------------------
+
+
+def _return(context: Context, s: ast.Return) -> None:
+    frame = context.frame
+    value = ex.evaluate(context, s.value) if s.value is not None else None
+    key = (frame.id, _RESULT)
+    context.state.values[key] = value
+    context.state.values[(frame.id, "return")] = True
+    place = context.span(s)
+    if place is not None:
+        context.state.where[key] = place
+
+
+def _break(context: Context, s: ast.Break) -> None:
+    context.state.values[(context.frame.loops[-1].id, "break")] = True
+
+
+def _continue(context: Context, s: ast.Continue) -> None:
+    context.state.values[(context.frame.loops[-1].id, "continue")] = True
+
+
+def _expression(context: Context, s: ast.Expr) -> None:
+    if isinstance(s.value, ast.Yield):
+        generators.yield_(context, ex.evaluate(context, s.value.value) if s.value.value is not None else None)
+    elif isinstance(s.value, ast.YieldFrom):
+        generators.yield_from(context, ex.evaluate(context, s.value.value))
+    elif not isinstance(s.value, ast.Constant):
+        ex.evaluate(context, s.value)
+
+
+def _pass(context: Context, s: ast.Pass) -> None:
+    return None
+
+
+def _function(context: Context, s: ast.FunctionDef) -> None:
+    decorators = [ex.evaluate(context, d) for d in s.decorator_list]
+    function: Any = ex.make_function(context, s)
+    for decorator in reversed(decorators):
+        function = calls.call(context, decorator, (function,), {})
+    targets.assign_name(context, s.name, function, s)
+
+
+HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
+    ast.Assign: targets.assign_all, ast.AnnAssign: targets.annotated, ast.AugAssign: targets.augmented,
+    ast.Delete: targets.delete, ast.While: _while, ast.For: _for, ast.Return: _return, ast.Break: _break,
+    ast.Continue: _continue, ast.Expr: _expression, ast.Pass: _pass, ast.Nonlocal: _pass, ast.Global: _pass,
+    ast.Assert: exceptions.assert_, ast.Raise: exceptions.raise_, ast.Try: exceptions.try_, ast.With: scopes.with_,
+    ast.FunctionDef: _function, ast.Match: patterns.match,
+}
+
+__all__ = ["HANDLERS", "live_after", "pending", "run_block", "run_function", "run_pending"]

@@ -1,0 +1,176 @@
+"""Assignment: names, attributes, items, unpacking, augmented assignment, `del`."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
+from jitgrad.script.frontend.containers import contents, lists
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.state import frames
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers, operators, subscripts
+from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, setattribute
+from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
+
+
+def assign_name(context: Context, name: str, value: Any, node: ast.AST) -> None:
+    """Bind a name where the current frame's scope has it."""
+    key = frames.place(context.frame, name)
+    if key is None:
+        frames.store_outside(context, context.frame, name, value)
+        return
+    context.state.values[key] = value
+    place = context.span(node)
+    if place is not None:
+        context.state.where[key] = place
+
+
+def assign(context: Context, target: ast.expr, value: Any) -> None:
+    """`target = value`."""
+    if isinstance(target, ast.Name):
+        assign_name(context, target.id, value, target)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(context, target, value)
+    elif isinstance(target, ast.Attribute):
+        obj = ex.evaluate(context, target.value)
+        context.node = target
+        setattribute(context, obj, target.attr, value)
+    elif isinstance(target, ast.Subscript):
+        obj = ex.evaluate(context, target.value)
+        index = ex.evaluate(context, target.slice)
+        context.node = target
+        subscripts.setitem(context, obj, index, value)
+    else:
+        raise UnsupportedSyntax(f"assignment to `{type(target).__name__}`", context.span(target))
+
+
+def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
+    wanted = len(target.elts)
+    starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
+    held = lists.run_items(context, value) if isinstance(value, SymList) else None
+    if held is not None and starred is None:
+        items = _unpacked_list(context, held, wanted)
+    elif isinstance(value, SymTensor) and isinstance(contents.length(context, value), Number) and starred is None:
+        _check_count(context, contents.length(context, value), wanted)
+        items = [subscripts.getitem(context, value, k) for k in range(wanted)]
+    else:
+        items = contents.items_of(context, value)
+    if starred is None:
+        if len(items) != wanted:
+            text = (f"not enough values to unpack (expected {wanted}, got {len(items)})" if len(items) < wanted
+                    else f"too many values to unpack (expected {wanted})")
+            raise merge.raise_now(context, ValueError, (text,))
+        for t, v in zip(target.elts, items, strict=True):
+            assign(context, t, v)
+        return
+    after = wanted - starred - 1
+    if len(items) < wanted - 1:
+        raise merge.raise_now(context, ValueError, (
+            f"not enough values to unpack (expected at least {wanted - 1}, got {len(items)})",))
+    end = len(items) - after
+    for t, v in zip(target.elts[:starred], items[:starred], strict=True):
+        assign(context, t, v)
+    star = target.elts[starred]
+    assert isinstance(star, ast.Starred)
+    assign(context, star.value, contents.new_list(context, items[starred:end]))
+    for t, v in zip(target.elts[starred + 1:], items[end:], strict=True):
+        assign(context, t, v)
+
+
+def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
+    _check_count(context, lists.length(context, held), wanted)
+    return list(lists.unpacked(context, held, wanted))
+
+
+def _check_count(context: Context, n: Number, wanted: int) -> None:
+    """Python's complaint about a number of values that only the run knows."""
+    from jitgrad.script.frontend.library.backend import emit_check
+
+    emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
+               ("not enough values to unpack (expected ", str(wanted), ", got ", n, ")"))
+    emit_check(context, numbers.compare(context, "le", n, wanted), ValueError,
+               (f"too many values to unpack (expected {wanted})",))
+
+
+def assign_all(context: Context, s: ast.Assign) -> None:
+    value = ex.evaluate(context, s.value)
+    for t in s.targets:
+        assign(context, t, value)
+
+
+def annotated(context: Context, s: ast.AnnAssign) -> None:
+    if s.value is not None:
+        assign(context, s.target, ex.evaluate(context, s.value))
+
+
+_INPLACE = {"add": "__iadd__", "sub": "__isub__", "mul": "__imul__", "truediv": "__itruediv__", "pow": "__ipow__",
+            "floordiv": "__ifloordiv__", "mod": "__imod__", "and": "__iand__", "or": "__ior__", "xor": "__ixor__"}
+
+
+def augmented(context: Context, s: ast.AugAssign) -> None:
+    op = operators.BINARY[type(s.op)]
+    target = s.target
+    if isinstance(target, ast.Name):
+        old = frames.load(context, context.frame, target.id)
+        assign_name(context, target.id, _updated(context, op, old, s), target)
+    elif isinstance(target, ast.Attribute):
+        obj = ex.evaluate(context, target.value)
+        old = getattribute(context, obj, target.attr)
+        new = _updated(context, op, old, s)
+        if new is not old or not isinstance(new, SymTensor):
+            setattribute(context, obj, target.attr, new)
+    elif isinstance(target, ast.Subscript):
+        obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
+        old = subscripts.getitem(context, obj, index)
+        new = _updated(context, op, old, s)
+        if new is not old or isinstance(obj, SymTensor) or not isinstance(new, SymTensor):
+            subscripts.setitem(context, obj, index, new)
+
+
+def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
+    value = ex.evaluate(context, s.value)
+    context.node = s
+    old = merge.force(context, old, f"unsupported operand type(s) for {operators.SYMBOLS[op]}=: '{{}}' and "
+                                    f"'{calls.type_name(value)}'")
+    if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
+        given = calls.argument(context, value)
+        return calls.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
+    if isinstance(old, SymList) and op == "add":
+        from jitgrad.script.frontend.containers import containers
+
+        containers.extend(context, old, value)
+        return old
+    return operators.binary(context, op, old, value)
+
+
+def delete(context: Context, s: ast.Delete) -> None:
+    """`del` of names, items and attributes."""
+    for target in s.targets:
+        _delete(context, target)
+
+
+def _delete(context: Context, target: ast.expr) -> None:
+    if isinstance(target, ast.Name):
+        frames.load(context, context.frame, target.id)  # an unbound name is an error here
+        key = frames.place(context.frame, target.id)
+        if key is None:
+            raise UnsupportedCall(f"`del` of the global `{target.id}`", context.span(target),
+                                  hint="assign None to it")
+        context.state.values[key] = UNBOUND
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for t in target.elts:
+            _delete(context, t)
+    elif isinstance(target, ast.Attribute):
+        obj = ex.evaluate(context, target.value)
+        context.node = target
+        delete_attribute(context, obj, target.attr)
+    elif isinstance(target, ast.Subscript):
+        obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
+        context.node = target
+        subscripts.delitem(context, obj, index)
+
+
+__all__ = ["annotated", "assign", "assign_all", "assign_name", "augmented", "delete"]

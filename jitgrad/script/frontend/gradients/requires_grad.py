@@ -1,0 +1,85 @@
+"""What requires a gradient, exactly: a bool of the run where branches or iterations differ in it.
+
+Elsewhere `Context.has_history` is enough: it may say yes of a value that has no history in this run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import backward_name
+from jitgrad.script.autodiff import history
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import SymTensor
+from jitgrad.script.graph.ir import Block, Value
+
+
+def exactly(context: Context, values: Sequence[Value], path: Sequence[Block] | None = None) -> list[history.Answer]:
+    """Whether each of `values` requires a gradient: True, False, or a bool of the graph.
+
+    What the loops around this place carry is taken to require one in every iteration if it does in any; `iterations`
+    refuses where that is wrong.
+    """
+    path = context.path if path is None else path
+    heads = {p for b in path[1:] for p in b.params}
+
+    def root(v: Value) -> bool:
+        if v in heads and context.has_history(v):
+            context.asked.setdefault(v, context.span())
+        return context.has_history(v)
+
+    asked = [v for v in values if context.has_history(v)]
+    found = dict(zip(asked, history.requires_grad(path, asked, root), strict=True)) if asked else {}
+    return [found.get(v, False) for v in values]
+
+
+def requires_grad(context: Context, tensor: SymTensor) -> Any:
+    """`tensor.requires_grad`: a bool, or a number of the run."""
+    if not tensor.requires_grad or tensor.storage.requires_grad:
+        return tensor.requires_grad
+    (found,) = exactly(context, [heap.current_value(context, tensor.storage)])
+    return numbers.wrap(context, found) if isinstance(found, Value) else found
+
+
+def require(context: Context, tensor: SymTensor, message: str) -> bool:
+    """Raise RuntimeError at run time where a tensor requires no gradient; whether it may require one at all."""
+    found = requires_grad(context, tensor)
+    if found is True or found is False:
+        return found
+    context.effect("check", found.value, error=RuntimeError, template=(message,))
+    return True
+
+
+def about(context: Context, tensor: SymTensor) -> str:
+    """What a tensor's text says besides its elements, as far as it is certain (see `Tensor._text`).
+
+    Not certain: what branches and iterations bring, what was written in place, views that may change nothing, and
+    whatever requires a gradient only in some runs.
+    """
+    from jitgrad.nn import Parameter
+
+    storage, path = tensor.storage, tensor.path
+    given = context.inputs.tensors[storage.input] if storage.input >= 0 and not path else None
+    first = "Parameter containing:\n" if isinstance(given, Parameter) else ""
+    if not tensor.requires_grad or storage.made is None:
+        return first
+    if not path and storage.requires_grad:
+        return first + "requires_grad=True"
+    if path:
+        last = path[-1][0]  # one that expands to the sizes that are there is another for eager
+        name = backward_name(OPS[last]) if context.grad and last in OPS and last != "expand" else ""
+    else:
+        name = storage.made
+    if not name:
+        return first
+    heads = {p for b in context.path[1:] for p in b.params}
+    value = heap.current_value(context, storage)
+    (found,) = history.requires_grad(context.path, [value], lambda v: v not in heads and context.has_history(v))
+    return f"{first}grad_fn=<{name}>" if found is True else first
+
+
+__all__ = ["about", "exactly", "require", "requires_grad"]

@@ -1,0 +1,385 @@
+"""The executor that emits: library functions run on symbolic tensors append nodes to the graph.
+
+Preconditions on sizes (`check` of the rows) are proven by form, assumed for the whole graph where the first call's
+arguments satisfy them (optimistic sizes), or become `check` nodes in front of the op.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dims
+from jitgrad.device import device
+from jitgrad.dims import Dim, Size, Symbol, is_not_one
+from jitgrad.dtypes import dtype, from_numpy, int64
+from jitgrad.errors import TypeMismatch
+from jitgrad.ops.checks import Checker
+from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
+from jitgrad.ops.types import TensorType
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.boundary import placement
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
+from jitgrad.script.graph.ir import Value
+
+Message = Callable[[], str]
+
+
+class SymbolicBackend:
+    """See `ops.backend.Backend`."""
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.checker = SymbolicChecker(context)
+
+    # --- ops -------------------------------------------------------------------------------------------------------
+
+    def apply(self, op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        context = self.context
+        attrs = {k: self.attribute(a) for k, a in attrs.items()}
+        types = [x.type_ for x in operands]
+        if op.check is not None:
+            op.check(self.checker, *types, **attrs)
+            if context.sizes.changed:
+                types = [x.type_ for x in operands]
+                attrs = {k: self.attribute(a) for k, a in attrs.items()}
+        if op.name in heap.VIEWS:
+            assert op.spec is not None
+            return heap.view(context, operands[0], op.name, attrs, op.spec(*types, **attrs))
+        where = placement.together(operands, op.name)
+        values = [heap.read(context, x) for x in operands]
+        if op.spec is None and op.compose is not None:
+            return self._compose(op, values, attrs, where)
+        if op.name == "nonzero":  # the node brings its count into scope
+            count = Symbol("n")
+            type_ = TensorType(int64, (dims.dim(count), types[0].ndim))
+            outputs = context.builder.emit(op.name, values, types=[type_], binds=(count,))
+        else:
+            outputs = context.builder.emit(op.name, values, **attrs)
+        if len(outputs) == 1:
+            result = heap.new_tensor(context, outputs[0])
+            result.storage.device = where
+            result.storage.made = backward_name(op)
+            if op.kind is POINTWISE and result.ndim > 1:
+                result.storage.ordered = all(heap.keeps_order(x) for x in operands)
+            return result
+        results = tuple([heap.new_tensor(context, v) for v in outputs])
+        for y in results:
+            y.storage.made, y.storage.device = backward_name(op), where
+        return results
+
+    def _compose(self, op: OpDef, values: Sequence[Value], attrs: dict[str, Any], where: device | None) -> Any:
+        from jitgrad.script.graph.namespace import GraphNamespace
+
+        assert op.compose is not None
+        F = GraphNamespace(self.context.builder)
+        result = op.compose(F, *[F.wrap(v) for v in values], **attrs)
+        if isinstance(result, tuple):
+            made = tuple([heap.new_tensor(self.context, r.value) for r in result])
+            for y in made:
+                y.storage.device = where
+            return made
+        one = heap.new_tensor(self.context, result.value)
+        one.storage.device = where
+        return one
+
+    def attribute(self, value: Any) -> Any:
+        """An attr with symbolic ints as sizes, canonical."""
+        if isinstance(value, Number):
+            return numbers.bind_size(self.context, value)
+        if isinstance(value, Dim):
+            return self.context.sizes.canonical(value)
+        if isinstance(value, (tuple, list)):
+            return tuple([self.attribute(v) for v in value])
+        if isinstance(value, np.generic):
+            return value.item()
+        return value
+
+    def create(self, op: OpDef, where: Any, attrs: dict[str, Any]) -> Any:
+        """A new tensor on a device, or where another one is."""
+        return placement.put(self.context, self.apply(op, (), attrs), where)
+
+    def move(self, tensor: SymTensor, where: device) -> SymTensor:
+        """The tensor itself if it is there, else a copy with its history."""
+        if tensor.device == where:
+            return tensor
+        context = self.context
+        value = heap.read(context, tensor)
+        copied = heap.new_tensor(context, context.one("reshape", value, shape=tensor.type_.dims))
+        return placement.put(context, copied, where)
+
+    def pin(self, tensor: SymTensor) -> SymTensor:
+        """Scripts have no pinned memory."""
+        raise NotImplementedError("pin_memory() is not available in a script: pin the tensor before the call")
+
+    def is_pinned(self, tensor: SymTensor) -> bool:
+        """Scripts have no pinned memory."""
+        raise NotImplementedError("is_pinned() is not available in a script: ask before the call")
+
+    def lift(self, number: Any, d: dtype) -> SymTensor:
+        context = self.context
+        if isinstance(number, Number):
+            return heap.new_tensor(context, context.one("fill", number.value, shape=(), dtype=d))
+        key = ("lift", type(number), repr(number), d)
+        value = context.recall(key)
+        if value is None:
+            value = context.remember(key, context.one("full", value=number, shape=(), dtype=d))
+        return heap.new_tensor(context, value)
+
+    def from_data(self, data: Any, d: dtype | None, where: Any = None) -> SymTensor:
+        made = self._from_data(data, d)
+        return made if where is None else placement.put(self.context, made, where)
+
+    def _from_data(self, data: Any, d: dtype | None) -> SymTensor:
+        context = self.context
+        shape, leaves = _flatten(data)
+        if not any(isinstance(x, (Number, SymTensor)) for x in leaves):
+            return self._constant(np.asarray(data), d)
+        if any(isinstance(x, SymTensor) for x in leaves):
+            leaves = [self.item(x) if isinstance(x, SymTensor) else x for x in leaves]
+        if d is None:
+            from jitgrad.dtypes import result_type
+
+            d = result_type((), (), [numbers.kind_of(x) for x in leaves])
+        items = [heap.read(context, self.lift(x, d)) for x in leaves]
+        if len(items) == 1:
+            return heap.new_tensor(context, context.one("reshape", items[0], shape=shape))
+        rows = [context.one("reshape", v, shape=(1,)) for v in items]
+        return heap.new_tensor(context, context.one("reshape", context.one("cat", *rows, axis=0), shape=shape))
+
+    def _constant(self, array: np.ndarray[Any, Any], d: dtype | None) -> SymTensor:
+        from jitgrad.dtypes import get_default_dtype
+
+        context = self.context
+        if d is None:
+            d = get_default_dtype() if array.dtype == np.float64 else from_numpy(array.dtype)
+        array = array.astype(d.np)
+        if array.size and (array == array.flat[0]).all():
+            return heap.new_tensor(context, context.one("full", value=array.flat[0].item(), shape=array.shape, dtype=d))
+        inputs = context.inputs
+        source = sig.Constant(array, len(inputs.values) + 1)
+        value = inputs.add(TensorType(d, array.shape), source, "")
+        inputs.constants.append((len(inputs.values) - 1, array, d))
+        return heap.new_tensor(context, value)
+
+    def assign(self, target: SymTensor, value: SymTensor) -> SymTensor:
+        context = self.context
+        heap.write(context, target, heap.read(context, value))
+        return target
+
+    @staticmethod
+    def update(name: str, target: SymTensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Scripts have no shorter way: fusion removes the copy."""
+        return NotImplemented
+
+    @staticmethod
+    def alias(tensor: SymTensor) -> SymTensor:
+        """A view that changes nothing is the tensor itself."""
+        tensor.storage.made = None
+        return tensor
+
+    def item(self, tensor: SymTensor) -> Any:
+        context = self.context
+        type_ = tensor.type_
+        n = dims.product(type_.dims)
+        words = f"a Tensor with {n} elements cannot be converted to Scalar"
+        if isinstance(n, int):
+            if n != 1:
+                raise RuntimeError(words)
+        else:
+            self.checker.equal(n, 1, lambda: words)
+        value = heap.read(context, tensor)
+        if type_.dims:
+            value = context.one("reshape", value, shape=())
+        return numbers.wrap(context, context.one("item", value))
+
+    # --- random numbers --------------------------------------------------------------------------------------------
+
+    def draw(self, kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
+        sizes = tuple(self.attribute(s) for s in shape)
+        if kind == "uniform":
+            made = self._words("random.uniform", sizes, d, 2 if d.name == "float64" else 1)
+            return placement.put(self.context, made, where)
+        if kind == "bits":
+            return placement.put(self.context, self._words("random.bits", sizes, None, 1), where)
+        from jitgrad.ops.library import random
+
+        return random.compose(kind, shape, d, where, **params)
+
+    def _words(self, op: str, shape: tuple[Size, ...], d: dtype | None, per_element: int) -> SymTensor:
+        """Draw from the stream, which advances by a block for every four words."""
+        context = self.context
+        if context.called_back and RANDOM not in context.decisions:
+            raise Restart(RANDOM, "ignored functions may draw random numbers between those of the script")
+        inputs = context.inputs
+        seed = context.state.values.get(("rng", "seed"))
+        if seed is None:
+            seed = inputs.random_state("seed")
+        offset = context.state.values.get(("rng",))
+        if offset is None:
+            offset = inputs.random_state("offset")
+        attrs = {"shape": shape} if d is None else {"shape": shape, "dtype": d}
+        value = context.one(op, seed.value, offset.value, **attrs)
+        words = dims.product(shape) * per_element
+        blocks = dims.floordiv(words + 3, 4)
+        count = numbers.value_of(context, size_number(blocks))
+        after = numbers.wrap(context, context.one("num.add", offset.value, count))
+        inputs.write_random_state("offset", after)
+        return heap.new_tensor(context, value)
+
+    # --- checks ----------------------------------------------------------------------------------------------------
+
+    def counts_to(self, indices: SymTensor, n: Any) -> bool:
+        """Whether indices are an `arange` of just this length."""
+        length, size = self.context.builder.counts.get(heap.read(self.context, indices).id), numbers.size_of(n)
+        return length is not None and size is not None and self.context.sizes.equal(length, size)
+
+    def expect_range(self, indices: SymTensor, low: Any, high: Any, error: type[Exception], head: str,
+                     tail: str) -> SymTensor | None:
+        """On a GPU, outside of branches and loops, the worst index becomes a result, at which the host looks when it
+        next waits; the program uses the nearest index that is in range. None, and nothing done, elsewhere.
+        """
+        if not (indices.is_cuda or self.context.late_checks) or self.context.depth:
+            return None
+        return placement.expect(self.context, indices, low, high, (error, head, tail))
+
+    def check(self, condition: Any, error: type[Exception], message: str | tuple[Any, ...]) -> None:
+        parts = (message,) if isinstance(message, str) else message
+        if not isinstance(condition, Number):
+            if not condition:
+                raise error("".join(str(p) for p in parts))
+            return
+        emit_check(self.context, condition, error, parts)
+
+    def check_equal(self, a: Any, b: Any, error: type[Exception], message: Callable[[], str]) -> None:
+        self.checker.equal(numbers.bind_size(self.context, a), numbers.bind_size(self.context, b), message, error)
+
+    def select_number(self, condition: Any, if_true: Any, if_false: Any) -> Any:
+        return numbers.select(self.context, condition, if_true, if_false)
+
+    def pieces(self, n: Any, size: Any) -> int:
+        """The number of parts at the first call: guarded as a ratio where it is one, else by both sizes."""
+        sizes = self.context.sizes
+        a, b = numbers.size_of(n), numbers.size_of(size)
+        if a is not None and b is not None:
+            total, part = sizes.hint(a), sizes.hint(b)
+            if total and part and total % part == 0 and sizes.assume_equal(a, b * (total // part)):
+                return total // part
+        return -(-operator.index(n) // operator.index(size))
+
+    def is_grad_enabled(self) -> bool:
+        return self.context.grad
+
+
+def emit_check(context: Context, condition: Any, error: type[Exception], parts: Sequence[Any]) -> None:
+    """A check whose message consists of strings and numbers."""
+    template: list[Any] = []
+    values: list[Value] = []
+    for part in parts:
+        if isinstance(part, Number):
+            template.append((len(values), "", ""))
+            values.append(part.value)
+        else:
+            template.append(str(part))
+    context.effect("check", numbers.value_of(context, condition), *values, error=error, template=tuple(template))
+
+
+class SymbolicChecker(Checker):
+    """Preconditions on symbolic sizes."""
+
+    def __init__(self, context: Context):
+        self.context = context
+
+    def equal(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        context, sizes = self.context, self.context.sizes
+        a, b = sizes.canonical(a), sizes.canonical(b)
+        if a == b:
+            return
+        if isinstance(a - b, int):
+            raise error(message())
+        if sizes.assume_equal(a, b) or context.recall(("equal", a, b)):
+            return
+        self._node("eq", a, b, message, error)
+        context.remember(("equal", a, b), True)
+        context.remember(("equal", b, a), True)
+
+    def one_of(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        context, sizes = self.context, self.context.sizes
+        a, b = sizes.canonical(a), sizes.canonical(b)
+        if a == b or a == 1 or b == 1:
+            return
+        if is_not_one(a) and is_not_one(b):
+            self.equal(a, b, message, error)
+            return
+        if context.recall(("broadcast", a, b)) or context.recall(("equal", a, b)):
+            return
+        if sizes.assume_equal(a, b):
+            return
+        m, n = size_number(a), size_number(b)
+        condition: Any = numbers.compare(context, "eq", m, n)
+        for side in (m, n):
+            condition = numbers.either(context, condition, numbers.compare(context, "eq", side, 1))
+        self._check(condition, message, error)
+        context.remember(("broadcast", a, b), True)
+
+    def fits(self, a: Size, n: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        context, sizes = self.context, self.context.sizes
+        a, n = sizes.canonical(a), sizes.canonical(n)
+        if a in (n, 1):
+            return
+        if is_not_one(a):
+            self.equal(a, n, message, error)
+            return
+        if context.recall(("equal", a, n)) or sizes.assume_equal(a, n):
+            return
+        size = size_number(a)
+        self._check(numbers.either(context, numbers.compare(context, "eq", size, size_number(n)),
+                                   numbers.compare(context, "eq", size, 1)), message, error)
+
+    def at_least(self, a: Size, low: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        condition = numbers.compare(self.context, "ge", size_number(a), size_number(low))
+        self._check(condition, message, error)
+
+    def index(self, i: Size, n: Size, message: Message) -> None:
+        context = self.context
+        key = ("index", context.sizes.canonical(i), context.sizes.canonical(n))
+        if context.recall(key):
+            return
+        low = numbers.compare(context, "ge", size_number(i), 0)
+        high = numbers.compare(context, "lt", size_number(i), size_number(n))
+        self._check(low, message, IndexError)
+        self._check(high, message, IndexError)
+        context.remember(key, True)
+
+    def _node(self, op: str, a: Size, b: Size, message: Message, error: type[Exception]) -> None:
+        self._check(numbers.compare(self.context, op, size_number(a), size_number(b)), message, error)
+
+    def _check(self, condition: Any, message: Message, error: type[Exception]) -> None:
+        if condition is True:
+            return
+        if condition is False:
+            raise error(message())
+        with dims.spelled() as spelled:
+            text = message()
+        parts: list[Any] = []
+        for position, piece in enumerate(text.split("\0")):
+            parts.append(size_number(spelled[int(piece)]) if position % 2 else piece)
+        emit_check(self.context, condition, error, [p for p in parts if p != ""])
+
+
+def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Shape and leaves of nested sequences."""
+    if isinstance(data, np.ndarray):
+        return data.shape, list(data.reshape(-1))
+    if isinstance(data, (list, tuple)):
+        parts = [_flatten(d) for d in data]
+        if parts and any(p[0] != parts[0][0] for p in parts):
+            raise TypeMismatch("the rows of a tensor literal have different lengths")
+        return (len(parts), *(parts[0][0] if parts else ())), [x for _, leaves in parts for x in leaves]
+    return (), [data]

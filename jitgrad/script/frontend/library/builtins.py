@@ -1,0 +1,467 @@
+"""Python's builtin functions on values of a script."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import operator
+import types
+from typing import Any
+
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops.backend import backend
+from jitgrad.script.frontend.containers import containers, contents, list_methods, lists
+from jitgrad.script.frontend.containers import iteration as it
+from jitgrad.script.frontend.containers.generators import Generator
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.library.printing import print_
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.values import numbers, strings
+from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, has_attribute, setattribute
+from jitgrad.script.frontend.values.values import (
+    Borrowed,
+    Function,
+    Instance,
+    Method,
+    Number,
+    Range,
+    SymDict,
+    SymList,
+    SymTensor,
+    SymTuple,
+    Text,
+    Union,
+    class_of,
+    is_dynamic,
+    type_word,
+)
+
+
+@handles(len)
+def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.guarded(context, lambda: contents.length(context, args[0]))
+
+
+@handles(range)
+def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    given = []
+    for a in args:
+        if isinstance(a, SymTensor):
+            a = calls.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
+        if (isinstance(a, Number) and a.number_type is float) or isinstance(a, float):
+            raise merge.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
+        given.append(a)
+    if not any(isinstance(a, Number) for a in given):
+        return calls.guarded(context, lambda: range(*given))
+    start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    return Range(start, stop, step)
+
+
+@handles(enumerate)
+def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    start = kwargs.get("start", args[1] if len(args) > 1 else 0)
+    return it.Iterator(context, it.enumerated(context, _iterable(context, args[0]), start))
+
+
+@handles(zip)
+def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    parts = [_iterable(context, a) for a in args]
+    found = calls.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
+    return it.Iterator(context, found)
+
+
+@handles(reversed)
+def _reversed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return it.Iterator(context, it.reversed_(context, _iterable(context, args[0])))
+
+
+@handles(iter)
+def _iter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return args[0] if isinstance(args[0], it.Iterator) else it.Iterator(context, _iterable(context, args[0]))
+
+
+@handles(next)
+def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if not isinstance(args[0], it.Iterator):
+        what = "a generator" if isinstance(args[0], Generator) else type_word(args[0])
+        raise UnsupportedCall(f"`next` of {what}", context.span(),
+                              hint="write a `for` loop that is left with `break`")
+    return args[0].next(context, *args[1:])
+
+
+def _iterable(context: Context, value: Any) -> it.Iterable:
+    found = calls.guarded(context, lambda: it.Iterable.of(context, value))
+    assert isinstance(found, it.Iterable)
+    return found
+
+
+@handles(print)
+def _print(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    print_(context, args, kwargs)
+
+
+@handles(isinstance)
+def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value, classes = args
+    flat: list[Any] = []
+    pending = [classes]
+    while pending:
+        c = pending.pop()
+        if isinstance(c, tuple):
+            pending += list(c)
+        elif isinstance(c, types.UnionType):
+            pending += list(c.__args__)
+        else:
+            flat.append(c)
+    if isinstance(value, Union):
+        return merge.switch(context, value, lambda v: _isinstance(context, (v, classes), {}))
+    if isinstance(value, SymTensor):
+        original = context.inputs.tensors.get(value.storage.input) if not value.path else None
+        if original is not None:
+            return isinstance(original, tuple(flat))
+        from jitgrad.eager.tensor import Tensor
+
+        return any(issubclass(Tensor, c) for c in flat if isinstance(c, type))
+    if isinstance(value, Number) and value.number_type is object:
+        answers = {any(issubclass(kind, c) for c in flat if isinstance(c, type)) for kind in (bool, int, float)}
+        if len(answers) == 1:
+            return answers.pop()
+        raise NotStatic("the type of this number is known only at run time", context.span())
+    kind = _type(context, (value,), {})
+    return any(issubclass(kind, c) for c in flat if isinstance(c, type))
+
+
+@handles(type)
+def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value = args[0]
+    if isinstance(value, SymTensor):
+        from jitgrad.eager.tensor import Tensor
+
+        return Tensor
+    if isinstance(value, Number):
+        return value.number_type
+    for cls, real in ((SymTuple, tuple), (SymList, list), (SymDict, dict), (Range, range),
+                      (Function, types.FunctionType), (Method, types.MethodType), (Text, str),
+                      (Generator, types.GeneratorType)):
+        if isinstance(value, cls):
+            return real
+    if isinstance(value, (Instance, calls.ExceptionValue)):
+        return value.cls
+    if isinstance(value, Borrowed):
+        return class_of(value)
+    if isinstance(value, Union):
+        raise NotStatic(f"the type of {type_word(value)} is known only at run time", context.span())
+    return type(value)
+
+
+@handles(slice)
+def _slice(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.guarded(context, lambda: slice(*args))
+
+
+@handles(issubclass)
+def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return calls.guarded(context, lambda: issubclass(*args))
+
+
+@handles(callable)
+def _callable(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return isinstance(args[0], (Function, Method)) or (not is_dynamic(args[0]) and callable(args[0]))
+
+
+@handles(id)
+def _id(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    raise UnsupportedCall("`id` inside a script", context.span(), hint="compare objects with `is`")
+
+
+@handles(getattr)
+def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    name = calls.static(context, args[1], "the attribute's name")
+    if len(args) == 3 and not has_attribute(context, args[0], name):
+        return args[2]
+    return getattribute(context, args[0], name)
+
+
+@handles(delattr)
+def _delattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    delete_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
+
+
+@handles(hasattr)
+def _hasattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return has_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
+
+
+@handles(setattr)
+def _setattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    setattribute(context, args[0], calls.static(context, args[1], "the attribute's name"), args[2])
+
+
+@handles(super)
+def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if len(args) == 2:
+        return calls.Super(args[0], args[1])
+    frame = context.frame
+    function: Any = frame.function
+    code = getattr(function, "__code__", None)
+    if code is None or "__class__" not in code.co_freevars:
+        raise UnsupportedCall("`super()` outside a method", context.span())
+    owner = function.__closure__[code.co_freevars.index("__class__")].cell_contents
+    return calls.Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
+
+
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+
+def number_argument(context: Context, value: Any, what: str) -> Any:
+    """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
+    value = merge.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
+    if isinstance(value, SymTensor):
+        return calls.guarded(context, lambda: backend().item(value))
+    return value
+
+
+def _conversion(to: type) -> Handler:
+    def convert(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if not args:
+            return to()
+        value = number_argument(context, args[0], f"{to.__name__}()")
+        if isinstance(value, Number):
+            return numbers.cast(context, value, to)
+        if is_dynamic(value) or not isinstance(value, calls.PLAIN):
+            raise merge.raise_now(context, TypeError, (
+                f"{to.__name__}() argument must be a string or a real number, not '{calls.type_name(value)}'",))
+        return calls.guarded(context, lambda: to(value, *args[1:]))
+    return convert
+
+
+HANDLERS[int], HANDLERS[float] = _conversion(int), _conversion(float)
+
+
+@handles(bool)
+def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.values.comparisons import truth
+
+    return truth(context, args[0]) if args else False
+
+
+@handles(abs, operator.abs)
+def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value = args[0]
+    if isinstance(value, SymTensor):
+        return calls.guarded(context, lambda: abs(value))
+    return calls.guarded(context, lambda: numbers.unary(context, "abs", value))
+
+
+@handles(round)
+def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    digits = args[1] if len(args) > 1 else kwargs.get("ndigits")
+    value = args[0]
+    if isinstance(value, SymTensor):
+        tensor: Any = value
+        return calls.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
+    return numbers.round_(context, value, digits)
+
+
+@handles(pow)
+def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.values.operators import binary
+
+    if len(args) == 3:
+        if not any(isinstance(a, Number) for a in args):
+            return calls.guarded(context, lambda: pow(*args))
+        return numbers.power_modulo(context, *args)
+    return binary(context, "pow", args[0], args[1])
+
+
+@handles(divmod)
+def _divmod(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.values.operators import binary
+
+    return (binary(context, "floordiv", *args), binary(context, "mod", *args))
+
+
+def _extreme(largest: bool) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        whole = lists.of_run_time_length(context, args[0]) if len(args) == 1 else None
+        if whole is not None:
+            return calls.call(context, list_methods.largest if largest else list_methods.smallest, (whole,), kwargs)
+        items = contents.items_of(context, args[0]) if len(args) == 1 else list(args)
+        if not items:
+            if "default" in kwargs:
+                return kwargs["default"]
+            return calls.guarded(context, lambda: (max if largest else min)([]))
+        key = kwargs.get("key")
+        if key is None:
+            result = items[0]
+            for x in items[1:]:
+                result = _better(context, result, x, largest)
+            return result
+        best, measure = items[0], calls.call(context, key, (items[0],), {})
+        for x in items[1:]:
+            best, measure = _better_by(context, best, measure, x, calls.call(context, key, (x,), {}), largest)
+        return best
+
+    return handler
+
+
+def _better_by(context: Context, best: Any, measure: Any, item: Any, other: Any, largest: bool) -> tuple[Any, Any]:
+    """The better of two items by their keys."""
+    from jitgrad.script.frontend.values.comparisons import compare, truth
+
+    test = truth(context, compare(context, ast.Gt() if largest else ast.Lt(), other, measure))
+    if not isinstance(test, Number):
+        return (item, other) if test else (best, measure)
+    chosen = merge.branch(context, test, lambda: (item, other), lambda: (best, measure))
+    return chosen[0], chosen[1]
+
+
+def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
+    kinds = (bool, int, float, Number)
+    if isinstance(a, kinds) and isinstance(b, kinds):
+        return numbers.minimum(context, a, b, largest)
+    if isinstance(a, SymTensor) or isinstance(b, SymTensor):
+        from jitgrad.script.frontend.values.comparisons import truth
+
+        test = truth(context, calls.guarded(context, lambda: calls.DUNDER["gt" if largest else "lt"](b, a)))
+        if not isinstance(test, Number):
+            return b if test else a
+        return merge.branch(context, test, lambda: b, lambda: a)
+    return calls.guarded(context, lambda: (max if largest else min)(a, b))
+
+
+HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
+
+
+@handles(sum)
+def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.values.operators import binary
+
+    result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
+    whole = lists.of_run_time_length(context, args[0])
+    if whole is not None:
+        function = list_methods.total_of_tensors if lists.holds_tensors(context, whole) else list_methods.total
+        return calls.call(context, function, (whole, result), {})
+    for x in contents.items_of(context, args[0]):
+        result = binary(context, "add", result, x)
+    return result
+
+
+def _quantifier(all_: bool) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.values.comparisons import truth
+
+        if isinstance(args[0], (Generator, it.Iterable)):  # no item is asked for after the one that decides
+            return calls.call(context, list_methods.every if all_ else list_methods.some, args, {})
+        whole = lists.of_run_time_length(context, args[0])
+        if whole is not None:
+            return calls.call(context, list_methods.every if all_ else list_methods.some, (whole,), {})
+        result: Any = all_
+        for x in contents.items_of(context, args[0]):
+            test = truth(context, x)
+            result = (numbers.both if all_ else numbers.either)(context, result, test)
+        return result
+
+    return handler
+
+
+HANDLERS[all], HANDLERS[any] = _quantifier(True), _quantifier(False)
+
+
+# --- containers ----------------------------------------------------------------------------------------------------
+
+
+@handles(tuple)
+def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return tuple(contents.items_of(context, args[0])) if args else ()
+
+
+@handles(list)
+def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    if args and isinstance(args[0], SymList):
+        return lists.new(context, lists.content(context, args[0]))
+    if args and lists.is_open(context, args[0]):
+        return calls.call(context, list_methods.collected, args, {})
+    return contents.new_list(context, contents.items_of(context, args[0]) if args else [])
+
+
+@handles(dict)
+def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return contents.new_dict(context, {**(containers.pairs(context, args[0]) if args else {}), **kwargs})
+
+
+@handles(dict.fromkeys)
+def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    value = args[1] if len(args) > 1 else None
+    return contents.new_dict(context, {calls.static(context, k, "a dict key"): value
+                                    for k in contents.items_of(context, args[0])})
+
+
+@handles(sorted)
+def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return lists.new(context, containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
+
+
+def _set_of(cls: type) -> Handler:
+    return lambda context, args, kwargs: contents.new_set(
+        context, contents.items_of(context, args[0]) if args else [], cls)
+
+
+HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
+
+
+@handles(filter)
+def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    from jitgrad.script.frontend.values.comparisons import truth
+
+    kept: list[Any] = []
+    source = args[1]
+    items = None if lists.is_open(context, source) else contents.items_of(context, source)
+    if items is None:
+        made = calls.call(context, list_methods.filtered, (bool if args[0] is None else args[0], source), {})
+        return it.Iterator(context, _iterable(context, made))
+    for item in items:
+        test = truth(context, item if args[0] is None else calls.call(context, args[0], (item,), {}))
+        if isinstance(test, Number):
+            function = bool if args[0] is None else args[0]
+            made = calls.call(context, list_methods.filtered, (function, it.sequence(items)), {})
+            return it.Iterator(context, _iterable(context, made))
+        if test:
+            kept.append(item)
+    return it.Iterator(context, it.sequence(kept))
+
+
+@handles(map)
+def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    parts = [_iterable(context, a) for a in args[1:]]
+    joined = it.zipped(context, parts, False)
+    return it.Iterator(context, it.Iterable(
+        joined.length, lambda cx, k: calls.call(cx, args[0], joined.item(cx, k), {}), joined.unrolled))
+
+
+def _text(conversion: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        return strings.text(context, [(args[0], conversion, "")] if args else [])
+    return handler
+
+
+HANDLERS[str], HANDLERS[repr], HANDLERS[ascii] = _text("s"), _text("r"), _text("a")
+
+
+@handles(format)
+def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    spec = calls.static(context, args[1], "a format specification") if len(args) > 1 else ""
+    return strings.text(context, [(args[0], "", spec)])
+
+
+def _refused(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        raise UnsupportedCall(f"`{name}` inside a script", context.span(),
+                              hint="call it outside the script, or in a function marked `@jitgrad.ignore`")
+    return handler
+
+
+for _name in ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "__import__",
+              "breakpoint", "memoryview", "bytearray", "object"):
+    HANDLERS[getattr(builtins, _name)] = _refused(_name)

@@ -1,0 +1,55 @@
+"""`func.jvp`, `jacrev`, `jacfwd` and `hessian` as scripts know them: scriptable Python over `func.vjp`.
+
+Forward mode is reverse mode twice: the product with a cotangent is linear in the cotangent, and its transpose is the
+product with a tangent. Functions take tensors and give one tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jitgrad
+from jitgrad import Tensor, func
+from jitgrad.script.graph.marks import refuse
+
+
+def jvp(f: Any, primals: Any, tangents: Any) -> Any:
+    """(f(*primals), its derivative along the tangents)."""
+    y, pull = func.vjp(f, *primals)
+    _require_tensor(y)
+
+    def along(u: Tensor) -> Any:
+        return pull(u)
+
+    _, push = func.vjp(along, jitgrad.zeros_like(y))
+    return y, push(tuple(tangents))[0]
+
+
+def jacobian(f: Any, argnums: int = 0) -> Any:
+    """The function that gives the Jacobian of f for one argument, of shape (*f's shape, *the argument's shape)."""
+    def of(*args: Any) -> Any:
+        at = argnums + len(args) if argnums < 0 else argnums
+
+        def alone(x: Tensor) -> Any:
+            return f(*args[:at], x, *args[at + 1:])
+
+        x = args[at]
+        y, pull = func.vjp(alone, x)
+        _require_tensor(y)
+        units = jitgrad.eye(y.numel(), dtype=y.dtype).reshape(y.numel(), *y.shape)
+        rows = jitgrad.zeros(y.numel(), *x.shape, dtype=x.dtype)
+        for i in range(y.numel()):
+            rows[i] = pull(units[i])[0]
+        return rows.reshape(*y.shape, *x.shape)
+
+    return of
+
+
+def hessian(f: Any, argnums: int = 0) -> Any:
+    """The function that gives the second derivatives of f for one argument."""
+    return jacobian(jacobian(f, argnums), argnums)
+
+
+def _require_tensor(y: Any) -> None:
+    if not isinstance(y, Tensor):
+        refuse("this transform of a function that gives no tensor, inside a script", "let it return one tensor")

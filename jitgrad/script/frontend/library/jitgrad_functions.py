@@ -1,0 +1,140 @@
+"""Functions of jitgrad that are neither emitted nor inlined: gradients, checkpoints, custom functions,
+modules, autocast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad import cuda, random
+from jitgrad.amp import autocast_mode
+from jitgrad.device import fact, has_gpu, require_gpu
+from jitgrad.eager import interop
+from jitgrad.eager.autograd import engine, grad_mode
+from jitgrad.eager.autograd.function import Function as CustomFunction
+from jitgrad.errors import UnsupportedCall
+from jitgrad.jit import is_scripting
+from jitgrad.ops import autocast
+from jitgrad.script.frontend.evaluate import calls
+from jitgrad.script.frontend.gradients import backward
+from jitgrad.script.frontend.library import customs, modules
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import Number, SymTensor, Union
+from jitgrad.script.graph.marks import refuse
+from jitgrad.utils.checkpoint import checkpoint
+
+
+@handles(has_gpu)
+def _has_gpu(context: Context, args: Any, kwargs: Any) -> bool:
+    return bool(fact("gpu"))
+
+
+@handles(cuda.device_count)
+def _device_count(context: Context, args: Any, kwargs: Any) -> int:
+    return int(fact("count"))
+
+
+@handles(cuda.current_device)
+def _current_device(context: Context, args: Any, kwargs: Any) -> int:
+    calls.guarded(context, require_gpu)
+    return int(fact("current").index)
+
+
+@handles(grad_mode.is_grad_enabled)
+def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
+    context.gradient_state = True
+    return context.grad
+
+
+@handles(autocast_mode.is_autocast_enabled)
+def _is_autocast_enabled(context: Context, args: Any, kwargs: Any) -> bool:
+    return bool(calls.guarded(context, lambda: autocast_mode.is_autocast_enabled(*args, **kwargs)))
+
+
+@handles(autocast_mode.get_autocast_dtype)
+def _get_autocast_dtype(context: Context, args: Any, kwargs: Any) -> Any:
+    if not _is_autocast_enabled(context, args, kwargs):  # what it is then is not part of what is compiled for
+        raise UnsupportedCall("`get_autocast_dtype` where autocast is off", context.span(),
+                              hint="ask `is_autocast_enabled` before, or ask outside the script")
+    return autocast_mode.get_autocast_dtype(*args, **kwargs)
+
+
+def _no_region(name: str) -> Handler:
+    def handler(context: Context, args: Any, kwargs: Any) -> Any:
+        raise UnsupportedCall(f"`{name}` inside a script", context.span(), hint="write `with autocast(...):`")
+
+    return handler
+
+
+for _name in ("is_autocast_cache_enabled", "set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled"):
+    HANDLERS[getattr(autocast_mode, _name)] = _no_region(_name)
+
+
+def _cast(function: Any) -> Handler:
+    """`ops.autocast.lower` and `widen`: nothing where autocast is off, whatever the value is."""
+    def handler(context: Context, args: Any, kwargs: Any) -> Any:
+        if autocast.mode.low is None or not isinstance(args[0], (SymTensor, Union)):
+            return args[0]
+        return calls.library(context, function, args, kwargs)
+
+    return handler
+
+
+@handles(autocast.widest)
+def _widest(context: Context, args: Any, kwargs: Any) -> Any:
+    if autocast.mode.low is None:
+        return args[1:]
+    return calls.library(context, autocast.widest, args, kwargs)
+
+
+HANDLERS[autocast.lower], HANDLERS[autocast.widen] = _cast(autocast.lower), _cast(autocast.widen)
+
+
+@handles(checkpoint)
+def _checkpoint(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`utils.checkpoint.checkpoint`: the call, between the marks of a region (see `autodiff.regions`)."""
+    function, *rest = args
+    if kwargs.pop("context_fn", None) is not None:
+        raise UnsupportedCall("`checkpoint` with `context_fn`", context.span(),
+                              hint="enter the context inside the function")
+    for option in ("use_reentrant", "preserve_rng_state", "determinism_check", "debug", "early_stop"):
+        kwargs.pop(option, None)
+    if not context.grad:
+        return calls.call(context, function, tuple(rest), kwargs)
+    number = -1 - len(_open)  # by nesting; those of loops in segments count upwards
+    _open.append(number)
+    try:
+        context.builder.emit("region.begin", (), types=(), number=number)
+        result = calls.call(context, function, tuple(rest), kwargs)
+        context.builder.emit("region.end", (), types=(), number=number)
+    finally:
+        _open.pop()
+    return result
+
+
+_open: list[int] = []
+
+
+@handles(interop.manual_seed)
+def _manual_seed(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    """`manual_seed(seed)`: the generator's state is the script's own until it leaves."""
+    (given,) = (*args, *kwargs.values())
+    seed = calls.call(context, int, (given,), {})
+    if not isinstance(seed, Number):
+        seed = numbers.wrap(context, context.constant(random.Generator(seed).key))
+    context.inputs.write_random_state("seed", seed)
+    context.inputs.write_random_state("offset", numbers.wrap(context, context.constant(0)))
+    return random.default_generator
+
+
+@handles(refuse)
+def _refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    raise UnsupportedCall(args[0], context.users_span(), hint=args[1])
+
+
+HANDLERS[engine.backward] = lambda context, args, kwargs: backward.backward_of(context, *args, **kwargs)
+HANDLERS[engine.grad] = lambda context, args, kwargs: backward.grad(context, *args, **kwargs)
+HANDLERS[CustomFunction.apply.__func__] = customs.apply  # type: ignore[attr-defined]
+HANDLERS[is_scripting] = lambda context, args, kwargs: True
+HANDLERS.update(modules.handlers())

@@ -1,0 +1,112 @@
+"""What a module consists of: `parameters()`, `named_modules()` and kin, found while compiling.
+
+In Python these are generators over the modules' dicts; here the answer is a tuple, under guards on the names in those
+dicts, so that a parameter or module that is added later is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.evaluate import calls
+from jitgrad.script.frontend.state.context import Context
+
+Named = list[tuple[str, Any]]
+
+
+def _dict(context: Context, module: Any, registry: str) -> dict[str, Any]:
+    """One of the module's dicts, its names guarded."""
+    source = context.inputs.source(module)
+    found: dict[str, Any] = getattr(module, registry)
+    if source is not None:
+        context.inputs.guard(sig.Attr(source, registry), "keys", tuple(found))
+    return found
+
+
+def _children(context: Context, module: Any, prefix: str = "") -> Named:
+    found = []
+    for name, child in _dict(context, module, "_modules").items():
+        if child is not None:
+            found.append((f"{prefix}.{name}" if prefix else name, context.inputs.attribute(module, name)))
+    return found
+
+
+def _modules(context: Context, module: Any, prefix: str = "", remove_duplicate: bool = True) -> Named:
+    found: Named = []
+    seen: set[int] = set()
+    pending = [(prefix, module)]
+    while pending:
+        path, owner = pending.pop()
+        if remove_duplicate and id(owner) in seen:
+            continue
+        seen.add(id(owner))
+        found.append((path, owner))
+        pending += reversed(_children(context, owner, path))
+    return found
+
+
+def _tensors(context: Context, module: Any, registry: str, prefix: str, recurse: bool,
+             remove_duplicate: bool) -> Named:
+    found: Named = []
+    seen: set[int] = set()
+    owners = _modules(context, module, prefix, remove_duplicate) if recurse else [(prefix, module)]
+    for path, owner in owners:
+        for name, value in _dict(context, owner, registry).items():
+            if value is None or id(value) in seen:
+                continue
+            if remove_duplicate:
+                seen.add(id(value))
+            found.append((f"{path}.{name}" if path else name, context.inputs.attribute(owner, name)))
+    return found
+
+
+def _tensors_of(registry: str, named: bool) -> Callable[..., Any]:
+    def handler(context: Context, module: Any, prefix: Any = "", recurse: Any = True,
+                remove_duplicate: Any = True) -> Any:
+        if not named:  # parameters(recurse)
+            prefix, recurse = "", prefix if prefix != "" else recurse
+        known = [calls.static(context, v, "this argument") for v in (prefix, recurse, remove_duplicate)]
+        found = _tensors(context, module, registry, *known)
+        return tuple(found) if named else tuple([t for _, t in found])
+    return handler
+
+
+def _modules_of(named: bool) -> Callable[..., Any]:
+    def handler(context: Context, module: Any, memo: Any = None, prefix: Any = "", remove_duplicate: Any = True) -> Any:
+        found = _modules(context, module, calls.static(context, prefix, "the prefix"),
+                         calls.static(context, remove_duplicate, "`remove_duplicate`"))
+        return tuple(found) if named else tuple([m for _, m in found])
+    return handler
+
+
+def _children_of(named: bool) -> Callable[..., Any]:
+    def handler(context: Context, module: Any) -> Any:
+        found = {id(m): (name, m) for name, m in reversed(_children(context, module))}
+        unique = [pair for pair in _children(context, module) if found[id(pair[1])] == pair]
+        return tuple(unique) if named else tuple([m for _, m in unique])
+    return handler
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "parameters": _tensors_of("_parameters", False), "named_parameters": _tensors_of("_parameters", True),
+    "buffers": _tensors_of("_buffers", False), "named_buffers": _tensors_of("_buffers", True),
+    "modules": _modules_of(False), "named_modules": _modules_of(True),
+    "children": _children_of(False), "named_children": _children_of(True),
+}
+
+
+def handlers() -> dict[Any, Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]]:
+    """The functions of `nn.Module` that are answered here, and those around a module's call -> how."""
+    from jitgrad.nn import Module, hooks
+    from jitgrad.script.frontend.gradients import module_hooks
+
+    def handler(method: Callable[..., Any]) -> Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]:
+        return lambda context, args, kwargs: method(context, *args, **kwargs)
+
+    found = {getattr(Module, name): handler(method) for name, method in METHODS.items()}
+    return {**found, hooks.enter: module_hooks.enter, hooks.leave: module_hooks.leave}
+
+
+__all__ = ["METHODS", "handlers"]

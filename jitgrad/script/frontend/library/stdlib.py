@@ -1,0 +1,143 @@
+"""Functions of `math`, `operator`, `functools` and `warnings` on values of a script."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+import warnings
+from typing import Any
+
+from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.script.frontend.containers import contents, list_methods, lists
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.library import mathematics
+from jitgrad.script.frontend.library.builtins import number_argument
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.values import numbers, subscripts
+from jitgrad.script.frontend.values.attributes import getattribute
+from jitgrad.script.frontend.values.values import Method, Number
+
+
+def _math(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        if name in mathematics.SEQUENCES:
+            whole = lists.of_run_time_length(context, args[0]) if name == "prod" else None
+            if whole is not None:
+                return calls.call(context, list_methods.product, (whole, kwargs.get("start", 1)), {})
+            return mathematics.SEQUENCES[name](context, *[contents.items_of(context, a) for a in args], **kwargs)
+        given = tuple(number_argument(context, a, f"math.{name}()") for a in args)
+        if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
+            return mathematics.COMPOSED[name](context, *given, **kwargs)
+        if kwargs:
+            return calls.guarded(context, lambda: getattr(math, name)(*given, **kwargs))
+        if any(isinstance(a, Number) for a in given) and name not in numbers.KNOWN:
+            raise NotStatic(f"`math.{name}` of a number that is known only at run time", context.span())
+        if name == "log" and len(given) == 2 and any(isinstance(a, Number) for a in given):
+            top, bottom = (numbers.math_call(context, "log", (a,)) for a in given)
+            return numbers.binary(context, "truediv", top, bottom)
+        return calls.guarded(context, lambda: numbers.math_call(context, name, given))
+    return handler
+
+
+for _name in dir(math):
+    if callable(getattr(math, _name)) and not _name.startswith("_"):
+        HANDLERS[getattr(math, _name)] = _math(_name)
+
+
+def _operator(op: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.values.operators import binary
+
+        return binary(context, op, args[0], args[1])
+    return handler
+
+
+_UNARY = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert, "inv": ast.Invert}
+_COMPARISONS = {"eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
+                "is_": ast.Is, "is_not": ast.IsNot}
+
+
+def _unary_operator(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.values.operators import unary
+
+        return unary(context, _UNARY[name](), args[0])
+    return handler
+
+
+def _comparison(name: str) -> Handler:
+    def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        from jitgrad.script.frontend.values.comparisons import compare
+
+        return compare(context, _COMPARISONS[name](), args[0], args[1])
+    return handler
+
+
+for _name in _UNARY:
+    HANDLERS[getattr(operator, _name)] = _unary_operator(_name)
+for _name in _COMPARISONS:
+    HANDLERS[getattr(operator, _name)] = _comparison(_name)
+
+
+@handles(operator.itemgetter)
+def _itemgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+        found = tuple([subscripts.getitem(cx, given[0], key) for key in args])
+        return found[0] if len(found) == 1 else found
+
+    return Method("itemgetter", pick)
+
+
+@handles(operator.attrgetter)
+def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+        found = []
+        for path in args:
+            value = given[0]
+            for name in path.split("."):
+                value = getattribute(cx, value, name)
+            found.append(value)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return Method("attrgetter", pick)
+
+
+@handles(functools.reduce)
+def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    items = [*args[2:], *contents.items_of(context, args[1])]
+    if not items:
+        raise merge.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
+    result = items[0]
+    for x in items[1:]:
+        result = calls.call(context, args[0], (result, x), {})
+    return result
+
+
+@handles(functools.wraps)
+def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return Method("wraps", lambda cx, given, named: given[0])
+
+
+for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "truediv"), ("floordiv", "floordiv"),
+                   ("mod", "mod"), ("pow", "pow"), ("matmul", "matmul"), ("and_", "and"), ("or_", "or"),
+                   ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
+    HANDLERS[getattr(operator, _name)] = _operator(_op)
+
+
+@handles(operator.getitem)
+def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return subscripts.getitem(context, args[0], args[1])
+
+
+@handles(functools.partial)
+def _partial(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    fn, given, named = args[0], args[1:], dict(kwargs)
+    return Method("partial", lambda cx, more, extra: calls.call(cx, fn, (*given, *more), {**named, **extra}))
+
+
+@handles(warnings.warn)
+def _warn(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    raise UnsupportedCall("`warnings.warn` inside a script", context.span(), hint="warn outside the script")

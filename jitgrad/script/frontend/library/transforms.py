@@ -1,0 +1,219 @@
+"""`func.grad`, `func.vjp` and kin inside a script: a gradient with respect to stand-ins of the arguments.
+
+A stand-in is the argument's value under a name of its own. While the function is evaluated it carries a gradient; what
+leaves the transform does so only if it depends on other tensors that do, or on stand-ins of a transform around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jitgrad import func
+from jitgrad.autograd import functional
+from jitgrad.errors import UnsupportedCall
+from jitgrad.script.autodiff import inner
+from jitgrad.script.frontend.containers import contents, lists
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.gradients import backward, carried_leaves
+from jitgrad.script.frontend.library import funclib, functionallib
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
+from jitgrad.script.frontend.values.values import Method, SymDict, SymList, SymTensor, type_word
+from jitgrad.script.graph.ir import Value
+
+
+class Level:
+    """One differentiation: the stand-ins, and the tensors that they stand for."""
+
+    def __init__(self, context: Context, name: str):
+        self.name, self.recorded = name, context.grad
+        self.given: list[SymTensor] = []
+        self.values: list[Value] = []
+
+    def stand_in(self, context: Context, tree: Any) -> Any:
+        """A tree of tensors with a stand-in for each."""
+        if isinstance(tree, SymTensor):
+            if not tree.dtype.is_floating_point:
+                raise merge.raise_now(context, RuntimeError, (
+                    f"{self.name}: only Tensors of floating point dtype can require gradients, got {tree.dtype}",))
+            value = heap.read(context, tree)
+            op = "reshape" if context.has_history(value) else "leaf"
+            made = context.one(op, value, **({"shape": tree.type_.dims} if op == "reshape" else {}))
+            context.builder.history.add(made.id)
+            self.given.append(tree)
+            self.values.append(made)
+            return heap.new_tensor(context, made)
+        return rebuilt(context, tree, lambda item: self.stand_in(context, item), self.name)
+
+    def call(self, context: Context, function: Any, args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool) -> Any:
+        """(output, aux) of the function, of stand-ins."""
+        context.levels.extend(self.values)
+        try:
+            result = calls.call(context, function, tuple(args), kwargs)
+        finally:
+            del context.levels[len(context.levels) - len(self.values):]
+        if not has_aux:
+            return result, None
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise merge.raise_now(context, RuntimeError, (
+                f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True",))
+        return result
+
+    def pull(self, context: Context, outputs: Sequence[SymTensor], cotangents: Sequence[Any]) -> list[Any]:
+        """The gradients of the stand-ins; zeros where nothing leads to one."""
+        recorded, context.grad = context.grad, True
+        values = [heap.read(context, y) for y in outputs]
+        seeds = [backward.seed_of(context, y, g) for y, g in zip(outputs, cotangents, strict=True)]
+        context.grad = recorded
+        found = backward.differentiate(context, values, seeds, self.values, recorded, True)
+        return [backward.result_of(context, t, c, True, True, recorded)
+                for t, c in zip(self.given, found, strict=True)]
+
+    def leave(self, context: Context) -> None:
+        """From here on the stand-ins carry no gradient, nor what depends on them alone."""
+        path = context.path
+        others = [v for s in context.leaves if (v := backward.root_of(context, s)) is not None]
+        others += context.levels + carried_leaves.carried(context)
+        kept = inner.dependents(path, others) if self.recorded else set()
+        for v in inner.dependents(path, self.values) - kept:
+            context.builder.history.discard(v.id)
+
+
+def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
+    """A tuple, list or dict with each item changed."""
+    if isinstance(tree, tuple):
+        items = [change(v) for v in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    if isinstance(tree, SymList):
+        return lists.new(context, tuple([change(v) for v in contents.items_of(context, tree)]))
+    if isinstance(tree, SymDict):
+        return contents.new_dict(context, {k: change(v) for k, v in contents.dict_of(context, tree).items()})
+    raise UnsupportedCall(f"`{name}` with respect to {type_word(tree)}", context.span(),
+                          hint="differentiate with respect to tensors, and tuples, lists and dicts of them")
+
+
+def leaves(context: Context, tree: Any) -> Iterator[Any]:
+    """The tensors of a tree."""
+    if isinstance(tree, tuple):
+        items: Any = tree
+    elif isinstance(tree, SymList):
+        items = contents.items_of(context, tree)
+    elif isinstance(tree, SymDict):
+        items = contents.dict_of(context, tree).values()
+    else:
+        yield tree
+        return
+    for item in items:
+        yield from leaves(context, item)
+
+
+def _filled(context: Context, tree: Any, found: Iterator[Any], name: str) -> Any:
+    return next(found) if isinstance(tree, SymTensor) else rebuilt(
+        context, tree, lambda item: _filled(context, item, found, name), name)
+
+
+@handles(func._both)
+def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    """What `grad`, `grad_and_value` and `value_and_grad` call: (gradient, value, aux)."""
+    function, argnums, has_aux, name, given, named = args
+    argnums = calls.static(context, argnums, "`argnums`")
+    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(-len(given) <= i < len(given) for i in positions):
+        raise merge.raise_now(context, RuntimeError, (
+            f"{name}: Got argnum={positions[0]}, but only {len(given)} positional inputs",))
+    level, moved = Level(context, name), list(given)
+    recorded, context.grad = context.grad, True
+    for i in positions:
+        moved[i] = level.stand_in(context, given[i])
+    named = contents.dict_of(context, named) if isinstance(named, SymDict) else dict(named)
+    output, aux = level.call(context, function, moved, named, bool(has_aux))
+    context.grad = recorded
+    if not isinstance(output, SymTensor):
+        raise merge.raise_now(context, RuntimeError, (
+            f"{name}: Expected f(*args) to return a single tensor, got {calls.type_name(output)}",))
+    if output.ndim:
+        raise merge.raise_now(context, RuntimeError, (
+            f"Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. Did you forget to call "
+            ".mean()?",))
+    found = iter(level.pull(context, [output], [None]))
+    filled = [_filled(context, given[i], found, name) for i in positions]
+    level.leave(context)
+    return (filled[0] if isinstance(argnums, int) else tuple(filled)), output, aux
+
+
+@handles(func.vjp)
+def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    """`vjp(func, *primals)`."""
+    function, *primals = args
+    has_aux = bool(calls.static(context, kwargs.get("has_aux", False), "`has_aux`"))
+    if not primals:
+        raise merge.raise_now(context, RuntimeError, ("vjp: Expected at least one primal",))
+    level = Level(context, "vjp")
+    recorded, context.grad = context.grad, True
+    moved = [level.stand_in(context, p) for p in primals]
+    output, aux = level.call(context, function, moved, {}, has_aux)
+    context.grad = recorded
+    outputs = list(leaves(context, output))
+    level.leave(context)
+
+    def pull(cx: Context, given: Args, named: dict[str, Any]) -> Any:
+        cotangents = list(leaves(cx, given[0]))
+        if len(cotangents) != len(outputs):
+            raise merge.raise_now(cx, RuntimeError, (
+                "vjp_fn: Expected cotangents to have the same structure as the output of f",))
+        cx.builder.history.update(v.id for v in inner.dependents(cx.path, level.values))
+        found = iter(level.pull(cx, outputs, cotangents))
+        filled = tuple([_filled(cx, p, found, "vjp") for p in primals])
+        level.leave(cx)
+        return filled
+
+    return (output, Method("vjp_fn", pull), *([aux] if has_aux else []))
+
+
+def _refused(name: str) -> Any:
+    def refuse(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        raise UnsupportedCall(f"`{name}` inside a script", context.span(),
+                              hint="scripts know `func.grad`, `grad_and_value`, `vjp`, `jvp`, `jacrev`, `jacfwd` and "
+                                   "`hessian`; call the others outside, with the script as their function")
+    return refuse
+
+
+def _written(name: str, transform: Any, *options: str) -> Any:
+    """A transform of `funclib`, for one argument and functions that give one tensor."""
+    def call(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        numbers = kwargs.get("argnums", args[1] if options and len(args) > 1 else 0)
+        given = set(kwargs) - set(options)
+        if given or not isinstance(numbers, int) or len(args) > (2 if options else 3):
+            what = f"`{min(given)}`" if given else "these arguments"
+            raise UnsupportedCall(f"`func.{name}` with {what} inside a script", context.span(),
+                                  hint="differentiate with respect to one argument, a tensor, and give no options")
+        return calls.call(context, transform, args, kwargs)
+    return call
+
+
+def _functional(name: str) -> Any:
+    """A function of `autograd.functional`; how it is computed is not told."""
+    def call(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+        for option in ("vectorize", "strategy", "outer_jacobian_strategy"):
+            kwargs.pop(option, None)
+        count = 3 if name in ("jacobian", "hessian") else 4
+        if kwargs.pop("strict", False) is not False or len(args) > count:
+            raise UnsupportedCall(f"`autograd.functional.{name}` with `strict` inside a script", context.span(),
+                                  hint="leave it out, and give options by name")
+        return calls.call(context, getattr(functionallib, name), args, kwargs)
+    return call
+
+
+HANDLERS[func.jvp] = _written("jvp", funclib.jvp)
+HANDLERS[func.jacrev] = _written("jacrev", funclib.jacobian, "argnums")
+HANDLERS[func.jacfwd] = _written("jacfwd", funclib.jacobian, "argnums")
+HANDLERS[func.hessian] = _written("hessian", funclib.hessian, "argnums")
+for _name in ("linearize", "vmap"):
+    if hasattr(func, _name):
+        HANDLERS[getattr(func, _name)] = _refused(f"func.{_name}")
+for _name in ("vjp", "jvp", "jacobian", "hessian", "vhp", "hvp"):
+    HANDLERS[getattr(functional, _name)] = _functional(_name)
+
+__all__ = ["Level", "leaves", "rebuilt"]

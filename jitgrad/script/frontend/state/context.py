@@ -1,0 +1,326 @@
+"""What evaluation works on: the graph under construction, the state of the program, facts with scope.
+
+`Context` holds everything that a second evaluation of a loop body must not see traces of: the state (variables and
+heap) is one dict, copied by branches; caches and facts live as long as the block in which they were made.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.device import CPU, device
+from jitgrad.dims import Size, Symbol
+from jitgrad.errors import ScriptError, Span
+from jitgrad.ops import autocast
+from jitgrad.ops.opdef import NONDIFF
+from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.frontend.state.sizes import Sizes
+from jitgrad.script.graph.ir import Block, Builder, Node, Value
+from jitgrad.script.graph.irops import infer
+
+if TYPE_CHECKING:
+    from jitgrad.script.frontend.boundary.inputs import Inputs
+    from jitgrad.script.frontend.gradients.carried_losses import Losses
+    from jitgrad.script.frontend.state.frames import Frame
+    from jitgrad.script.frontend.values.values import Storage
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+_NUMBERS = (IntType, FloatType, BoolType, NumberType)
+
+
+#: the decision that call-backs and draws of random numbers alternate
+RANDOM = ("random numbers and call-backs",)
+
+
+class Restart(Exception):
+    """Evaluation must start over with one more decision (a loop to unroll, an attribute that is written)."""
+
+    def __init__(self, decision: Any, text: str):
+        super().__init__(text)
+        self.decision, self.text = decision, text
+
+
+class State:
+    """Variables and heap: location -> value. A location is
+
+    (frame, name): a variable; a `Storage`: its current graph value; ("attr", id, name): an attribute or item that the
+    script wrote; ("grad", storage): a leaf's `.grad`; (frame or loop, "return" / "break" / "continue" / "result"): a
+    pending exit; "rng": the offset; ("clean", storage): the graph value that was last committed.
+
+    `where` remembers the place of the last assignment, for messages.
+    """
+
+    __slots__ = ("dead", "values", "where")
+
+    def __init__(self, values: dict[Any, Any] | None = None, where: dict[Any, Span] | None = None):
+        self.values: dict[Any, Any] = values if values is not None else {}
+        self.where: dict[Any, Span] = where if where is not None else {}
+        self.dead = False  # control never gets here: an exception was raised on the way
+
+    def copy(self) -> State:
+        state = State(self.values.copy(), self.where.copy())
+        state.dead = self.dead
+        return state
+
+
+class GraphBuilder(Builder):
+    """A builder that knows which values may carry a gradient and keeps sizes canonical."""
+
+    def __init__(self, context: Context):
+        super().__init__()
+        self.context = context
+        self.history: set[int] = set()  # ids of values that may depend differentiably on an input
+        self.counts: dict[int, Size] = {}  # ids of values that are 0, 1, 2, ..., and how many they are
+
+    def emit(self, op: str, inputs: Sequence[Value] = (), *, blocks: Sequence[Block] = (), span: Span | None = None,
+             types: Sequence[Type] | None = None, names: Sequence[str] = (), binds: Sequence[Symbol] = (),
+             **attrs: Any) -> tuple[Value, ...]:
+        context = self.context
+        sizes = context.sizes
+        if types is None:
+            given = tuple([v.type for v in inputs])
+            if sizes.changed:
+                given = tuple([sizes.canonical_type(t) for t in given])
+            types = infer(op, given, attrs)
+        outputs = tuple([Value(t, names[i] if i < len(names) else "") for i, t in enumerate(types)])
+        self.block.nodes.append(Node(op, tuple(inputs), attrs, outputs, tuple(blocks), span or context.span(),
+                                     tuple(binds)))
+        history = self.history
+        if history and any(v.id in history for v in inputs) and _differentiable(op):
+            history.update(v.id for v in outputs if _floating(v.type))
+        if op == "arange":
+            self.counts[outputs[0].id] = attrs["length"]
+        return outputs
+
+
+def _differentiable(op: str) -> bool:
+    if op.startswith(("opt.", "list.")) or op == "leaf":
+        return True
+    from jitgrad.ops import OPS
+
+    row = OPS.get(op)
+    return row is not None and row.vjp is not NONDIFF
+
+
+def _floating(type_: Type) -> bool:
+    if isinstance(type_, (OptionalType, SeqType)):
+        return _floating(type_.elem)
+    return isinstance(type_, TensorType) and type_.dtype.is_floating_point
+
+
+class Context:
+    """One evaluation of a scripted function.
+
+    Attributes:
+        state: variables and heap at the point that evaluation has reached.
+        decisions: what earlier, abandoned evaluations found out (see `Restart`).
+        grad: whether operations are recorded here (`no_grad` regions).
+        depth: how many run-time branches and loops enclose this point.
+        gradient_state: whether the script has looked at the grad mode or at what needs a gradient.
+        device_state: whether it has looked at where a tensor is.
+        late_checks: whether indices on the CPU are checked when the host next waits, too.
+        log: decisions in words, for `explain`.
+        bodies: how many loop bodies were evaluated.
+    """
+
+    def __init__(self, sizes: Sizes, decisions: set[Any], grad: bool):
+        self.sizes = sizes
+        self.decisions = decisions
+        self.builder = GraphBuilder(self)
+        self.state = State()
+        self.grad = grad
+        self.depth = 0
+        self.bodies = 0
+        self.gradient_state = False
+        self.device_state = False
+        self.late_checks = False
+        #: on a GPU: tensors that say which index was out of range, and the exception, text before and after it
+        self.expected: list[tuple[Any, tuple[type[Exception], str, str]]] = []
+        self.second: tuple[device, Span | None] | None = None  # another GPU, and where it was met
+        self.device = CPU  # of the tensors: a GPU from the first one on that is there
+        self.log: list[str] = []
+        self.frame: Frame = None  # type: ignore[assignment]
+        self.node: ast.AST | None = None
+        self.inputs: Inputs = None  # type: ignore[assignment]
+        self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (links.py)
+        self.peers: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> others merged with it
+        self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
+        self.head_frames: dict[Any, int] = {}  # the frames in which those were
+        self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
+        self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
+        #: those of them that are bodies of loops: parameter -> what it is in the first iteration
+        self.bodies_open: dict[Block, dict[Value, set[Value]]] = {}
+        self.asked: dict[Value, Span | None] = {}  # parameters with respect to which a gradient was taken, and where
+        #: of those the first, and a second on which the loss depends: it must not be made from the first
+        self.variables: dict[Value, tuple[Losses, str]] = {}  # parameter of a body -> the variable that it is
+        self.asked_apart: dict[tuple[Value, Value], Span | None] = {}
+        self.leaves: dict[Storage, None] = {}  # tensors that may get a `.grad`
+        self.optional_grads: dict[Storage, Any] = {}  # `.grad` of an input that could be None and is not: its slot
+        self.freed: dict[int, Block] = {}  # values whose history a gradient freed -> the block where it was taken
+        self._scopes: list[dict[Any, Any]] = [{}]
+        self.calls = 0
+        self._frames = itertools.count()
+        self.kept_references: dict[Any, set[Any]] = {}  # loop -> variables that it writes but never rebinds
+        self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
+        self.functions: dict[Any, None] = {}  # Python functions that were inlined
+        self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
+        self.called_back = False  # an ignored function was called
+        self.references: list[Any] = []  # what items of lists may be (origins.py)
+        self.placeholders: list[Symbol] = []  # what sizes in their views are called
+        self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
+        self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
+        self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)
+        self.steps: list[Any] = []  # the statements inside them that are being evaluated, innermost last
+        self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
+        self.chosen: set[Any] = set()  # storages that an Optional or a tuple's item may be: a branch chose
+        self.levels: list[Value] = []  # stand-ins of the transforms around (transforms.py)
+        self.hooked: set[Storage] = set()  # tensors on which the script has put hooks
+        self.observed: set[Storage] = set()  # leaves whose hooks print or call Python
+        self.entering = False  # what is evaluated is what a `with` enters
+        self.borrowed: dict[Storage, None] = {}  # leaves that the script made in the memory of an input
+        self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
+        self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
+
+    @property
+    def modes(self) -> tuple[bool, autocast.State]:
+        """What `with` sets and every exit puts back: whether operations are recorded, and autocast.
+
+        The latter is the thread's, which the library asks; `build` restores it in the end.
+        """
+        return self.grad, autocast.state()
+
+    @modes.setter
+    def modes(self, before: tuple[bool, autocast.State]) -> None:
+        self.grad = before[0]
+        autocast.restore(before[1])
+
+    # --- places ----------------------------------------------------------------------------------------------------
+
+    def span(self, node: ast.AST | None = None) -> Span | None:
+        """The place of `node`, by default of what is being evaluated."""
+        node = node or self.node
+        if node is None or self.frame is None:
+            return None
+        return self.frame.span(node)
+
+    def users_span(self) -> Span | None:
+        """The place where user's code called what is being evaluated."""
+        span = self.span()
+        while span is not None and span.caller is not None and span.file.startswith(_PACKAGE):
+            span = span.caller
+        return span
+
+    def look(self, *values: Any) -> None:
+        """Note that the script looks at objects: what it finds in a device may be something else elsewhere."""
+        self.device_state |= any(isinstance(v, device) for v in values)
+
+    # --- graph -----------------------------------------------------------------------------------------------------
+
+    def one(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        """Emit a node with one output."""
+        (value,) = self.builder.emit(op, inputs, **attrs)
+        return value
+
+    def effect(self, op: str, *inputs: Value, **attrs: Any) -> tuple[Value, ...]:
+        """Emit a node that may leave the program or be observed: memory that was written is made current before."""
+        from jitgrad.script.frontend.state.heap import commit_dirty
+
+        if self.tries and (op == "check" or attrs.get("checked")):
+            from jitgrad.script.frontend.evaluate.attempts import watch
+
+            if watch(self, op, inputs, attrs):
+                return ()
+        commit_dirty(self)
+        if op == "check" or attrs.get("checked"):
+            from jitgrad.script.frontend.boundary.deferred_stores import announce
+
+            announce(self)
+        return self.builder.emit(op, inputs, **attrs)
+
+    def constant(self, value: bool | int | float) -> Value:
+        """A number as a graph value, one per scope."""
+        key = ("const", type(value), repr(value))
+        found = self.recall(key)
+        if found is None:
+            found = self.remember(key, self.one("num.const", value=value))
+        result: Value = found
+        return result
+
+    @contextmanager
+    def block(self, block: Block, *, loop: bool = False) -> Iterator[Block]:
+        """Emit into `block`, with `loop` the body of one; what is cached inside is forgotten afterwards."""
+        self._scopes.append({})
+        self.path.append(block)
+        if loop:
+            self.bodies_open[block] = {}
+        self.depth += 1
+        try:
+            with self.builder.into(block):
+                yield block
+        except ScriptError as error:
+            error.blocks += 1
+            raise
+        finally:
+            self.depth -= 1
+            self._scopes.pop()
+            self.bodies_open.pop(self.path.pop(), None)
+
+    def recall(self, key: Any) -> Any:
+        """What was remembered under `key` in this block or one around it; None if nothing."""
+        for scope in reversed(self._scopes):
+            if key in scope:
+                return scope[key]
+        return None
+
+    @property
+    def scopes(self) -> list[dict[Any, Any]]:
+        """What is remembered, by block, outermost first."""
+        return self._scopes
+
+    def remember(self, key: Any, value: Any) -> Any:
+        """Remember `value` in this block."""
+        self._scopes[-1][key] = value
+        return value
+
+    def remember_outermost(self, key: Any, value: Any) -> None:
+        """Remember `value` for the whole graph."""
+        self._scopes[0][key] = value
+
+    # --- frames ----------------------------------------------------------------------------------------------------
+
+    def new_id(self) -> int:
+        """A number for a frame or a loop."""
+        return next(self._frames)
+
+    def has_history(self, value: Value) -> bool:
+        """Whether a value may carry a gradient."""
+        return value.id in self.builder.history
+
+
+class _Active(threading.local):
+    stack: tuple[Context, ...] = ()
+
+
+_active = _Active()
+
+
+def current() -> Context:
+    """The innermost evaluation in progress in this thread."""
+    return _active.stack[-1]
+
+
+@contextmanager
+def activated(context: Context) -> Iterator[Context]:
+    """Make `context` current."""
+    before = _active.stack
+    _active.stack = (*before, context)
+    try:
+        yield context
+    finally:
+        _active.stack = before

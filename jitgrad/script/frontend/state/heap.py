@@ -1,0 +1,257 @@
+"""Tensors as references: reading applies the view path, writing rebuilds the storage, commits reach the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.types import TensorType
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.values.values import Path, Storage, SymTensor
+from jitgrad.script.graph.ir import Value
+
+#: rows whose result shares memory with their operand
+VIEWS = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "diagonal", "detach"})
+#: after these, a reshape may have to copy
+_STRIDED = frozenset({"permute", "expand", "slice", "diagonal", "select"})
+
+_CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
+
+
+def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
+    """A tensor with memory of its own that holds `value`."""
+    type_ = value.type
+    assert isinstance(type_, TensorType)
+    storage = Storage(type_, alias=alias)
+    storage.block = context.path[-1]
+    context.state.values[storage] = value
+    return SymTensor(storage, (), type_)
+
+
+def read(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value."""
+    value = current_value(context, tensor.storage)
+    for op, attrs in tensor.path:
+        value = apply_view(context, value, op, attrs)
+    if not context.grad and context.has_history(value):
+        return apply_view(context, value, "detach", {})
+    return value
+
+
+def current_value(context: Context, storage: Storage) -> Value:
+    """What a storage holds now."""
+    value = context.state.values.get(storage)
+    if value is None:  # an input first met in a branch or loop that ended
+        value = context.state.values[storage] = context.inputs.values[storage.input]
+    result: Value = value
+    return result
+
+
+def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:
+    """One view op on a value, emitted once per scope."""
+    key = (value, op, tuple(sorted(attrs.items())))
+    found = context.recall(key)
+    if found is None:
+        found = context.remember(key, context.one(op, value, **attrs))
+    result: Value = found
+    return result
+
+
+def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], type_: TensorType) -> SymTensor:
+    """A tensor that shares memory with `tensor`."""
+    steps: Path = ((op, attrs),)
+    if not context.grad and tensor.requires_grad:
+        steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
+    copied = tensor.copied or (op == "reshape" and (not tensor.storage.ordered
+                                                    or any(o in _STRIDED for o, _ in tensor.path)))
+    return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
+
+
+def keeps_order(tensor: SymTensor) -> bool:
+    """Whether what is computed from this operand, element by element, lies in row order in eager's memory."""
+    return tensor.storage.ordered and not any(op == "permute" for op, _ in tensor.path)
+
+
+def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True) -> None:
+    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it.
+
+    `linked`: what may be the same memory as a merged tensor shows it too.
+    """
+    storage = tensor.storage
+    if storage.alias:
+        raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
+                              context.span(), hint=_CLONE)
+    if storage in context.chosen:
+        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
+                              "None on the other side", context.span(), hint=_CLONE)
+    if tensor.copied:
+        raise _may_be_copy(context)
+    recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
+    if recorded and storage.requires_grad:
+        raise_leaf(context, bool(tensor.path))
+    storage.made = storage.made and ""
+    base = current_value(context, storage)
+    bases = [base]
+    for op, attrs in tensor.path:
+        bases.append(apply_view(context, bases[-1], op, attrs))
+    for (op, attrs), x in zip(reversed(tensor.path), reversed(bases[:-1]), strict=True):
+        value = _put(context, x, op, attrs, value)
+    if storage.requires_grad:
+        value = as_leaf(context, storage, value)
+    elif context.has_history(base):
+        if not recorded:  # the content changes, the history does not
+            value = context.one("leaf", value, base)
+        elif not _computed_from(context, value, base):  # eager gives what was overwritten a gradient of zeros
+            value = context.one("overwrite", base, value)
+    elif not recorded and context.has_history(value):
+        value = context.one("detach", value)
+    context.state.values[storage] = value
+    if storage.input >= 0:
+        if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
+            raise _may_be_copy(context)
+        context.inputs.note_written(storage)
+    if storage in context.optional_grads:
+        slot = context.optional_grads[storage]
+        context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
+    if linked and (context.links or context.peers):
+        from jitgrad.script.frontend.state.aliases import propagate
+
+        propagate(context, storage)
+
+
+def _computed_from(context: Context, value: Value, base: Value) -> bool:
+    """Whether the node that makes `value` reads `base`: zeros would add nothing to its gradient."""
+    for node in reversed(context.builder.block.nodes):
+        if value in node.outputs:
+            return base in node.inputs
+    return value is base
+
+
+def as_leaf(context: Context, storage: Storage, value: Value) -> Value:
+    """New content of a storage: that of a leaf passes gradients on to the leaf as it was first met."""
+    if not storage.requires_grad:
+        return value
+    root = context.inputs.values[storage.input] if storage.input >= 0 else storage.root
+    assert root is not None
+    return context.one("leaf", value, root)
+
+
+def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> SymTensor:
+    """Make a tensor without history a leaf that asks for a gradient, or no such leaf; what the tensor is then."""
+    storage = tensor.storage
+    if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
+        return _detached_leaf(context, tensor)
+    if tensor.path or storage.input >= 0 or storage in context.links:
+        raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
+                              hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
+    if context.depth and storage.block is not context.path[-1]:
+        raise UnsupportedCall("`requires_grad_` in a branch or loop of a tensor made before it", context.span(),
+                              hint="write `x = x.detach().clone().requires_grad_()`")
+    value = current_value(context, storage)
+    if requires_grad:
+        storage.root = context.one("leaf", value)
+        context.builder.history.add(storage.root.id)
+        context.state.values[storage] = storage.root
+        context.leaves[storage] = None
+    elif storage.requires_grad:
+        context.state.values[storage] = context.one("detach", value)
+    storage.requires_grad = requires_grad
+    return tensor
+
+
+def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
+    """`x.detach().requires_grad_()`: a leaf in the memory of x, which nobody may write any more but by its own name."""
+    storage = tensor.storage
+    leaf = new_tensor(context, read(context, tensor))
+    require_grad(context, leaf, True)
+    elsewhere = storage.input >= 0 or storage in context.links
+
+    def replaced(value: Any) -> Any:
+        nonlocal elsewhere
+        if isinstance(value, SymTensor) and value.storage is storage:
+            if same_reference(value, tensor) and value.copied is tensor.copied:
+                return leaf
+            elsewhere = True
+        if isinstance(value, tuple) and not hasattr(value, "_fields"):
+            items = [replaced(v) for v in value]
+            return value if all(a is b for a, b in zip(items, value, strict=True)) else type(value)(items)
+        if isinstance(value, dict):
+            named = {k: replaced(v) for k, v in value.items()}
+            return value if all(named[k] is v for k, v in value.items()) else named
+        return value
+
+    state = context.state.values
+    for key, value in list(state.items()):
+        state[key] = replaced(value)
+    if elsewhere:
+        storage.alias = leaf.storage.alias = "a leaf was made of it by `detach` and `requires_grad_`"
+        if storage.input >= 0:
+            context.borrowed[leaf.storage] = None
+    return leaf
+
+
+def note_chosen(*tensors: SymTensor) -> None:
+    """A branch put these into a container, or made them optional: what is there does not see later writes."""
+    current().chosen.update(t.storage for t in tensors)
+
+
+def _may_be_copy(context: Context) -> UnsupportedCall:
+    return UnsupportedCall("this in-place write goes to a reshaped tensor that may be a copy", context.span(),
+                           hint=_CLONE)
+
+
+def raise_leaf(context: Context, view_of: bool) -> None:
+    """torch's refusal of an in-place write to a leaf that asks for a gradient."""
+    raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation." if view_of
+                       else "a leaf Variable that requires grad is being used in an in-place operation.")
+
+
+def _put(context: Context, x: Value, op: str, attrs: Mapping[str, Any], value: Value) -> Value:
+    """`x` with what view `op` shows of it replaced by `value`."""
+    assert isinstance(x.type, TensorType)
+    if op in ("reshape", "expand"):
+        if op == "expand":
+            raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a "
+                               "single memory location. Please clone() the tensor before performing the operation.")
+        return context.one("reshape", value, shape=x.type.dims)
+    if op == "permute":
+        axes = attrs["axes"]
+        return context.one("permute", value, axes=tuple(axes.index(i) for i in range(len(axes))))
+    if op == "unsqueeze":
+        return context.one("squeeze", value, axis=attrs["axis"])
+    if op == "squeeze":
+        return context.one("unsqueeze", value, axis=attrs["axis"])
+    if op == "detach":
+        return value
+    return context.one(f"{op}_scatter", x, value, **attrs)
+
+
+def same_reference(a: SymTensor, b: SymTensor) -> bool:
+    """Whether two tensors are the same memory seen in the same way."""
+    return a.storage is b.storage and _paths_equal(a.path, b.path)
+
+
+def _paths_equal(a: Path, b: Path) -> bool:
+    return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))
+
+
+# --- commits -------------------------------------------------------------------------------------------------------
+
+
+def commit_dirty(context: Context) -> None:
+    """Emit a commit for every outer storage or slot whose memory is not current."""
+    state, inputs = context.state, context.inputs
+    for key in inputs.dirty:
+        value = state.values.get(key)
+        if value is None:
+            continue
+        clean = ("clean", key)
+        current = inputs.commit_value(key, value)
+        if current is None or state.values.get(clean) is current:
+            continue
+        context.builder.emit("commit", (current,), target=inputs.target(key))
+        state.values[clean] = current
+    if not context.depth:  # inside a branch or loop what was written may be written again on another way
+        inputs.dirty.clear()

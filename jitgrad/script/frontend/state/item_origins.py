@@ -1,0 +1,129 @@
+"""Which tensor of the caller an item of a list is, where only the run knows: ints that go with the item.
+
+The first says which `signature.Reference` it is, -1: none, a tensor that the script made. The others are what that
+depends on: sizes and positions of a view, the position in a list that was given. So a list of run-time length gives
+back the very objects that were put into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad.dims import Dim, Size, Symbol, dim, substitute
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.values import Path, SymTensor
+from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
+
+#: an item that may be memory of the caller, nobody knows which
+UNKNOWN = -1
+#: at most so many ints go with an item: a view of a view of an item, and so on in a loop, ends as UNKNOWN
+MOST = 12
+
+
+def count(context: Context, tensor: SymTensor) -> int:
+    """How many ints say what a tensor is; 0 for one that the script made, or UNKNOWN."""
+    storage = tensor.storage
+    if tensor.copied:
+        return 0
+    if storage.input >= 0:
+        return 1 + len(_symbols(context, tensor.path))
+    if storage.origin:
+        n = len(storage.origin)
+        more = 1 + len(_symbols(context, tensor.path)) if tensor.path else 0
+        return n + more if n + more <= MOST else UNKNOWN
+    if storage.unknown:
+        return UNKNOWN
+    found = [count(context, _through(reference, tensor)) for _, _, reference in context.links.get(storage, ())]
+    return UNKNOWN if UNKNOWN in found else max(found, default=0)
+
+
+def values(context: Context, tensor: SymTensor, n: int) -> list[Value]:
+    """The `n` ints that say what a tensor is."""
+    found = _values(context, tensor)
+    return [*found, *(context.constant(0) for _ in range(n - len(found)))]
+
+
+def none(context: Context, n: int) -> list[Value]:
+    """The `n` ints of a tensor that the script made."""
+    return [context.constant(k) for k in (-1, *(0,) * (n - 1))][:n]
+
+
+def _values(context: Context, tensor: SymTensor) -> list[Value]:
+    storage = tensor.storage
+    if tensor.copied:
+        return none(context, 1)
+    if storage.input >= 0:
+        symbols = _symbols(context, tensor.path)
+        number = _number(context, storage.input, 0, tensor.path, symbols)
+        return [context.constant(number), *_sizes(context, symbols)]
+    if storage.origin and not tensor.path:
+        return list(storage.origin)
+    if storage.origin:
+        symbols = _symbols(context, tensor.path)
+        number = _number(context, -1, len(storage.origin), tensor.path, symbols)
+        is_made = context.one("num.lt", storage.origin[0], context.constant(0))
+        first = context.one("num.select", is_made, context.constant(-1), context.constant(number))
+        return [first, *storage.origin, *_sizes(context, symbols)]
+    found = none(context, 1)
+    for condition, polarity, reference in context.links.get(storage, ()):
+        this = _values(context, _through(reference, tensor))
+        n = max(len(this), len(found))
+        this += none(context, n + 1)[1:][:n - len(this)]
+        found += none(context, n + 1)[1:][:n - len(found)]
+        sides = (this, found) if polarity else (found, this)
+        found = [context.one("num.select", condition, a, b) for a, b in zip(*sides, strict=True)]
+    return found
+
+
+def _through(reference: SymTensor, tensor: SymTensor) -> SymTensor:
+    """What a view of a merged tensor is where that is `reference`."""
+    return SymTensor(reference.storage, (*reference.path, *tensor.path), tensor._type, reference.copied)
+
+
+def _symbols(context: Context, path: Path) -> list[Symbol]:
+    """What a view depends on."""
+    used: set[Symbol] = set()
+    for _, attrs in path:
+        for a in attrs.values():
+            used |= attr_symbols(_canonical(context, a))
+    return sorted(used, key=lambda s: s.number)
+
+
+def _canonical(context: Context, attr: Any) -> Any:
+    return map_attr(attr, context.sizes.canonical)
+
+
+def _sizes(context: Context, symbols: Sequence[Symbol]) -> list[Value]:
+    return [context.one("dim.value", dim=dim(s)) for s in symbols]
+
+
+def column(context: Context, leaf: Value) -> int:
+    """The number of the reference that is an item of a list that was given, as graph input `leaf`."""
+    return _add(context, sig.Reference(context.inputs.values.index(leaf), 1, (), ()))
+
+
+def _number(context: Context, root: int, of: int, path: Path, symbols: Sequence[Symbol]) -> int:
+    """The number of the reference that is a view."""
+    places = context.placeholders
+    while len(places) < len(symbols):
+        places.append(Symbol())
+    names: dict[Any, Size] = {s: dim(p) for s, p in zip(symbols, places, strict=False)}
+
+    def renamed(size: Dim) -> Size:
+        return substitute(size, names)
+
+    steps = tuple([(op, {k: map_attr(_canonical(context, a), renamed) for k, a in attrs.items()})
+                   for op, attrs in path])
+    return _add(context, sig.Reference(root, of, steps, tuple(places[:len(symbols)])))
+
+
+def _add(context: Context, reference: sig.Reference) -> int:
+    known = context.references
+    if reference not in known:
+        known.append(reference)
+    return known.index(reference)
+
+
+__all__ = ["UNKNOWN", "column", "count", "none", "values"]

@@ -1,0 +1,245 @@
+"""What is known of sizes: optimistic equalities between argument symbols, lower bounds, first-call hints."""
+
+from __future__ import annotations
+
+from jitgrad.dims import Call, Dim, Size, Symbol, dim, evaluate, substitute, symbols
+from jitgrad.ops.types import TensorType, Type, map_dims
+from jitgrad.script.graph.ir import Block, Node, Value, map_attr
+
+
+class Sizes:
+    """Facts that hold for the whole graph.
+
+    Attributes:
+        hints: argument symbol -> its size at the first call.
+        guards: pairs of sizes over argument symbols that were taken to be equal.
+        trips: pairs of sizes at entry that are equal where a loop runs (or does not) as at the first call.
+        signed: symbols bound to ints that may be negative.
+    """
+
+    __slots__ = ("_canonical", "_guarded", "_parts", "_replaced", "guards", "hints", "optimistic", "signed", "trips")
+
+    def __init__(self, optimistic: bool):
+        self.optimistic = optimistic
+        self.hints: dict[Symbol, int] = {}
+        self.guards: list[tuple[Size, Size]] = []
+        self.trips: list[tuple[Size, Size]] = []
+        self.signed: set[Symbol] = set()
+        self._replaced: dict[Symbol, Size] = {}
+        self._canonical: dict[Size, Size] = {}  # what `canonical` found since a symbol was last replaced
+        self._guarded: set[tuple[Size, Size]] = set()  # the guards again, to search
+        self._parts: list[tuple[Symbol, Size, int]] = []  # (s, q, n): s == n * q where q is a quotient of s
+
+    def argument(self, hint: int) -> Size:
+        """The size of an argument's axis: 1, or a fresh symbol."""
+        if hint == 1:
+            return 1
+        symbol = Symbol(not_one=True)
+        self.hints[symbol] = hint
+        return dim(symbol)
+
+    @property
+    def changed(self) -> bool:
+        """Whether any symbol stands for another size by now."""
+        return bool(self._replaced)
+
+    def canonical(self, size: Size) -> Size:
+        """`size` with unified symbols replaced."""
+        replaced = self._replaced
+        if not replaced or isinstance(size, int):
+            return size
+        found = self._canonical.get(size)
+        if found is None:
+            found = size
+            while not isinstance(found, int) and not replaced.keys().isdisjoint(symbols(found)):
+                found = substitute(found, replaced)  # what a symbol stands for may have been replaced since
+            self._canonical[size] = found
+        return found
+
+    def _replace(self, symbol: Symbol, size: Size) -> None:
+        self._replaced[symbol] = size
+        self._canonical.clear()
+
+    def canonical_type(self, type_: Type) -> Type:
+        """A type with unified symbols replaced."""
+        if not self._replaced:
+            return type_
+        if isinstance(type_, TensorType):
+            dims = tuple([self.canonical(d) for d in type_.dims])
+            return type_ if dims == type_.dims else TensorType(type_.dtype, dims)
+        return map_dims(type_, self.canonical)
+
+    def rewrite(self, block: Block) -> None:
+        """Write every size in a block in terms of the symbols that remain after unification.
+
+        The graph is still the frontend's alone, so values and attributes are changed in place: a copy would cost more
+        than the evaluation.
+        """
+        for v in block.params:
+            self._rewrite(v)
+        for n in block.nodes:
+            for v in n.outputs:
+                self._rewrite(v)
+            if n.attrs:
+                self._rewrite_attrs(n)
+            for b in n.blocks:
+                self.rewrite(b)
+
+    def _rewrite(self, v: Value) -> None:
+        type_ = self.canonical_type(v.type)
+        if type_ is not v.type:
+            object.__setattr__(v, "type", type_)
+
+    def _rewrite_attrs(self, n: Node) -> None:
+        attrs = n.attrs
+        assert isinstance(attrs, dict)
+        for key, a in attrs.items():
+            if isinstance(a, tuple) or hasattr(a, "terms"):
+                attrs[key] = map_attr(a, self.canonical)
+            elif key == "type":
+                attrs[key] = map_dims(a, self.canonical)
+
+    def needed_guards(self) -> list[tuple[Size, Size]]:
+        """The guards without those that follow from others: what a symbol turned out to be may prove them."""
+        return [(a, b) for a, b in self.guards
+                if _is_symbol(a) or _is_symbol(b) or self.canonical(a) != self.canonical(b)]
+
+    def equal(self, a: Size, b: Size) -> bool:
+        """Whether a == b is known."""
+        return a == b or self.canonical(a) == self.canonical(b)
+
+    def hint(self, size: Size) -> int | None:
+        """The size at the first call; None where it is not determined by the arguments."""
+        if isinstance(size, int):
+            return size
+        if all(s in self.hints for s in symbols(size)):
+            return evaluate(size, self.hints)
+        return None
+
+    def assume_equal(self, a: Size, b: Size) -> bool:
+        """Unify two sizes over argument symbols that are equal at the first call; False where that cannot be."""
+        a, b = self.canonical(a), self.canonical(b)
+        if a == b:
+            return True
+        if not self.optimistic:
+            return False
+        hint = self.hint(a)
+        if hint is None or hint != self.hint(b):
+            return False
+        self._take_equal(a, b)
+        return True
+
+    def fix(self, size: Size, value: int) -> None:
+        """Guard that a size has the value that it has at the first call: it is this constant from here on."""
+        self._take_equal(size, value)
+
+    def _take_equal(self, a: Size, b: Size) -> None:
+        """Guard that two sizes are equal, as they are at the first call, and replace a symbol if one is determined."""
+        a, b = self.canonical(a), self.canonical(b)
+        if a == b:
+            return
+        pairs = self._stronger(a, b) or self._stronger(b, a)
+        if pairs:
+            for pair in pairs:
+                self._take_equal(*pair)
+            return
+        if not _is_symbol(a) and not _is_symbol(b):
+            a, b = _solved(a, b)
+        if (a, b) in self._guarded:
+            return
+        self._guarded.add((a, b))
+        self.guards.append((a, b))
+        old, new = (b, a) if _is_symbol(b) else (a, b)
+        if not isinstance(old, Dim) or old.symbol is None:
+            return  # the guard alone proves it; later uses compare hints again
+        if old.symbol not in symbols(new):
+            self._replace(old.symbol, new)
+        else:
+            self._parts += [(old.symbol, part, n) for part, n in _calls(new) if new == part * n]
+        if self._parts:
+            self._name_parts()
+
+    def _name_parts(self) -> None:
+        """Where s == n * ((s + c) // n) and a symbol stands for the quotient: s in terms of that symbol instead.
+
+        So of four gates in one matrix and a state h, it is the matrix whose size is 4 * h.
+        """
+        for whole, part, n in self._parts:
+            if whole in self._replaced:
+                continue
+            part = self.canonical(part)
+            equal = (part, dim(whole) - part * (n - 1))  # any of the parts, the last
+            symbol = next((s for s, size in self._replaced.items() if self.canonical(size) in equal), None)
+            if symbol is not None:
+                del self._replaced[symbol]
+                self._replace(whole, dim(symbol) * n)
+
+    def _stronger(self, a: Size, b: Size) -> list[tuple[Size, Size]]:
+        """Equalities that hold at the first call and say more than a == b, for a function of sizes."""
+        call, hint = _only_call(a), self.hint(b)
+        if call is None:
+            return []
+        if call.fn == "bcast" and hint != 1 and all(self.hint(part) == hint for part in call.args):
+            return [(part, b) for part in call.args]
+        if call.fn == "floordiv" and isinstance(call.args[1], int):
+            top, n = call.args
+            other = _only_call(b)
+            if other is not None and other.fn == "floordiv" and other.args[1] == n:
+                return [(top, other.args[0])] if self.hint(top) == self.hint(other.args[0]) else []
+            if isinstance(b, int):
+                symbol, rest = _solved(top, b * n)
+                if _is_symbol(symbol) and isinstance(rest, int) and self.hint(symbol) == b * n:
+                    return [(symbol, b * n)]
+        return []
+
+    def at_least(self, size: Size, low: int) -> bool:
+        """Whether size >= low is known, symbols but the signed ones being >= 0."""
+        size = self.canonical(size)
+        if isinstance(size, int):
+            return size >= low
+        bound = 0
+        for monomial, coefficient in size.terms:
+            if monomial == ():
+                bound += coefficient
+            elif coefficient < 0 or any(a in self.signed if isinstance(a, Symbol) else not _nonnegative(a)
+                                        for a in monomial):
+                return False
+        return bound >= low
+
+
+def _calls(size: Size) -> list[tuple[Size, int]]:
+    """The functions of sizes that are terms of a size, with their factors."""
+    terms = size.terms if isinstance(size, Dim) else ()
+    return [(Dim(((m, 1),)), n) for m, n in terms if len(m) == 1 and isinstance(m[0], Call)]
+
+
+def _only_call(size: Size) -> Call | None:
+    """The function of sizes that a size is."""
+    found = _calls(size)
+    if len(found) == 1 and found[0][0] == size:
+        call = found[0][0].terms[0][0][0]  # type: ignore[union-attr]
+        return call if isinstance(call, Call) else None
+    return None
+
+
+def _is_symbol(size: Size) -> bool:
+    return isinstance(size, Dim) and size.symbol is not None
+
+
+def _solved(a: Size, b: Size) -> tuple[Size, Size]:
+    """a == b as an equation for a symbol that has no factor, and is else nowhere or only in a quotient of its own."""
+    difference = a - b
+    if isinstance(difference, Dim):
+        for monomial, coefficient in difference.terms:
+            if abs(coefficient) == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+                rest = (difference - dim(monomial[0]) * coefficient) * -coefficient
+                if monomial[0] not in symbols(rest) or any(rest == call * n for call, n in _calls(rest)):
+                    return dim(monomial[0]), rest
+    return a, b
+
+
+def _nonnegative(call: Call) -> bool:
+    """Whether a function of sizes is: those that may see a signed symbol are not asked."""
+    if call.fn == "max" and any(isinstance(a, int) and a >= 0 for a in call.args):
+        return True
+    return call.fn == "bcast" or (call.fn == "mod" and isinstance(call.args[1], int) and call.args[1] > 0)

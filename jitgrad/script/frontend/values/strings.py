@@ -1,0 +1,308 @@
+"""Strings with run-time parts: made by f-strings, `str`, `%`, `format`, `+`, `join`; printed, raised, returned.
+
+A part is a string, or (value, conversion, format) of a number or a tensor as it was when the string was made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import string
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.backend import backend
+from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.evaluate import calls, leaves, merge
+from jitgrad.script.frontend.gradients import requires_grad
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers, subscripts
+from jitgrad.script.frontend.values.values import (
+    Instance,
+    Method,
+    Number,
+    SymDict,
+    SymList,
+    SymTensor,
+    Text,
+    Union,
+    is_dynamic,
+    type_word,
+)
+
+_formatter_split: Any = string.Formatter.get_field.__globals__["_string"].formatter_field_name_split
+_CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
+
+
+def text(context: Context, parts: Sequence[Any]) -> Any:
+    """Parts, of any values, joined: a string where all is known, else a Text."""
+    flat: list[Any] = []
+    for part in parts:
+        for piece in [part] if isinstance(part, str) else _pieces(context, *part):
+            if isinstance(piece, str) and flat and isinstance(flat[-1], str):
+                flat[-1] += piece
+            elif piece != "":
+                flat.append(piece)
+    if not flat:
+        return ""
+    return flat[0] if len(flat) == 1 and isinstance(flat[0], str) else Text(flat)
+
+
+def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[Any]:
+    """The parts that one formatted value gives."""
+    if isinstance(value, Text):
+        if spec or conversion in ("r", "a"):
+            raise UnsupportedCall("a format of a string that is known only at run time", context.span(),
+                                  hint="format the number itself: `f'{x:>8}'`")
+        return value.parts
+    if isinstance(value, Union):
+        return _union(context, value, conversion, spec)
+    if isinstance(value, Number):
+        return [(value, conversion, spec)]
+    if isinstance(value, SymTensor):
+        if not conversion and not value.ndim:  # a 0-d tensor is formatted as the number that it holds
+            tensor = value
+            if spec or not _is_parameter(context, tensor):
+                return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
+            conversion = "s"
+        about = requires_grad.about(context, value) if conversion or not spec else ""
+        shown = heap.read(context, value)
+        if context.has_history(shown):  # a text that the script returns has none
+            shown = context.one("detach", shown)
+        return [(heap.new_tensor(context, shown), (conversion or "s") + about if about else conversion, spec)]
+    if isinstance(value, calls.ExceptionValue):
+        return _message(context, value)
+    if isinstance(value, Instance) or (not isinstance(value, (type, *calls.PLAIN)) and not is_dynamic(value)):
+        found = _by_method(context, value, conversion, spec)
+        if found is not None:
+            return found
+    if is_dynamic(value) or (isinstance(value, tuple) and any(isinstance(v, Text) for v in value)):
+        if spec:
+            raise merge.raise_now(context, TypeError, (
+                f"unsupported format string passed to {calls.type_name(value)}.__format__",))
+        return _container(context, value)
+    context.look(value)
+    return [calls.guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
+
+
+def _is_parameter(context: Context, tensor: SymTensor) -> bool:
+    """Whether a tensor is an input of a class of its own: only plain tensors are formatted as numbers."""
+    from jitgrad.eager.tensor import Tensor
+
+    index = tensor.storage.input
+    return index >= 0 and not tensor.path and type(context.inputs.tensors[index]) is not Tensor
+
+
+def _union(context: Context, value: Union, conversion: str, spec: str) -> list[Any]:
+    if value.inner is None and all(isinstance(s, (str, int, float, type(None))) for s in value.statics):
+        texts = tuple([format(_CONVERT[conversion](s), spec) for s in value.statics])
+        return [(numbers.wrap(context, leaves.tag_of(context, value)), texts, "")]
+    held = merge.force(context, value, "text of None instead of '{}'")
+    if isinstance(held, Union):
+        raise UnsupportedCall(f"the text of {type_word(value)}, decided at run time", context.span(),
+                              hint="write the `if` around the statement")
+    return _pieces(context, held, conversion, spec)
+
+
+def _message(context: Context, error: calls.ExceptionValue) -> list[Any]:
+    """`str(error)`."""
+    calls.check_readable(context, error)
+    if issubclass(error.cls, KeyError) and len(error.args) == 1:
+        return _pieces(context, error.args[0], "r", "")
+    if len(error.args) == 1:
+        return _pieces(context, error.args[0], "s", "")
+    return _pieces(context, error.args, "s", "") if error.args else []
+
+
+def _by_method(context: Context, value: Any, conversion: str, spec: str) -> list[Any] | None:
+    """The text that a class written in Python gives its objects; None where it does not."""
+    from jitgrad.script.frontend.values import objects
+
+    cls = value.cls if isinstance(value, Instance) else type(value)
+    if not isinstance(value, Instance) and cls.__module__.split(".")[0] in ("jitgrad", "builtins", "enum"):
+        return None
+    names = ("__format__",) if not conversion and hasattr(cls.__format__, "__code__") else ()
+    for name in (*names, *(("__repr__",) if conversion == "r" else ("__str__", "__repr__"))):
+        method = objects.method_of(value, name)
+        if method is None or (not isinstance(value, Instance) and not _users(method)):
+            continue
+        if isinstance(value, Instance) and objects.generated(cls, name):
+            return _fields(context, value)
+        result = calls.call(context, method, (value, spec) if name == "__format__" else (value,), {})
+        return _pieces(context, result, "", "" if name == "__format__" else spec)
+    if isinstance(value, Instance):
+        if objects.generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
+            return _fields(context, value)
+        raise UnsupportedCall(f"the text of {type_word(value)}", context.span(), hint="define `__repr__`")
+    return None
+
+
+def _users(method: Any) -> bool:
+    """Whether a method's source is the user's (and not generated, or of the standard library's)."""
+    return not method.__code__.co_filename.startswith("<") and getattr(method, "__wrapped__", None) is None
+
+
+def _fields(context: Context, value: Instance) -> list[Any]:
+    """The text that `dataclass` generates."""
+    from jitgrad.script.frontend.values import objects
+
+    items = objects.items_of(context, value)
+    shown = [f.name for f in dataclasses.fields(value.cls) if f.repr]
+    return _listed(context, f"{value.cls.__qualname__}(", [(f"{n}=", items[n]) for n in shown], ")")
+
+
+def _container(context: Context, value: Any) -> list[Any]:
+    if isinstance(value, SymDict):
+        found = contents.dict_of(context, value)
+        return _listed(context, "{", [(f"{k!r}: ", v) for k, v in found.items()], "}")
+    if not isinstance(value, (tuple, SymList)):
+        raise UnsupportedCall(f"text of {type_word(value)}", context.span(), hint="print its parts")
+    items = contents.items_of(context, value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _listed(context, f"{type(value).__name__}(",
+                       [(f"{n}=", v) for n, v in zip(value._fields, items, strict=True)], ")")
+    opening, closing = ("[", "]") if isinstance(value, SymList) else ("(", ",)" if len(items) == 1 else ")")
+    if isinstance(value, tuple) and type(value) is not tuple:
+        opening, closing = f"{type(value).__name__}([", "])"
+    return _listed(context, opening, [("", v) for v in items], closing)
+
+
+def _listed(context: Context, opening: str, items: Sequence[tuple[str, Any]], closing: str) -> list[Any]:
+    found: list[Any] = [opening]
+    for i, (label, item) in enumerate(items):
+        found += [", " * (i > 0) + label, *_pieces(context, item, "r", "")]
+    return [*found, closing]
+
+
+# --- operations ----------------------------------------------------------------------------------------------------
+
+
+def binary(context: Context, op: str, a: Any, b: Any) -> Any:
+    """`a op b` where one is a string; NotImplemented where Python has no such operation."""
+    if op == "mod" and isinstance(a, str):
+        return percent(context, a, b)
+    if op == "add" and isinstance(a, (str, Text)) and isinstance(b, (str, Text)):
+        return text(context, [(a, "", ""), (b, "", "")])
+    if op == "mul":
+        words, times = (a, b) if isinstance(a, (str, Text)) else (b, a)
+        if isinstance(times, int) and isinstance(words, (str, Text)):
+            return text(context, [(words, "", "")] * times)
+    return NotImplemented
+
+
+_PERCENT = re.compile(r"%(?:\((?P<name>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d*)(?:\.(?P<precision>\d+))?"
+                      r"(?P<kind>[diouxXeEfFgGcrsa%])")
+
+
+def percent(context: Context, template: str, values: Any) -> Any:
+    """`template % values`."""
+    if not is_dynamic(values):
+        return calls.guarded(context, lambda: template % values)
+    named = contents.dict_of(context, values) if isinstance(values, SymDict) else None
+    given = iter(values if isinstance(values, tuple) else (values,))
+    parts: list[Any] = []
+    end = 0
+    for found in _PERCENT.finditer(template):
+        parts.append(template[end:found.start()])
+        end = found.end()
+        if found["kind"] == "%":
+            parts.append("%")
+            continue
+        try:
+            value = named[found["name"]] if named is not None else next(given)
+        except StopIteration:
+            raise merge.raise_now(context, TypeError, ("not enough arguments for format string",)) from None
+        except KeyError as error:
+            raise merge.raise_now(context, KeyError, (str(error.args[0]),)) from None
+        parts.append(_converted(context, value, found))
+    parts.append(template[end:])
+    if named is None and next(given, None) is not None:
+        raise merge.raise_now(context, TypeError, ("not all arguments converted during string formatting",))
+    if "%" in _PERCENT.sub("", template):
+        raise UnsupportedCall("this `%` format", context.span(), hint="use an f-string")
+    return text(context, parts)
+
+
+def _converted(context: Context, value: Any, found: re.Match[str]) -> Any:
+    """One `%` conversion as (value, conversion, format)."""
+    kind, flags, width = found["kind"], found["flags"], found["width"]
+    precision = "" if found["precision"] is None else f".{found['precision']}"
+    align = "<" if "-" in flags else ">" if width and kind in "rsa" else ""
+    if kind in "rsa":
+        return (value, kind, f"{align}{width}{precision}")
+    value = merge.force(context, value, f"%{kind} format: a real number is required, not {{}}")
+    if isinstance(value, SymTensor):
+        tensor = value
+        value = calls.guarded(context, lambda: backend().item(tensor))
+    if kind in "diu":
+        if precision:
+            raise UnsupportedCall("a precision of `%d`", context.span(), hint="use an f-string")
+        kind = "d"
+        value = numbers.cast(context, value, int)
+    elif kind in "eEfFgG" and numbers.kind_of(value) in (int, bool):
+        value = numbers.cast(context, value, float)
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    zero = "0" if "0" in flags and "-" not in flags else ""
+    if kind in "gG" and not precision:
+        precision = ".6"
+    return (value, "", f"{align}{sign}{'#' if '#' in flags else ''}{zero}{width}{precision}{kind}")
+
+
+def formatted(context: Context, template: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """`template.format(*args, **kwargs)`."""
+    return text(context, _fields_of(context, template, args, kwargs, iter(range(len(args)))))
+
+
+def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dict[str, Any], count: Any) -> list[Any]:
+    from jitgrad.script.frontend.values.attributes import getattribute
+
+    parts: list[Any] = []
+    for literal, field, spec, conversion in calls.guarded(context, lambda: list(string.Formatter().parse(template))):
+        parts.append(literal)
+        if field is None:
+            continue
+        first, rest = calls.guarded(context, lambda field=field: _split(field))  # type: ignore[misc]
+        if first == "":
+            first = next(count, len(args))
+        if isinstance(first, int) and first >= len(args):
+            raise merge.raise_now(context, IndexError, (
+                f"Replacement index {first} out of range for positional args tuple",))
+        if not isinstance(first, int) and first not in kwargs:
+            raise merge.raise_now(context, KeyError, (str(first),))
+        value = args[first] if isinstance(first, int) else kwargs[first]
+        for is_attribute, key in rest:
+            value = getattribute(context, value, key) if is_attribute else subscripts.getitem(context, value, key)
+        inner = calls.static(context, text(context, _fields_of(context, spec or "", args, kwargs, count)),
+                             "a format specification")
+        parts.append((value, conversion or "", inner))
+    return parts
+
+
+def _split(field: str) -> tuple[Any, list[tuple[bool, Any]]]:
+    first, rest = _formatter_split(field)
+    return first, list(rest)
+
+
+def method(context: Context, obj: str | Text, name: str) -> Any:
+    """A method of a string that may meet run-time values."""
+    if name == "join" and isinstance(obj, str):
+        def join(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            items = contents.items_of(cx, args[0])
+            for i, item in enumerate(items):
+                if not isinstance(item, (str, Text)):
+                    raise merge.raise_now(cx, TypeError, (
+                        f"sequence item {i}: expected str instance, {calls.type_name(item)} found",))
+            parts: list[Any] = []
+            for i, item in enumerate(items):
+                parts += [obj * (i > 0), (item, "", "")]
+            return text(cx, parts)
+
+        return Method(name, join)
+    if name == "format" and isinstance(obj, str):
+        return Method(name, lambda cx, args, kwargs: formatted(cx, obj, args, kwargs))
+    if isinstance(obj, str):
+        return getattr(obj, name)
+    raise UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
+                          hint="format the number itself (`f'{x:>8}'`), or work on the string outside the script")

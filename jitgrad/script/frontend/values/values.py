@@ -1,0 +1,242 @@
+"""Values of the evaluator: what a Python variable may hold while a script is compiled.
+
+A plain Python object stands for itself (static); a tuple is a Python tuple of values. Run-time values are:
+
+    SymTensor   a reference: storage and view path; read when an op consumes it
+    Number      a bool, int, float, or number of any kind, as a graph value or a size
+    Union       one of several static objects, or one run-time value: a tag decides (None or a tensor, ...)
+    SymList, SymDict   containers made by the script; items live in the heap: a tuple, a dict, or (a list whose length
+                only the run knows) RunItems
+    Instance    an object made by the script; attributes live in the heap
+    Function    a function or lambda defined inside the script
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+from typing import TYPE_CHECKING, Any
+
+from jitgrad.ops.types import TensorType, short_name
+from jitgrad.script.frontend.state.context import current
+from jitgrad.script.frontend.values.symnumbers import TYPES, Number, guarded_int, size_number
+from jitgrad.script.frontend.values.symtensors import Path, Storage, SymTensor
+from jitgrad.script.graph.ir import Value
+
+if TYPE_CHECKING:
+    from jitgrad.script.frontend.evaluate.templates import Template
+    from jitgrad.script.frontend.source.source import Source
+    from jitgrad.script.frontend.state.frames import Frame
+
+__all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Method", "Number", "Part", "Path", "Range",
+           "RunItems", "RunPairs", "Storage", "SymDict", "SymList", "SymTensor", "SymTuple", "Tail", "TensorMap",
+           "Text", "Union", "class_of", "guarded_int", "is_dynamic", "size_number", "tensor_word", "type_word"]
+
+
+class _Unbound:
+    """The content of a variable that was not assigned."""
+
+    def __repr__(self) -> str:
+        return "<unbound>"
+
+
+UNBOUND = _Unbound()
+
+
+class Union:
+    """One of several static objects or a run-time value.
+
+    The tag is k for `statics[k]`; the run-time value, if there is one, has tag `len(statics)`. Its leaves are Optional
+    graph values, absent under every other tag. With one static object and at least one leaf whose own type is not
+    Optional, there is no tag: presence is `opt.has` of that leaf.
+    """
+
+    __slots__ = ("inner", "leaves", "statics", "tag")
+
+    def __init__(self, statics: tuple[Any, ...], inner: Template | None, tag: Value | None,
+                 leaves: tuple[Value, ...]):
+        self.statics, self.inner, self.tag, self.leaves = statics, inner, tag, leaves
+
+    def __repr__(self) -> str:
+        return f"<one of {self.statics} {self.inner or ''}>"
+
+
+class SymList:
+    """A list made by the script; its items are in the state under the object itself."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Any = None):
+        self.source = source
+
+
+class SymTuple(SymList):
+    """A tuple that the script was given with any length, or a part of it: it holds RunItems, which stay."""
+
+    __slots__ = ()
+
+
+class RunItems:
+    """What a list holds whose length only the run knows: a graph list per leaf of an element.
+
+    Attributes:
+        elem: the template of an element; sizes in `Context.open` may differ per element.
+        leaves: the graph lists.
+    """
+
+    __slots__ = ("elem", "leaves")
+
+    def __init__(self, elem: Template, leaves: tuple[Value, ...]):
+        self.elem, self.leaves = elem, leaves
+
+
+class Tail(tuple[Any, ...]):
+    """The content of a list whose items at entry were not read: what was appended to them."""
+
+    __slots__ = ()
+
+
+class Part(enum.Enum):
+    """The two lists of a `RunPairs`."""
+
+    KEYS = "keys"
+    VALUES = "values"
+
+
+class RunPairs(dict[Any, Any]):
+    """What a dict holds whose keys only the run knows: a SymList of its keys and one of its values, by `Part`."""
+
+    __slots__ = ()
+
+
+class SymDict:
+    """A dict made by the script; its items, or RunPairs, are in the state under the object itself."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, source: Any = None):
+        self.source = source
+
+
+class TensorMap:
+    """A dict that the script did not make, keyed by tensors; its items are found one by one (`mappings.py`)."""
+
+    __slots__ = ("real", "source")
+
+    def __init__(self, real: dict[Any, Any], source: Any):
+        self.real, self.source = real, source
+
+
+class Instance:
+    """An object made by the script: its class; its attributes are in the state under the object itself."""
+
+    __slots__ = ("cls", "source")
+
+    def __init__(self, cls: type):
+        self.cls = cls
+        self.source: Any = None
+
+
+class Borrowed:
+    """An object of the caller of which the class is assumed, and what is read of it: `real` is the first call's."""
+
+    __slots__ = ("real", "source")
+
+    def __init__(self, real: Any, source: Any):
+        self.real, self.source = real, source
+
+
+#: containers whose content is in the state
+HELD = (SymList, SymDict, Instance)
+
+
+def class_of(value: Any) -> type:
+    """The class of an object, made by the script or not."""
+    if isinstance(value, Borrowed):
+        return type(value.real)
+    return value.cls if isinstance(value, Instance) else type(value)
+
+
+class Text:
+    """A string with run-time parts: strings, and (value, conversion, format) of numbers and tensors (strings.py)."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Any]):
+        self.parts = parts
+
+
+class Function:
+    """A function or lambda defined in the script: source, the frame it closes over, default values."""
+
+    __slots__ = ("defaults", "frame", "kw_defaults", "node", "source")
+
+    def __init__(self, node: ast.FunctionDef | ast.Lambda, source: Source, frame: Frame, defaults: tuple[Any, ...],
+                 kw_defaults: dict[str, Any]):
+        self.node, self.source, self.frame = node, source, frame
+        self.defaults, self.kw_defaults = defaults, kw_defaults
+
+
+class Method:
+    """A method of a script-made value or of the evaluator, bound: `call(cx, args, kwargs)`."""
+
+    __slots__ = ("call", "name")
+
+    def __init__(self, name: str, call: Any):
+        self.name, self.call = name, call
+
+
+class Range:
+    """`range` with a bound known at run time."""
+
+    __slots__ = ("start", "step", "stop")
+
+    def __init__(self, start: Any, stop: Any, step: Any):
+        self.start, self.stop, self.step = start, stop, step
+
+
+def is_dynamic(value: Any) -> bool:
+    """Whether `value` is or contains a run-time value."""
+    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Instance, Borrowed, Range, Text)):
+        return True
+    if isinstance(value, (tuple, list)):
+        return any(is_dynamic(v) for v in value)
+    if isinstance(value, dict):
+        return any(is_dynamic(v) for v in value.values())
+    if isinstance(value, slice):
+        return is_dynamic(value.start) or is_dynamic(value.stop) or is_dynamic(value.step)
+    return False
+
+
+def tensor_word(type_: TensorType) -> str:
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    sizes = current().sizes
+    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
+    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
+
+
+def type_word(value: Any) -> str:
+    """What a value is, in the user's words: `tensor f32[N, 3]`, `int`, `None`, `str`."""
+    if isinstance(value, SymTensor):
+        return f"a tensor {tensor_word(value.type_)}"
+    if isinstance(value, Number):
+        return {bool: "a bool", int: "an int", float: "a float"}.get(value.number_type, "a number")
+    if value is None:
+        return "None"
+    if value is UNBOUND:
+        return "unbound"
+    if isinstance(value, Union):
+        parts = [type_word(s) for s in value.statics] + ([str(value.inner)] if value.inner is not None else [])
+        return " or ".join(parts)
+    if isinstance(value, SymList):
+        return "a tuple" if isinstance(value, SymTuple) else "a list"
+    if isinstance(value, (SymDict, TensorMap)):
+        return "a dict"
+    if isinstance(value, Range):
+        return "a range"
+    if isinstance(value, Text):
+        return "a string with run-time parts"
+    if isinstance(value, (Function, Method)):
+        return "a function"
+    name = class_of(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -1,0 +1,560 @@
+"""Runs a graph on the op rows' NumPy implementations: the oracle that every backend must agree with.
+
+Values are ndarrays, Python numbers, lists (`Seq`) and `Some(payload)` or None (`Optional`). Every result is compared
+with its type: dtype, rank, and sizes as its symbols say. Control flow keeps an explicit stack, so nesting is not
+bounded by Python's.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dims
+from jitgrad.dims import Dim, Symbol
+from jitgrad.errors import JitgradError
+from jitgrad.ops.namespaces import ArrayNamespace
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.graph import numbers
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, map_attr, type_symbols
+from jitgrad.script.graph.text import describe
+from jitgrad.script.graph.unwinding import Pending
+
+OnCommit = Callable[[int, Any], None]
+
+
+class InterpretError(JitgradError):
+    """A value that is not what its type says: a bug in whatever made the graph, or a wrong input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Some:
+    """The payload of an Optional that is there."""
+
+    value: Any
+
+
+def interpret(graph: Graph, inputs: Sequence[Any], on_commit: OnCommit | None = None) -> list[Any]:
+    """Run `graph`; its outputs.
+
+    Args:
+        graph: a graph that `verify` accepts; composites are allowed.
+        inputs: an ndarray per tensor, a Python number per number, None or the value per Optional, a list per Seq (of
+            payloads or None for a List of Optionals).
+        on_commit: called with (input number, number or payload) for commits to inputs that are not tensors; commits to
+            a tensor write its memory, and nothing else does.
+
+    Raises:
+        what `check` nodes and checked arithmetic raise; the exception has a note with the node's source line and an
+        attribute `span`.
+        InterpretError: a value disagrees with its type.
+    """
+    with np.errstate(all="ignore"):
+        return _Run(graph, inputs, on_commit).outputs()
+
+
+class _Run:
+    """One execution. Values and symbols are flat maps: dominance makes a value's latest binding the right one."""
+
+    def __init__(self, graph: Graph, inputs: Sequence[Any], on_commit: OnCommit | None):
+        if len(inputs) != len(graph.inputs):
+            raise InterpretError(f"the graph has {len(graph.inputs)} inputs, {len(inputs)} were given")
+        self.graph, self.memory, self.on_commit = graph, inputs, on_commit
+        self.values: dict[Value, Any] = {}
+        self.sizes: dict[Symbol, int] = {}
+        self.arrays = ArrayNamespace(np)
+        written = [w for i in committed(graph.block) if isinstance(w := inputs[i], np.ndarray)]
+        given = []
+        for array, value in zip(inputs, graph.inputs, strict=True):
+            if isinstance(array, np.ndarray) and any(np.may_share_memory(array, w) for w in written):
+                array = array.copy()  # values do not change where memory does
+            given.append(_wrap(array, value.type))
+        self.bind(graph.block.params, given, graph.block.binds)
+
+    def outputs(self) -> list[Any]:
+        self.run(self.graph.block)
+        taken = [v for v in self.memory if isinstance(v, np.ndarray)]
+        results = []
+        for value in self.graph.outputs:
+            result = _unwrap(self.values[value], value.type)
+            if isinstance(result, np.ndarray):
+                if any(np.may_share_memory(result, t) for t in taken):
+                    result = result.copy()
+                taken.append(result)
+            results.append(result)
+        return results
+
+    # --- control ---
+
+    def run(self, block: Block) -> None:
+        """Run a block and all that is nested in it, with one explicit stack of blocks under way."""
+        stack: list[_Frame] = [_Frame(block, None)]
+        while stack:
+            frame = stack[-1]
+            nodes, values = frame.block.nodes, self.values
+            while frame.next < len(nodes):
+                node = nodes[frame.next]
+                frame.next += 1
+                if node.blocks:
+                    control = _CONTROL[node.op](self, node)
+                    inner = control.enter()
+                    if inner is not None:
+                        stack.append(_Frame(inner, control, frame.pending))
+                    break
+                if node.op == "pending":
+                    a, found = node.attrs, [_unwrap(values[v], v.type) for v in node.inputs]
+                    frame.pending = Pending(a["recipe"], a["carried"], a["hosted"], found,
+                                            frame.pending if a["more"] else None)
+                    continue
+                try:
+                    self.node(node)
+                except InterpretError as error:
+                    error.add_note("in: " + describe(self.graph, node)[0])
+                    raise
+                except BaseException as error:
+                    if frame.pending is not None and node.op != "callback":
+                        error._pending = frame.pending  # type: ignore[attr-defined]  # for `Specialisation.run`
+                    if isinstance(error, Exception):
+                        _annotate(error, node)
+                    raise
+            else:
+                results = [values[v] for v in frame.block.results]
+                if frame.control is not None:
+                    inner = frame.control.leave(results)
+                    if inner is not None:
+                        frame.block, frame.next, frame.pending = inner, 0, frame.around
+                        continue
+                stack.pop()
+
+    def bind(self, targets: Sequence[Value], values: Sequence[Any], binds: Sequence[Symbol]) -> None:
+        """Give `targets` their values, after `binds` took the sizes that they have there; checks types."""
+        for symbol in binds:
+            self.sizes.pop(symbol, None)
+        if binds:
+            wanted = set(binds)
+            for target, value in zip(targets, values, strict=True):
+                self.bind_sizes(target.type, value, wanted)
+            within = {s for target in targets if _is_list(target.type) for s in type_symbols(target.type)}
+            for symbol in binds:  # only something absent has it as a size, or the elements of a list: each its own
+                if symbol not in within:
+                    self.sizes.setdefault(symbol, 0)
+        for target, value in zip(targets, values, strict=True):
+            self.check(target, value)
+            self.values[target] = value
+
+    def bind_sizes(self, type_: Type, value: Any, wanted: set[Symbol]) -> None:
+        if isinstance(type_, OptionalType) and value is not None:
+            self.bind_sizes(type_.elem, value.value, wanted)
+        if isinstance(type_, TensorType):
+            for size, actual in zip(type_.dims, getattr(value, "shape", ()), strict=False):
+                if isinstance(size, Dim) and size.symbol in wanted:
+                    self.sizes.setdefault(size.symbol, actual)
+
+    def check(self, target: Value, value: Any) -> None:
+        """Raise InterpretError unless `value` is of the target's type."""
+        problem = self.mismatch(target.type, value, {})
+        if problem:
+            raise InterpretError(f"`{target!r}` is {problem}")
+
+    def mismatch(self, type_: Type, value: Any, local: dict[Symbol, int]) -> str:
+        """What is wrong with `value` as a `type_`; `local` binds existential symbols of a sequence's element."""
+        if isinstance(type_, TensorType):
+            if not isinstance(value, np.ndarray):
+                return f"a {type(value).__name__}"
+            if value.dtype == type_.dtype.np and value.ndim == len(type_.dims):
+                for size, actual in zip(type_.dims, value.shape, strict=True):
+                    if isinstance(size, Dim):
+                        if size.symbol is not None and size.symbol not in self.sizes:
+                            size = local.setdefault(size.symbol, actual)
+                        else:
+                            size = dims.evaluate(size, {**self.sizes, **local} if local else self.sizes)
+                    if size != actual:
+                        break
+                else:
+                    return ""
+            return f"{value.dtype}{list(value.shape)} where {self.sizes}"
+        if isinstance(type_, SeqType):
+            if not isinstance(value, list):
+                return f"a {type(value).__name__}"
+            return next((p for v in value if (p := self.mismatch(type_.elem, v, {}))), "")
+        if isinstance(type_, OptionalType):
+            if value is None:
+                return ""
+            return self.mismatch(type_.elem, value.value, local) if isinstance(value, Some) else "not wrapped"
+        wanted = {BOOL: (bool,), INT: (int,), FLOAT: (float,), NUMBER: (bool, int, float)}[type_]
+        return "" if type(value) in wanted else f"a {type(value).__name__} ({value!r})"
+
+    # --- nodes ---
+
+    def node(self, node: Node) -> None:
+        values = self.values
+        inputs = [values[v] for v in node.inputs]
+        op = node.op
+        if op.startswith("num."):
+            results: Sequence[Any] = (
+                numbers.compute(op, tuple(inputs), node.attrs, node.outputs[0].type),)
+        else:
+            special = _SPECIAL.get(op)
+            if special is not None:
+                results = special(self, node, inputs)
+            else:
+                results = self.table_op(op, inputs, self.attrs(node.attrs))
+        self.bind(node.outputs, results, node.binds if op != "dim.bind" else ())
+
+    def attrs(self, attrs: Mapping[str, Any]) -> dict[str, Any]:
+        """Attrs with every size evaluated."""
+        return {k: map_attr(a, self.size) for k, a in attrs.items()}
+
+    def size(self, size: dims.Size) -> int:
+        return dims.evaluate(size, self.sizes)
+
+    def table_op(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Sequence[Any]:
+        if name in ("amax", "amin") and inputs[0].size == 0:  # NumPy raises; a user's own is checked before
+            name = "sum"
+        result = getattr(self.arrays, name)(*inputs, **attrs)
+        if isinstance(result, (tuple, list)):
+            return [np.asarray(r) for r in result]
+        return (np.asarray(result),)
+
+    def dim_value(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (self.size(node.attrs["dim"]),)
+
+    def dim_bind(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        self.sizes[node.attrs["symbol"]] = inputs[0]
+        return (inputs[0],)
+
+    def item(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0].item(),)
+
+    def fill(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        type_ = node.output.type
+        assert isinstance(type_, TensorType)
+        return (np.full([self.size(s) for s in type_.dims], inputs[0], type_.dtype.np),)
+
+    def leaf(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0],)
+
+    def opt_some(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (Some(inputs[0]),)
+
+    def opt_none(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (None,)
+
+    def opt_has(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0] is not None,)
+
+    def opt_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        if inputs[0] is None:
+            raise InterpretError(f"`opt.get` of `{node.inputs[0]!r}`, which is absent")
+        return (inputs[0].value,)
+
+    def seq_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        sequence, k = inputs
+        if not 0 <= k < len(sequence):
+            raise InterpretError(f"`seq.get` at {k} of `{node.inputs[0]!r}`, which has {len(sequence)} elements")
+        return (sequence[k],)
+
+    def list_new(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return ([],)
+
+    def list_put(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        """An element set or appended. A list of Optionals grows as far as it must, by absent ones."""
+        elements, k, value = inputs
+        type_ = node.output.type
+        if k > len(elements) and isinstance(type_, ListType) and isinstance(type_.elem, OptionalType):
+            elements = [*elements, *[None] * (k - len(elements))]
+        if not 0 <= k <= len(elements):
+            raise InterpretError(f"`list.put` at {k} of `{node.inputs[0]!r}`, which has {len(elements)} elements")
+        return ([*elements[:k], value, *elements[k + 1:]],)
+
+    def list_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        """An element; beyond the end of a list of Optionals an absent one."""
+        elements, k = inputs
+        if isinstance(node.output.type, OptionalType) and k >= len(elements):
+            return (None,)
+        return self.seq_get(node, inputs)
+
+    def list_take(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0][:max(inputs[1], 0)],)
+
+    def list_copy(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (inputs[0],)
+
+    def seq_len(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return (len(inputs[0]),)
+
+    # --- effects ---
+
+    def check_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        if inputs[0]:
+            return ()
+        raise exception(node.attrs["error"], node.attrs.get("template"), inputs[1:])
+
+    def print_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        getattr(sys, node.attrs.get("stream", "stdout")).write(render(node.attrs["template"], inputs))
+        return ()
+
+    def custom(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return inputs[:len(node.outputs)]
+
+    def mark(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        return ()
+
+    def callback(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        given = [_unwrap(x, v.type) for x, v in zip(inputs, node.inputs, strict=True)]
+        results: Sequence[Any] = node.attrs["call"].run(given)
+        return results
+
+    def callback_vjp(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        attrs, n = node.attrs, len(node.outputs) // 2
+        found = attrs["call"].backward(inputs[0], attrs["wanted"], attrs["present"], inputs[1:])
+        zeros = [np.zeros([self.size(s) for s in v.type.dims], v.type.dtype.np)  # type: ignore[union-attr]
+                 for v in node.outputs[:n]]
+        return [*[z if g is None else np.asarray(g) for z, g in zip(zeros, found, strict=True)],
+                *[g is not None for g in found]]
+
+    def commit(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        target = node.attrs["target"]
+        memory = self.memory[target]
+        if isinstance(self.graph.inputs[target].type, TensorType):
+            memory[...] = inputs[0]
+        elif self.on_commit is None:
+            raise InterpretError(f"a commit to input {target}, and no `on_commit`")
+        else:
+            self.on_commit(target, _unwrap(inputs[0], node.inputs[0].type))
+        return ()
+
+
+class _Frame:
+    """A block under way: its next node, and the control node that it belongs to."""
+
+    __slots__ = ("around", "block", "control", "next", "pending")
+
+    def __init__(self, block: Block, control: _Control | None, pending: Pending | None = None):
+        self.block, self.control, self.next = block, control, 0
+        self.pending = self.around = pending  # what an exception would store, here and where the block begins
+
+
+class _Control:
+    """A structural node under way. `enter` and `leave` give the block to run next, or None at the end."""
+
+    def __init__(self, run: _Run, node: Node):
+        self.state, self.node = run, node
+        self.inputs = [run.values[v] for v in node.inputs]
+
+    def enter(self) -> Block | None:
+        raise NotImplementedError
+
+    def leave(self, results: list[Any]) -> Block | None:
+        raise NotImplementedError
+
+    def finish(self, results: list[Any]) -> None:
+        self.state.bind(self.node.outputs, results, self.node.binds)
+
+
+class _If(_Control):
+    def enter(self) -> Block:
+        return self.node.blocks[0 if self.inputs[0] else 1]
+
+    def leave(self, results: list[Any]) -> None:
+        self.finish(results)
+
+
+class _Loop(_Control):
+    """What `while` and `scan` share: the carries and the sequences of ys."""
+
+    carries: list[Any]
+    ys: list[list[Any]]
+    k = 0
+
+    def start(self, arguments: list[Any]) -> Block:
+        """Enter the body with `arguments`; in each iteration the block's symbols take the sizes of its parameters."""
+        body = self.node.blocks[0]
+        self.state.bind(body.params, arguments, body.binds)
+        return body
+
+    def store(self, ys: list[Any]) -> None:
+        for sequence, y in zip(self.ys, ys, strict=True):
+            sequence.append(y)
+
+
+class _While(_Loop):
+    def enter(self) -> Block | None:
+        self.going, *self.carries = self.inputs
+        self.ys = [[] for _ in range(len(self.node.outputs) - 1 - len(self.carries))]
+        return self.step()
+
+    def step(self) -> Block | None:
+        if self.going:
+            return self.start(self.carries)
+        self.finish([self.k, *self.carries, *self.ys])
+        return None
+
+    def leave(self, results: list[Any]) -> Block | None:
+        n = len(self.carries)
+        self.going, self.carries = results[0], results[1 : n + 1]
+        self.store(results[n + 1 :])
+        self.k += 1
+        return self.step()
+
+
+class _Scan(_Loop):
+    def enter(self) -> Block | None:
+        n = self.node.attrs["n_carries"]
+        self.trips, self.carries, self.xs = max(0, self.inputs[0]), self.inputs[1 : n + 1], self.inputs[n + 1 :]
+        self.reverse = bool(self.node.attrs.get("reverse"))
+        self.ys = [[] for _ in range(len(self.node.outputs) - n)]
+        for value, sequence in zip(self.node.inputs[n + 1 :], self.xs, strict=True):
+            if len(sequence) != self.trips:
+                raise InterpretError(f"`{value!r}` has {len(sequence)} elements in a scan of {self.trips}")
+        return self.step()
+
+    def step(self) -> Block | None:
+        if self.k < self.trips:
+            k = self.trips - 1 - self.k if self.reverse else self.k
+            return self.start([k, *self.carries, *(x[k] for x in self.xs)])
+        if self.reverse:
+            for sequence in self.ys:
+                sequence.reverse()
+        self.finish([*self.carries, *self.ys])
+        return None
+
+    def leave(self, results: list[Any]) -> Block | None:
+        n = len(self.carries)
+        self.carries = results[:n]
+        self.store(results[n:])
+        self.k += 1
+        return self.step()
+
+
+_CONTROL: dict[str, type[_Control]] = {"if": _If, "while": _While, "scan": _Scan}
+_SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
+    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
+    "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
+    "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
+    "list.new": _Run.list_new, "list.put": _Run.list_put, "list.get": _Run.list_get, "list.take": _Run.list_take,
+    "list.len": _Run.seq_len, "list.copy": _Run.list_copy,
+    "custom": _Run.custom, "region.begin": _Run.mark, "region.end": _Run.mark,
+    "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
+    "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
+}
+
+
+_CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii}
+
+
+def render(template: Sequence[Any], values: Sequence[Any]) -> str:
+    """The text of a `check` or `print`: literal parts, and (index, conversion, format) of values.
+
+    A conversion is "s", "r", "a" or "", or the texts of which an int chooses one. After its letter it may say what is
+    shown of a tensor besides its elements (see `Tensor._text`).
+    """
+    parts = []
+    for part in template:
+        if isinstance(part, str):
+            parts.append(part)
+            continue
+        index, conversion, spec = part
+        value = values[index]
+        if _is_array(value):
+            value = _tensor(value)
+        if isinstance(conversion, tuple):
+            value = conversion[value]
+        elif conversion:
+            value = value._text(conversion[1:]) if conversion[1:] else _CONVERSIONS[conversion](value)
+        parts.append(format(value, spec))
+    return "".join(parts)
+
+
+def exception(error: type[BaseException], template: Sequence[Any] | None, values: Sequence[Any]) -> BaseException:
+    """The exception of a `check`: without arguments, of one text, or (a template that starts with None) of several."""
+    if template is None:
+        return error()
+    if len(template) and template[0] is None:
+        return error(*[_argument(a, values) for a in template[1:]])
+    return error(render(template, values))
+
+
+def _argument(stated: Any, values: Sequence[Any]) -> Any:
+    """One argument: a value by its number, None, or ("text" | "tuple" | "list", *parts)."""
+    if stated is None:
+        return None
+    if isinstance(stated, int):
+        value = values[stated]
+        return _tensor(value.copy()) if _is_array(value) else value
+    kind, *parts = stated
+    if kind == "text":
+        return render(parts, values)
+    found = [_argument(a, values) for a in parts]
+    return found if kind == "list" else tuple(found)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array, of any library, and no tensor."""
+    return hasattr(value, "dtype") and not hasattr(value, "requires_grad")
+
+
+class _Shown(threading.local):
+    where: Any = None
+
+
+_shown = _Shown()
+
+
+@contextmanager
+def tensors_on(where: Any) -> Iterator[None]:
+    """Inside, what is printed and raised has tensors of this device: of a program that is interpreted on the host."""
+    before, _shown.where = _shown.where, where
+    try:
+        yield
+    finally:
+        _shown.where = before
+
+
+def _tensor(array: Any) -> Any:
+    """The eager tensor of an array, on its device, that formats as the user expects."""
+    from jitgrad.ops.backend import backend
+
+    found = backend().from_data(array, None)
+    return found if _shown.where is None else found.to(_shown.where)
+
+
+def _wrap(value: Any, type_: Type) -> Any:
+    """An input as the interpreter holds it. The element type of a Seq is already in that form."""
+    if isinstance(type_, OptionalType):
+        return None if value is None else Some(_wrap(value, type_.elem))
+    if isinstance(type_, ListType) and isinstance(type_.elem, (OptionalType, ListType)):
+        return [v if isinstance(v, Some) else _wrap(v, type_.elem) for v in value]
+    return value
+
+
+def _is_list(type_: Type) -> bool:
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return isinstance(type_, ListType)
+
+
+def _unwrap(value: Any, type_: Type) -> Any:
+    if isinstance(type_, OptionalType):
+        return None if value is None else _unwrap(value.value, type_.elem)
+    if isinstance(type_, ListType):
+        elements = [_unwrap(v, type_.elem) for v in value]
+        return [v.copy() if isinstance(v, np.ndarray) else v for v in elements]
+    return value
+
+
+def _annotate(error: Exception, node: Node) -> None:
+    """Say on which source line a node raised."""
+    if node.span is None:
+        return
+    error._place = node.span  # type: ignore[attr-defined]  # for `tracebacks.show_lines`
+    if not hasattr(error, "span"):
+        error.span = node.span  # type: ignore[attr-defined]
+        chain = node.span.chain()
+        error.add_note(f"{node.span}\n{node.span.excerpt()}" + (f"\n{chain}" if chain else ""))

@@ -1,0 +1,89 @@
+"""Which source line a node belongs to, and the functions around those lines."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jitgrad.errors import Span
+from jitgrad.script.graph.ir import Node
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Line:
+    """A line of a file; the name of the function that it is in is for people."""
+
+    file: str
+    number: int
+
+    @property
+    def text(self) -> str:
+        """Its source."""
+        return linecache.getline(self.file, self.number).rstrip("\n")
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The lines `first` to `last` of a function of the user's."""
+
+    name: str
+    file: str
+    first: int
+    last: int
+
+    def __contains__(self, line: object) -> bool:
+        return isinstance(line, Line) and line.file == self.file and self.first <= line.number <= self.last
+
+
+def user_span(span: Span | None) -> Span | None:
+    """The innermost place outside this package; inside it where the whole program is (an `nn.Sequential`)."""
+    found = span
+    while found is not None and found.file.startswith(_PACKAGE):
+        found = found.caller
+    return found or span
+
+
+def line_of(span: Span | None) -> Line | None:
+    """The user's line that a place belongs to."""
+    found = user_span(span)
+    return Line(found.file, found.line) if found is not None else None
+
+
+def lines_of(nodes: Iterable[Node]) -> list[Line]:
+    """The lines of nodes, the one with most nodes first; of equals the later line."""
+    counts = Counter(line for node in nodes if (line := line_of(node.span)) is not None)
+    return sorted(counts, key=lambda line: (-counts[line], line.file, -line.number))
+
+
+def function_around(line: Line) -> Function | None:
+    """The innermost `def` around a line; None at module level or where the file cannot be parsed."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(line.file)))
+    except SyntaxError:
+        return None
+    around = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))
+              and n.lineno <= line.number <= (n.end_lineno or 0)]
+    if not around:
+        return None
+    inner = max(around, key=lambda n: n.lineno)
+    return Function(inner.name, line.file, inner.lineno, inner.end_lineno or inner.lineno)
+
+
+def functions_of(lines: Sequence[Line]) -> list[Function]:
+    """The functions around lines, in order of first appearance; a line outside any is one of its own."""
+    found: list[Function] = []
+    for line in lines:
+        if not any(line in function for function in found):
+            found.append(function_around(line) or Function("", line.file, line.number, line.number))
+    # a nested function's lines belong to it alone, or are shown with the function around it
+    return [f for f in found if not any(f is not g and f.file == g.file and g.first <= f.first <= f.last <= g.last
+                                        for g in found)]

@@ -1,0 +1,134 @@
+"""What a specialisation assumes, what was decided while it was compiled, and why others exist: in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.ops.types import ListType, TensorType
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.list_kinds import Tensors
+from jitgrad.script.call.mismatch import mismatch
+from jitgrad.script.call.sources import describe, elem_of
+from jitgrad.script.call.specialisation import Specialisation
+from jitgrad.script.executor import ScriptFunction
+
+
+def guards(specialisation: Specialisation) -> list[str]:
+    """Every assumption of a specialisation, one line each."""
+    script = specialisation.script
+    lines = [f"grad mode is {'on' if specialisation.grad_mode else 'off'}",
+             f"the default dtype is {_dtype(specialisation.default_dtype)}"]
+    if specialisation.autocast is not None:
+        lines.append(f"autocast is on with {specialisation.autocast}")
+    lines += dict.fromkeys(_guard(g) for g in specialisation.assumptions)
+    names = _names(script)
+    for a, b in script.size_guards:
+        a, b = (b, a) if isinstance(a, int) else (a, b)
+        lines.append(f"{size(a, names)} == {size(b, names)} (as at the first call)")
+    lines += [f"{size(a, names)} == {size(b, names)} (whether a loop runs decides a type)"
+              for a, b in script.trip_guards]
+    if specialisation.may_share:
+        lines.append("what is written shares no memory with other tensors")
+    return lines
+
+
+def run_time_values(specialisation: Specialisation) -> list[str]:
+    """What is read at every entry and may change freely: the inputs of the graph."""
+    script = specialisation.script
+    return [f"`{describe(source)}`: {_type(t)}" for source, t in zip(script.inputs, script.input_types, strict=True)]
+
+
+def recompilations(function: ScriptFunction, chosen: Specialisation, values: dict[str, Any]) -> list[str]:
+    """Why each other specialisation does not take this call."""
+    others = [s for s in function.specialisations if s is not chosen]
+    return [mismatch(s, values) for s in others]
+
+
+def _type(type_: Any) -> str:
+    if isinstance(type_, TensorType):
+        return f"{_dtype(type_.dtype)}[{', '.join('1' if d == 1 else '*' for d in type_.dims)}]"
+    return str(type_)
+
+
+def _dtype(dtype: Any) -> str:
+    return str(dtype).removeprefix("jitgrad.")
+
+
+def _guard(guard: sig.Guard) -> str:
+    name, value = f"`{describe(guard.source)}`", guard.value
+    match guard.kind:
+        case "is":
+            return f"{name} is the same object ({type(value).__name__})"
+        case "equal":
+            return f"{name} == {value!r}"
+        case "type":
+            return f"{name} is of type {value.__name__}"
+        case "len":
+            return f"{name} has length {value}"
+        case "items":
+            return f"{name} has items of one kind: {_kind(value)}"
+        case "keys":
+            return f"{name} has the keys {', '.join(map(repr, value))}" if value else f"{name} is empty"
+        case "absent":
+            return f"{name} is absent"
+        case "inherited":
+            return f"{name} has no `{value}` of its own"
+        case "unhooked":
+            return f"{name} has no hooks"
+        case "contiguous":
+            return f"the memory of {name} is {'in' if value else 'not in'} row order"
+        case "same":
+            return f"{name} is the very object `{describe(value)}`"
+        case "other":
+            return f"{name} is another object than `{describe(value)}`"
+        case "optional":
+            return f"{name} is None, or {_dtype(value)} without history"
+        case "tensor":
+            ones = ", ".join(f"shape[{axis}] == 1" for axis, one in enumerate(value.ones) if one)
+            shape = f", {ones}, no other size of 1" if ones else ", no size of 1" if value.ndim else ""
+            gradient = ", requires grad" if value.requires_grad else ""
+            return f"{name} is {_dtype(value.dtype)} of rank {value.ndim}{shape}{gradient}"
+    raise AssertionError(guard.kind)
+
+
+def _kind(kind: Any) -> str:
+    if isinstance(kind, tuple):
+        return f"({', '.join(map(_kind, kind))})"
+    if not isinstance(kind, Tensors):
+        return str(kind.__name__)
+    sizes = ("1" if one else "n" if same else "*" for one, same in zip(kind.ones, kind.same, strict=True))
+    return f"{_dtype(kind.dtype)}[{', '.join(sizes)}]{', requires grad' if kind.requires_grad else ''}"
+
+
+def _names(script: sig.ScriptGraph) -> dict[Symbol, str]:
+    """How the symbols of a specialisation's sizes can be written."""
+    names: dict[Symbol, str] = {}
+    for source, type_ in zip(script.inputs, script.input_types, strict=True):
+        first = "[0]" if isinstance(type_, ListType) else ""
+        for axis, d in enumerate(getattr(elem_of(type_), "dims", ())):
+            if isinstance(d, Dim) and d.symbol is not None:
+                names.setdefault(d.symbol, f"{describe(source)}{first}.shape[{axis}]")
+    for symbol, index in script.int_symbols.items():
+        names[symbol] = describe(script.inputs[index])
+    return names
+
+
+def size(value: Size, names: Mapping[Symbol, str]) -> str:
+    """A size in terms of the arguments' shapes."""
+    if isinstance(value, int):
+        return str(value)
+    terms = []
+    for monomial, coefficient in value.terms:
+        factors = [str(coefficient)] if coefficient != 1 or not monomial else []
+        terms.append("*".join([*factors, *(_atom(a, names) for a in monomial)]))
+    return " + ".join(terms)
+
+
+def _atom(atom: Symbol | Call, names: Mapping[Symbol, str]) -> str:
+    if isinstance(atom, Symbol):
+        return names.get(atom, atom.name)
+    arguments: Sequence[str] = [size(a, names) for a in atom.args]
+    operator = {"floordiv": " // ", "mod": " % "}.get(atom.fn)
+    return f"({operator.join(arguments)})" if operator else f"{atom.fn}({', '.join(arguments)})"

@@ -1,0 +1,123 @@
+"""`Traffic`: what a call's programs launch and move on a GPU, counted, not measured: any machine can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from jitgrad.codegen.cuda.host.traffic import Moved, traffic
+from jitgrad.codegen.cuda.schedule.passes import prepared
+from jitgrad.codegen.program.program import Program
+from jitgrad.dims import Symbol
+from jitgrad.script.call.graph_function import GraphFunction
+from jitgrad.script.call.sources import resolve
+from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.graph.ir import Graph
+from jitgrad.script.graph.lines import line_of, lines_of
+from jitgrad.script.inspect.explain.measure import PROGRAMS
+
+
+class Traffic:
+    """What a call launches and moves on a device. `str()` gives a table.
+
+    Attributes:
+        runs: per program ("forward", "backward") its steps in order; see `codegen.cuda.traffic.Moved`.
+        reasons: why neighbouring ops are not one kernel.
+    """
+
+    def __init__(self, name: str, runs: dict[str, list[Moved]], reasons: list[str]):
+        self.name, self.runs, self.reasons = name, runs, reasons
+
+    @property
+    def steps(self) -> list[Moved]:
+        """All steps, forward then backward."""
+        return [step for steps in self.runs.values() for step in steps]
+
+    @property
+    def launches(self) -> int:
+        """Kernels, products and library calls; those in loops and branches once."""
+        return sum(s.launches for s in self.steps)
+
+    @property
+    def waits(self) -> int:
+        """How often the host waits for a number of the device, likewise."""
+        return sum(s.kind == "wait" for s in self.steps)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written, where they are known, likewise."""
+        return sum((s.read or 0) + (s.written or 0) for s in self.steps)
+
+    def __str__(self) -> str:
+        rows = [f"{self.name} on a GPU: {self.launches} launches, {_bytes(self.bytes)}"
+                + (f", {self.waits} waits" if self.waits else ""),
+                f"  {'program':<9} {'launches':>8} {'read':>10} {'written':>10} {'where':<12}"]
+        for program, steps in self.runs.items():
+            for s in steps:
+                lines = sorted({line.number for line in lines_of(s.nodes)})
+                where = f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}" if lines else "results"
+                rows.append(f"  {program:<9} {s.launches:>8} {_bytes(s.read):>10} {_bytes(s.written):>10} "
+                            f"{' '.join(s.inside):<12} {where}: {s.name if s.kind != 'wait' else 'the host waits'}")
+        if self.reasons:
+            rows += ["", "not one kernel, and why", *(f"  {r}" for r in self.reasons)]
+        return "\n".join([*rows, "", NOTES])
+
+    __repr__ = __str__
+
+
+NOTES = """\
+how it was counted
+  Bytes are what goes between the kernels and memory: a row that waits in registers or shared memory is read once, one
+  that is read again counts again; what every row reads alike counts once. Loops count one iteration, branches both
+  sides; ? is a size that only the run knows."""
+
+
+class _Graphs(GraphFunction):
+    """A function of which only the graphs are made, those for a GPU."""
+
+    lean = True
+
+    def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Callable[..., list[Any]]]:
+        self.graphs = dict(graphs)
+        return dict.fromkeys(graphs, _not_compiled)
+
+
+def _not_compiled(*_: Any) -> list[Any]:
+    raise NotImplementedError
+
+
+def count(function: ScriptFunction, params: tuple[Any, ...], backward: bool = True) -> Traffic:
+    """Lower what a call with these parameters would run on a GPU, and count."""
+    values = dict(zip(function.parameters, params, strict=True))
+    chosen = function.specialisation_of(params)
+    script = function.build(values, *chosen.options, late_checks=True)
+    objects = [resolve(s, values) for s in script.inputs]
+    made = _Graphs.prepare(script.graph, objects, function.__name__, script.differentiable, chosen.function.device)
+    assert isinstance(made, _Graphs)
+    programs = {name: prepared(name, graph, made.hosted if name == "forward" else ())
+                for name, graph in made.graphs.items() if name == "forward" or backward}
+    sizes = _sizes(programs["forward"], objects)
+    reasons: dict[str, None] = {}
+    for name in PROGRAMS:
+        for first, second, why in programs[name].reasons if name in programs else ():
+            places = [str(line.number) if (line := line_of(n.span)) is not None else "?" for n in (first, second)]
+            reasons[f"{name}: {first.op} (line {places[0]}) -> {second.op} (line {places[1]}): {why}"] = None
+    return Traffic(function.__qualname__, {name: traffic(p, sizes) for name, p in programs.items()}, list(reasons))
+
+
+def _sizes(program: Program, objects: Sequence[Any]) -> dict[Symbol, int]:
+    """What the symbols of the inputs are in this call; the backward has the same ones."""
+    return {symbol: objects[i].shape[axis] for symbol, (i, axis) in program.input_symbols.items()
+            if objects[i] is not None}
+
+
+def _bytes(number: int | None) -> str:
+    if number is None:
+        return "?"
+    for limit, unit in ((1e3, "B"), (1e6, "kB"), (1e9, "MB")):
+        if number < limit:
+            return f"{number * 1e3 / limit:.{0 if unit == 'B' else 1}f} {unit}"
+    return f"{number / 1e9:.2f} GB"
+
+
+__all__ = ["Traffic", "count"]

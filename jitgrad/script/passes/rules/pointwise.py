@@ -1,0 +1,251 @@
+"""Rewrite rows for pointwise ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from jitgrad import dtypes
+from jitgrad.dtypes import dtype
+from jitgrad.ops import OPS, Kind
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Node, Value
+from jitgrad.script.passes.rewrite import Rewriter
+from jitgrad.script.passes.rules.rules import RULES, as_result, constant, is_float, is_power_of_two, rule, tensor
+
+# --- identities with constants -------------------------------------------------------------------------------------
+
+
+@rule("mul")
+def mul_one(r: Rewriter, node: Node) -> Value | None:
+    """x * 1 is x."""
+    for x, c in (node.inputs, node.inputs[::-1]):
+        if constant(r, c) == 1:
+            return as_result(r, x, node)
+    return None
+
+
+@rule("mul", "div")
+def mul_minus_one(r: Rewriter, node: Node) -> Value | None:
+    """x * -1 and x / -1 are -x."""
+    x, c = node.inputs
+    if constant(r, x) == -1 and node.op == "mul":
+        x, c = c, x
+    return r.emit("neg", x) if constant(r, c) == -1 and as_result(r, x, node) is not None else None
+
+
+@rule("div", "pow")
+def right_one(r: Rewriter, node: Node) -> Value | None:
+    """x / 1 and x ** 1 are x."""
+    return as_result(r, node.inputs[0], node) if constant(r, node.inputs[1]) == 1 else None
+
+
+@rule("div")
+def div_power_of_two(r: Rewriter, node: Node) -> Value | None:
+    """x / 2^k is x * 2^-k, exactly."""
+    x, c = node.inputs
+    number = constant(r, c)
+    if number is None or not is_float(x) or not is_power_of_two(number) or abs(number) == 1:
+        return None
+    type_ = tensor(c)
+    return r.emit("mul", x, r.emit("full", value=1.0 / number, shape=type_.dims, dtype=type_.dtype))
+
+
+@rule("add")
+def add_zero(r: Rewriter, node: Node) -> Value | None:
+    """x + 0 is x for ints, x + -0.0 is x for floats (x + 0.0 turns -0.0 into 0.0)."""
+    for x, c in (node.inputs, node.inputs[::-1]):
+        number = constant(r, c)
+        if number == 0 and number is not None and (not is_float(x) or math.copysign(1.0, number) < 0):
+            return as_result(r, x, node)
+    return None
+
+
+@rule("sub")
+def sub_zero(r: Rewriter, node: Node) -> Value | None:
+    """x - 0 is x, for floats where the zero is +0.0."""
+    x, c = node.inputs
+    number = constant(r, c)
+    if number is None or number != 0 or (is_float(x) and math.copysign(1.0, number) < 0):
+        return None
+    return as_result(r, x, node)
+
+
+@rule("pow")
+def small_power(r: Rewriter, node: Node) -> Value | None:
+    """x ** 2 is x * x; so are the powers 3 and 4, and 1 / x is x ** -1 for floats."""
+    x, c = node.inputs
+    number = constant(r, c)
+    if number not in (2, 3, 4, -1) or tensor(c).dims != ():
+        return None
+    if number == -1:
+        if not is_float(x):
+            return None
+        one = r.emit("full", value=1.0, shape=(), dtype=tensor(x).dtype)
+        return r.emit("div", one, x)
+    square = r.emit("mul", x, x)
+    return square if number == 2 else r.emit("mul", square, x if number == 3 else square)
+
+
+# --- signs ---------------------------------------------------------------------------------------------------------
+
+
+def twice(r: Rewriter, node: Node) -> Value | None:
+    """f(f(x)) is x for an involution, f(x) for an idempotent f (equal attrs)."""
+    inner = r.source(node.inputs[0], node.op)
+    if inner is None or inner.attrs != node.attrs:
+        return None
+    return inner.inputs[0] if "involution" in OPS[node.op].traits else inner.outputs[0]
+
+
+for _op in OPS.values():
+    if _op.arity == 1 and _op.traits & {"involution", "idempotent"}:
+        rule(_op.name)(twice)
+
+
+@rule("abs")
+def abs_of_neg(r: Rewriter, node: Node) -> Value | None:
+    """|-x| is |x|."""
+    neg = r.source(node.inputs[0], "neg")
+    return r.emit("abs", neg.inputs[0]) if neg is not None else None
+
+
+@rule("add")
+def add_neg(r: Rewriter, node: Node) -> Value | None:
+    """x + -y is x - y."""
+    x, y = node.inputs
+    neg = r.source(y, "neg")
+    if neg is not None:
+        return r.emit("sub", x, neg.inputs[0])
+    neg = r.source(x, "neg")
+    return r.emit("sub", y, neg.inputs[0]) if neg is not None else None
+
+
+@rule("sub")
+def sub_neg(r: Rewriter, node: Node) -> Value | None:
+    """x - -y is x + y."""
+    neg = r.source(node.inputs[1], "neg")
+    return r.emit("add", node.inputs[0], neg.inputs[0]) if neg is not None else None
+
+
+@rule("mul", "div")
+def neg_times_neg(r: Rewriter, node: Node) -> Value | None:
+    """-x * -y is x * y, -x / -y is x / y."""
+    a, b = (r.source(v, "neg") for v in node.inputs)
+    return r.emit(node.op, a.inputs[0], b.inputs[0]) if a is not None and b is not None else None
+
+
+# --- conditions ----------------------------------------------------------------------------------------------------
+
+
+@rule("where")
+def where_constant(r: Rewriter, node: Node) -> Value | None:
+    """where(True, a, b) is a."""
+    truth = constant(r, node.inputs[0])
+    return None if truth is None else as_result(r, node.inputs[1 if truth else 2], node)
+
+
+@rule("where")
+def where_same(r: Rewriter, node: Node) -> Value | None:
+    """where(c, a, a) is a."""
+    return as_result(r, node.inputs[1], node) if node.inputs[1] is node.inputs[2] else None
+
+
+@rule("where")
+def where_not(r: Rewriter, node: Node) -> Value | None:
+    """where(not c, a, b) is where(c, b, a)."""
+    c, a, b = node.inputs
+    inner = r.source(c, "logical_not")
+    if inner is None or tensor(inner.inputs[0]).dtype is not dtypes.bool_:
+        return None
+    return r.emit("where", inner.inputs[0], b, a)
+
+
+_OPPOSITE = {"eq": "ne", "ne": "eq"}  # not those of <: the opposite of an unordered comparison is not one
+
+
+@rule("logical_not")
+def not_of(r: Rewriter, node: Node) -> Value | None:
+    """not not c is c, not a == b is a != b."""
+    inner = r.nodes.get(node.inputs[0])
+    if inner is None:
+        return None
+    if inner.op == "logical_not" and tensor(inner.inputs[0]).dtype is dtypes.bool_:
+        return inner.inputs[0]
+    opposite = _OPPOSITE.get(inner.op)
+    return r.emit(opposite, *inner.inputs) if opposite is not None else None
+
+
+@rule("logical_and", "logical_or")
+def with_constant(r: Rewriter, node: Node) -> Value | None:
+    """c and True is c, c or False is c."""
+    for x, c in (node.inputs, node.inputs[::-1]):
+        if constant(r, c) is (node.op == "logical_and"):
+            return as_result(r, x, node)
+    return None
+
+
+# --- casts ---------------------------------------------------------------------------------------------------------
+
+
+def is_lossless(a: dtype, b: dtype) -> bool:
+    """Whether every value of `a` is a value of `b`."""
+    if a is b or a is dtypes.bool_:
+        return True
+    if b is dtypes.bool_ or (a.is_floating_point and not b.is_floating_point):
+        return False
+    if a.is_floating_point:
+        return a.itemsize <= b.itemsize
+    bits = 8 * a.itemsize - (a.is_signed)
+    if b.is_floating_point:
+        return bits <= {2: 11, 4: 24, 8: 53}[b.itemsize]
+    return bits <= 8 * b.itemsize - b.is_signed and (b.is_signed or not a.is_signed)
+
+
+@rule("cast")
+def cast_same(r: Rewriter, node: Node) -> Value | None:
+    """A cast to the operand's dtype is the operand."""
+    return as_result(r, node.inputs[0], node)
+
+
+@rule("cast")
+def cast_of_cast(r: Rewriter, node: Node) -> Value | None:
+    """A cast of a cast that lost nothing is one cast."""
+    inner = r.source(node.inputs[0], "cast")
+    if inner is None or not is_lossless(tensor(inner.inputs[0]).dtype, tensor(inner.outputs[0]).dtype):
+        return None
+    return r.emit("cast", inner.inputs[0], dtype=node.attrs["dtype"])
+
+
+# --- operands that are repeated ------------------------------------------------------------------------------------
+
+
+def repeated_operand(r: Rewriter, node: Node) -> Value | None:
+    """f(expand(x), y) is f(x, y) where f broadcasts x to the same shape; a constant operand needs no shape at all."""
+    inputs: list[Value] | None = None
+    for i, v in enumerate(node.inputs):
+        source = r.nodes.get(v)
+        if source is None or (source.op != "expand" and (source.op != "full" or not source.attrs["shape"])):
+            continue
+        candidate = list(node.inputs if inputs is None else inputs)
+        candidate[i] = source.inputs[0] if source.op == "expand" else v
+        if source.op == "full":
+            type_ = tensor(v)
+            if not _gives(node, [c.type if c is not v else TensorType(type_.dtype, ()) for c in candidate]):
+                continue
+            candidate[i] = r.emit("full", value=source.attrs["value"], shape=(), dtype=type_.dtype)
+        elif not _gives(node, [c.type for c in candidate]):
+            continue
+        inputs = candidate
+    return r.emit(node.op, *inputs, **node.attrs) if inputs is not None else None
+
+
+def _gives(node: Node, types: Sequence[object]) -> bool:
+    spec = OPS[node.op].spec
+    assert spec is not None
+    return bool(spec(*types, **node.attrs) == node.outputs[0].type)
+
+
+for _op in OPS.values():
+    if _op.kind is Kind.POINTWISE and _op.arity is not None and _op.arity > 1:
+        RULES.setdefault(_op.name, []).insert(0, ("repeated_operand", repeated_operand))

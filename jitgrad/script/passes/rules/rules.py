@@ -1,0 +1,63 @@
+"""What rewrite rules are made of: the registry, and the questions that they ask.
+
+A rule is a named row: `(r, node) -> value or values that stand for the node's outputs, or None` for "does not apply".
+`r` is the rewriter: `r.emit` appends nodes (on which the rules are tried at once), `r.source(v, op)` looks at a
+definition. Rules keep every bit (powers to 1 ulp; an accumulator that starts at zero may keep -0.0): no reassociation,
+never `x * 0` or `x - x` (wrong for NaN, infinities), never `x + 0.0` (wrong for -0.0). They run before differentiation
+too, so they keep derivatives: nothing may bridge an `item`, which cuts the tape.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Node, Value
+from jitgrad.script.passes.rewrite import Rewriter
+
+Rule = Callable[[Rewriter, Node], "Value | Sequence[Value] | None"]
+
+#: op -> rules, tried in order
+RULES: dict[str, list[tuple[str, Rule]]] = {}
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    """Register a function, whose name is the rule's, for nodes of `ops`."""
+    def register(function: Rule) -> Rule:
+        for op in ops:
+            RULES.setdefault(op, []).append((function.__name__, function))
+        return function
+    return register
+
+
+def constant(r: Rewriter, value: Value) -> bool | int | float | None:
+    """The number of which every element of a tensor is, if it is a `full`, or that a number is."""
+    node = r.nodes.get(value)
+    if node is None or node.op not in ("full", "num.const"):
+        return None
+    number: bool | int | float = node.attrs["value"]
+    return number
+
+
+def tensor(value: Value) -> TensorType:
+    """The type of a value that is a tensor."""
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
+def is_float(value: Value) -> bool:
+    return tensor(value).dtype.is_floating_point
+
+
+def as_result(r: Rewriter, value: Value, node: Node) -> Value | None:
+    """`value`, if the node's result has its very type."""
+    return value if value.type == node.outputs[0].type else None
+
+
+def is_power_of_two(number: bool | int | float) -> bool:
+    """Whether division by `number` is exactly multiplication by its inverse, in every float dtype."""
+    if number == 0 or not math.isfinite(number):
+        return False
+    mantissa, exponent = math.frexp(abs(number))
+    return mantissa == 0.5 and -13 <= exponent <= 13

@@ -1,0 +1,175 @@
+"""Rewrite rows for views, their write-backs, reductions and creation."""
+
+from __future__ import annotations
+
+from jitgrad.ops import OPS, Kind
+from jitgrad.ops.namespaces import sum_to_plan
+from jitgrad.ops.types import BOOL, FLOAT, INT
+from jitgrad.script.graph.ir import Node, Value
+from jitgrad.script.passes.rewrite import Rewriter
+from jitgrad.script.passes.rules.rules import as_result, constant, rule, tensor
+
+_VIEWS = tuple(op.name for op in OPS.values() if op.kind is Kind.VIEW)
+
+
+@rule(*_VIEWS)
+def view_of_constant(r: Rewriter, node: Node) -> Value | None:
+    """A view of a constant is a constant."""
+    full = r.source(node.inputs[0], "full")
+    if full is None:
+        return None
+    type_ = tensor(node.outputs[0])
+    return r.emit("full", value=full.attrs["value"], shape=type_.dims, dtype=type_.dtype)
+
+
+@rule("reshape", "expand", "sum_to")
+def to_same_shape(r: Rewriter, node: Node) -> Value | None:
+    """A reshape, expand or sum_to to the operand's shape is the operand."""
+    return as_result(r, node.inputs[0], node)
+
+
+@rule("reshape", "expand")
+def merge_same(r: Rewriter, node: Node) -> Value | None:
+    """A reshape of a reshape is one reshape; so is an expand of an expand."""
+    inner = r.source(node.inputs[0], node.op)
+    return r.emit(node.op, inner.inputs[0], **node.attrs) if inner is not None else None
+
+
+@rule("reshape")
+def reshape_of_axis(r: Rewriter, node: Node) -> Value | None:
+    """A reshape of an unsqueeze or squeeze is a reshape of its operand."""
+    inner = r.nodes.get(node.inputs[0])
+    if inner is None or inner.op not in ("unsqueeze", "squeeze"):
+        return None
+    return r.emit("reshape", inner.inputs[0], **node.attrs)
+
+
+@rule("permute")
+def permute_identity(r: Rewriter, node: Node) -> Value | None:
+    """A permutation that changes nothing is its operand."""
+    axes = node.attrs["axes"]
+    return node.inputs[0] if axes == tuple(range(len(axes))) else None
+
+
+@rule("permute")
+def permute_of_permute(r: Rewriter, node: Node) -> Value | None:
+    """Two permutations are one."""
+    inner = r.source(node.inputs[0], "permute")
+    if inner is None:
+        return None
+    return r.emit("permute", inner.inputs[0], axes=tuple(inner.attrs["axes"][a] for a in node.attrs["axes"]))
+
+
+@rule("squeeze", "unsqueeze")
+def squeeze_of_unsqueeze(r: Rewriter, node: Node) -> Value | None:
+    """squeeze(unsqueeze(x)) is x on one axis, and the other way round."""
+    inner = r.source(node.inputs[0], "unsqueeze" if node.op == "squeeze" else "squeeze")
+    if inner is None or inner.attrs["axis"] != node.attrs["axis"]:
+        return None
+    return as_result(r, inner.inputs[0], node)
+
+
+@rule("slice")
+def whole_slice(r: Rewriter, node: Node) -> Value | None:
+    """A slice of the whole axis is its operand."""
+    a, size = node.attrs, tensor(node.inputs[0]).dims[node.attrs["axis"]]
+    return as_result(r, node.inputs[0], node) if a["start"] == 0 and a["step"] == 1 and a["length"] == size else None
+
+
+@rule("slice_scatter")
+def whole_slice_scatter(r: Rewriter, node: Node) -> Value | None:
+    """A write to the whole of an axis leaves only what was written."""
+    a, size = node.attrs, tensor(node.inputs[0]).dims[node.attrs["axis"]]
+    return as_result(r, node.inputs[1], node) if a["start"] == 0 and a["step"] == 1 and a["length"] == size else None
+
+
+@rule("select", "slice")
+def read_after_write(r: Rewriter, node: Node) -> Value | None:
+    """Reading what was just written there is what was written."""
+    inner = r.source(node.inputs[0], node.op + "_scatter")
+    if inner is None or inner.attrs != node.attrs:
+        return None
+    return as_result(r, inner.inputs[1], node)
+
+
+# --- accumulation of gradients -------------------------------------------------------------------------------------
+
+
+@rule("add")
+def accumulate_in_place(r: Rewriter, node: Node) -> Value | None:
+    """acc + select_add(zeros, g) is select_add(acc, g), and likewise for the other accumulating writes."""
+    for acc, part in (node.inputs, node.inputs[::-1]):
+        write = r.nodes.get(part)
+        if write is None or write.op not in _ACCUMULATING or acc.type != part.type:
+            continue
+        if write.op == "index_put" and not write.attrs["accumulate"]:
+            continue
+        start = constant(r, write.inputs[0])
+        if start is not None and start == 0:
+            return r.emit(write.op, acc, *write.inputs[1:], **write.attrs)
+    return None
+
+
+_ACCUMULATING = frozenset({"select_add", "slice_add", "index_put", "scatter_add"})
+
+
+# --- reductions ----------------------------------------------------------------------------------------------------
+
+
+@rule("sum", "prod", "amax", "amin")
+def reduce_nothing(r: Rewriter, node: Node) -> Value | None:
+    """A reduction of no axes, or of axes of one element, is its operand with another shape."""
+    x, axes = node.inputs[0], node.attrs["axes"]
+    type_ = tensor(node.outputs[0])
+    if type_.dtype is not tensor(x).dtype or any(tensor(x).dims[a] != 1 for a in axes):
+        return None
+    return r.emit("reshape", x, shape=type_.dims)
+
+
+@rule("sum_to")
+def sum_to_sum(r: Rewriter, node: Node) -> Value | None:
+    """sum_to is a sum where it is known which axes were repeated."""
+    x, type_ = node.inputs[0], tensor(node.outputs[0])
+    axes, open_axes = sum_to_plan(tensor(x).dims, type_.dims)
+    if open_axes or not axes:
+        return None
+    return r.emit("reshape", r.emit("sum", x, axes=axes, keepdim=False), shape=type_.dims)
+
+
+# --- numbers and tensors -------------------------------------------------------------------------------------------
+
+
+@rule("fill")
+def fill_constant(r: Rewriter, node: Node) -> Value | None:
+    """fill(3) is full(3)."""
+    number = constant(r, node.inputs[0])
+    return r.emit("full", value=number, **node.attrs) if number is not None else None
+
+
+@rule("item")
+def item_of_constant(r: Rewriter, node: Node) -> Value | None:
+    """item(full(3)) is 3."""
+    full = r.source(node.inputs[0], "full")
+    if full is None:
+        return None
+    kind = {BOOL: bool, INT: int, FLOAT: float}[node.outputs[0].type]
+    return r.emit("num.const", value=kind(tensor(node.inputs[0]).dtype.np.type(full.attrs["value"]).item()))
+
+
+@rule("item")
+def item_of_fill(r: Rewriter, node: Node) -> Value | None:
+    """item(fill(n)) is n where n's dtype keeps all of it."""
+    fill = r.source(node.inputs[0], "fill")
+    if fill is None or fill.inputs[0].type != node.outputs[0].type:
+        return None
+    d = tensor(node.inputs[0]).dtype
+    return fill.inputs[0] if d.itemsize == 8 or d.category == 0 else None
+
+
+@rule("item")
+def item_of_shape(r: Rewriter, node: Node) -> Value | None:
+    """item(reshape(x)) is item(x), where x has one element."""
+    inner = r.nodes.get(node.inputs[0])
+    if inner is None or inner.op not in ("reshape", "unsqueeze", "squeeze"):
+        return None
+    return r.emit("item", inner.inputs[0]) if all(d == 1 for d in tensor(inner.inputs[0]).dims) else None
