@@ -2,6 +2,9 @@
 
     make demo                       # or: python examples/demo.py [--short] [--out DIR]
 
+Of every pair of runs the first losses must agree to rounding, and the accuracy (or the mean loss) at the end nearly so;
+how far rounding grows between them is in the table.
+
 1. A classifier on scikit-learn's bundled handwritten digits (1797 real 8x8 images).
 2. A function whose branch depends on the previous step's loss: a static graph cannot hold it, a traced one freezes it.
 3. A recurrent model whose loop is as long as its sequence.
@@ -197,6 +200,57 @@ def train_rnn(scripted: bool, steps: int, progress: Callable[[Any, str], Any]) -
     return run
 
 
+# --- what is promised ----------------------------------------------------------------------------------------------
+
+# Eager and scripted code add in different orders, so their losses differ by rounding. It is judged where it can be
+# bounded: in the first steps and at the end. Between them it is reported only: sooner or later a ReLU whose input is
+# zero to rounding opens in one run and stays shut in the other (in step 148 of the digits, with most of OpenBLAS's
+# kernels), and from there on the runs part, as two eager runs do whose images differ by one part in ten thousand.
+
+FIRST_STEPS = 3
+# The first loss has equal weights behind it. Two float32 sums of the same n numbers differ by at most n units in the
+# last place (ulps) of the sum of their magnitudes, whatever the orders. The longest chain of additions behind a loss
+# has 330 terms in the digits (64 + 128 + 64 + 10 + a batch of 64) and 790 in the branch (100 + 50 + 640). In the
+# recurrent model it may have 3000; errors of both signs add up to about the root of that, 55. The losses after one and
+# two updates must also survive a ReLU that opened in one run only: forced to happen, it moved them by up to 760 ulps.
+# Without one, five kernels of OpenBLAS gave at most 2 ulps. A gradient wrong by 1% moves the recurrent model's second
+# loss by 90,000.
+FIRST_LOSSES = 1024 * 2.0**-23
+
+# The mean loss of the last tenth of the steps, where the workload has no accuracy: data moved by one ulp moved it by at
+# most 2.4e-5 in the branch (eight tries) and 3.5e-7 in the recurrent model (four). A gradient wrong by 1% moves the
+# branch's by 2.5% in 500 steps.
+LAST_LOSSES = 0.01
+
+# Seven of 360 test images. Training with images moved by 1e-4 of themselves, a thousand times float32's rounding,
+# changed how many are recognised by at most one (eight tries each with 3 epochs and with 40).
+ACCURACY_GAP = 0.02
+
+
+def disagreement(eager: Run, scripted: Run) -> str | None:
+    """How the runs break the promise that scripting gives eager's results, or None where they keep it."""
+    if not len(eager.losses) == len(scripted.losses) > 0:
+        return f"{len(eager.losses)} eager and {len(scripted.losses)} scripted losses"
+    for way, run in (("eager", eager), ("scripted", scripted)):
+        for step, loss in enumerate(run.losses):
+            if not math.isfinite(loss):
+                return f"the {way} loss of step {step} is {loss}"
+    for step, (a, b) in enumerate(zip(eager.losses[:FIRST_STEPS], scripted.losses, strict=False)):
+        if abs(a - b) > FIRST_LOSSES * abs(a):
+            return f"losses {a:.9g} eager and {b:.9g} scripted at step {step} differ by more than rounding"
+    if math.isnan(eager.accuracy) != math.isnan(scripted.accuracy):
+        return f"accuracies are {eager.accuracy} eager and {scripted.accuracy} scripted"
+    if not math.isnan(eager.accuracy):
+        if abs(eager.accuracy - scripted.accuracy) > ACCURACY_GAP:
+            return f"accuracies {eager.accuracy:.1%} eager and {scripted.accuracy:.1%} scripted"
+        return None
+    last = -max(1, len(eager.losses) // 10)
+    a, b = statistics.fmean(eager.losses[last:]), statistics.fmean(scripted.losses[last:])
+    if abs(a - b) > LAST_LOSSES * abs(a):
+        return f"mean losses at the end, {a:.6g} eager and {b:.6g} scripted, differ by more than {LAST_LOSSES:.0%}"
+    return None
+
+
 # --- table and plot ------------------------------------------------------------------------------------------------
 
 
@@ -269,10 +323,13 @@ def main() -> int:
         eager = train(False)
         print(f"{name}: scripted ...", flush=True)
         scripted = train(True)
-        np.testing.assert_allclose(scripted.losses, eager.losses, rtol=2e-2, atol=1e-4,
-                                   err_msg=f"{name}: eager and scripted losses differ")
         results[name] = (eager, scripted)
+        if (problem := disagreement(eager, scripted)) is not None:
+            print(f"{name}: {problem}")
+            return 1
     print_table(results)
+    print(f"\nThe first {FIRST_STEPS} losses agree to rounding; so, nearly, does the end (accuracy or mean loss).\n"
+          "Between them rounding may grow: `max loss diff` is over all steps.")
     eager, scripted = results["digits"]
     print(f"\ntest accuracy on the digits: eager {eager.accuracy:.1%}, scripted {scripted.accuracy:.1%}")
     if not args.short and min(eager.accuracy, scripted.accuracy) < 0.97:
