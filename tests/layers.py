@@ -1,0 +1,143 @@
+"""Who imports whom: the arrows between the files of `jitgrad/`, inside functions and under TYPE_CHECKING included.
+
+    python -m tests.layers          # the circles, and the arrows that point upwards
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "jitgrad"
+
+#: From the ground up: a file may import files of its own storey and of those above it in this list (those are lower).
+#: An entry names files by the start of their module's name; the longest one that fits counts.
+STOREYS = (
+    ("config", "errors", "determinism", "dtypes", "dims", "device", "random"),
+    ("ops",),
+    ("eager",),
+    ("script.graph",),
+    ("script.autodiff",),
+    ("script.passes",),
+    ("kernels",),
+    ("codegen.program",),
+    ("codegen.lower",),
+    ("codegen.llvm",),
+    ("codegen.run",),
+    ("codegen.cuda",),
+    ("script.call",),
+    ("script.frontend.source",),
+    ("script.frontend.state",),
+    ("script.frontend.values", "script.frontend.containers"),
+    ("script.frontend.evaluate",),
+    ("script.frontend.gradients",),
+    ("script.frontend.boundary",),
+    ("script.frontend.library",),
+    ("script.frontend.build",),
+    ("script.stored",),
+    ("script.executor",),
+    ("script.inspect",),
+    ("script.api",),
+    ("",),  # the public names: nn, optim, jit, func, ...
+)
+
+
+def module_of(path: Path) -> str:
+    """`script.graph.ir` of `jitgrad/script/graph/ir.py`; a package is named as its folder."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@functools.cache
+def files() -> dict[str, Path]:
+    return {module_of(p): p for p in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imported(path: Path) -> dict[str, int]:
+    """The modules of ours that a file imports from, wherever the import stands, and on which line."""
+    found: dict[str, int] = {}
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            folder = ".".join(path.relative_to(ROOT).parts[:-node.level])
+            names = [f"{folder}.{node.module + '.' if node.module else ''}{alias.name}" for alias in node.names]
+        for name in names:
+            if name != "jitgrad" and not name.startswith("jitgrad."):
+                continue
+            own = name[len("jitgrad."):]
+            while own not in files():
+                own = own.rpartition(".")[0]
+            found.setdefault(own, node.lineno)
+    found.pop(module_of(path), None)
+    return found
+
+
+@functools.cache
+def arrows() -> dict[str, dict[str, int]]:
+    """Per file. `jitgrad/__init__.py` names everything for type checkers; counted is what it imports."""
+    found = {name: imported(path) for name, path in files().items()}
+    found[""] = {name: line for name, line in found[""].items() if name in ("script", "device")}
+    return found
+
+
+def circles() -> list[list[str]]:
+    """The strongly connected parts of more than one file (Tarjan 1972, without recursion), the largest first."""
+    graph, found = arrows(), []
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    open_: set[str] = set()
+    for root in graph:
+        if root in number:
+            continue
+        work = [(root, iter(graph[root]))]
+        number[root] = low[root] = len(number)
+        stack.append(root)
+        open_.add(root)
+        while work:
+            name, rest = work[-1]
+            for other in rest:
+                if other not in number:
+                    number[other] = low[other] = len(number)
+                    stack.append(other)
+                    open_.add(other)
+                    work.append((other, iter(graph[other])))
+                    break
+                if other in open_:
+                    low[name] = min(low[name], number[other])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                if low[name] == number[name]:
+                    part = stack[stack.index(name):]
+                    del stack[stack.index(name):]
+                    open_ -= set(part)
+                    if len(part) > 1:
+                        found.append(sorted(part))
+    return sorted(found, key=lambda part: (-len(part), part))
+
+
+def storey(module: str) -> int:
+    fits = [(len(start), k) for k, starts in enumerate(STOREYS) for start in starts
+            if not start or module == start or module.startswith(start + ".")]
+    return max(fits)[1]
+
+
+def upwards() -> list[str]:
+    """The arrows from a lower storey to a higher one."""
+    return [f"{name} (line {line}) imports {other}" for name, others in arrows().items()
+            for other, line in others.items() if storey(other) > storey(name)]
+
+
+if __name__ == "__main__":
+    for circle in circles():
+        print(len(circle), "files in a circle:", *(f"{n} -> {', '.join(m for m in arrows()[n] if m in circle)}"
+                                                   for n in circle), sep="\n    ")
+    print(*upwards(), sep="\n")
