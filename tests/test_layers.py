@@ -11,7 +11,7 @@ from tests.layers import PACKAGE, arrows, circles, files, upwards
 FILES_IN_CIRCLES, UPWARD_ARROWS = 164, 140
 #: modules longer than a module should be: tables, and what is still to be split
 LONGEST, TABLES = 450, {"_namespace", "onnx.table"}
-TOO_LONG = 26
+TOO_LONG = 27
 
 
 def test_no_circles() -> None:
