@@ -23,7 +23,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
     else is copied."""
     if isinstance(data, AnyTensor):
         there = data if device is None else backend().move(data, resolve(device))
-        return cast(there, dtype or data.dtype)  # type: ignore[attr-defined]
+        return cast(there, dtype or data.dtype)
     if backend() is EAGER:
         shared = None
         if isinstance(data, np.ndarray):

@@ -34,7 +34,7 @@ _OWN = frozenset({"_data", "_node", "_slot", "_needs", "_base", "_path", "_seen"
                   "_hooks", "_after_hooks", "_retains", "_inference"})
 
 
-class Tensor(TensorBase):
+class Tensor(TensorBase["Tensor"]):
     """A multi-dimensional array whose operations can be differentiated.
 
     Make one with `tensor`, `zeros`, `from_numpy` and kin. `Tensor(2, 3)` is uninitialised memory of the default dtype,
