@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
+from jitgrad.eager import construct
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.library import creation, random
 
@@ -29,6 +30,7 @@ HalfTensor = _eager(creation.HalfTensor)
 IntTensor = _eager(creation.IntTensor)
 LongTensor = _eager(creation.LongTensor)
 ShortTensor = _eager(creation.ShortTensor)
+from_numpy = _eager(construct.from_numpy)
 arange = _eager(creation.arange)
 empty = _eager(creation.empty)
 eye = _eager(creation.eye)
@@ -46,31 +48,7 @@ randint = _eager(random.randint)
 randn = _eager(random.randn)
 randperm = _eager(random.randperm)
 
-__all__ = [
-    "BFloat16Tensor",
-    "BoolTensor",
-    "ByteTensor",
-    "CharTensor",
-    "DoubleTensor",
-    "FloatTensor",
-    "HalfTensor",
-    "IntTensor",
-    "LongTensor",
-    "ShortTensor",
-    "arange",
-    "empty",
-    "eye",
-    "full",
-    "linspace",
-    "logspace",
-    "normal",
-    "ones",
-    "rand",
-    "randint",
-    "randn",
-    "randperm",
-    "tensor",
-    "tril_indices",
-    "triu_indices",
-    "zeros",
-]
+__all__ = ["BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor", "HalfTensor",
+           "IntTensor", "LongTensor", "ShortTensor", "arange", "empty", "eye", "from_numpy", "full", "linspace",
+           "logspace", "normal", "ones", "rand", "randint", "randn", "randperm", "tensor", "tril_indices",
+           "triu_indices", "zeros"]

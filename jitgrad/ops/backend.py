@@ -154,6 +154,11 @@ def set_default(b: Backend) -> None:
     _default[:] = [b]
 
 
+def default() -> Backend:
+    """The eager backend, whatever the current one."""
+    return _default[0]
+
+
 def backend() -> Backend:
     """The backend of the current thread."""
     current = _state.backend
