@@ -456,3 +456,6 @@ class GRUCell(RNNCellBase):
         gates_x = self._gates(input, hx)
         h = lower(self._start(input) if hx is None else hx, "cuda")
         return _gru_step(gates_x, h, self.weight_hh, self.bias_hh)
+
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
