@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from jitgrad.ops.backend import Tensor
-from jitgrad.ops.library import activation, combine, compare, convert, creation, order, pointwise, random, reduce
+from jitgrad.ops.library import (
+    activation,
+    combine,
+    compare,
+    convert,
+    creation,
+    elementary,
+    order,
+    pointwise,
+    random,
+    reduce,
+)
 from jitgrad.ops.library.linear_algebra import decompositions, linalg
 from jitgrad.ops.library.shapes import gather as gathering
 from jitgrad.ops.library.shapes import rearrange, shape
@@ -29,41 +40,41 @@ class Methods(Operators[Tensor]):
     addcmul = pointwise.addcmul
     addcdiv = pointwise.addcdiv
     lerp = pointwise.lerp
-    exp = pointwise.exp
-    exp2 = pointwise.exp2
-    expm1 = pointwise.expm1
-    log = pointwise.log
-    log1p = pointwise.log1p
-    log2 = pointwise.log2
-    log10 = pointwise.log10
-    sqrt = pointwise.sqrt
-    rsqrt = pointwise.rsqrt
-    sin = pointwise.sin
-    cos = pointwise.cos
-    tan = pointwise.tan
-    asin = pointwise.asin
-    acos = pointwise.acos
-    atan = pointwise.atan
-    sinh = pointwise.sinh
-    cosh = pointwise.cosh
-    tanh = pointwise.tanh
-    asinh = pointwise.asinh
-    acosh = pointwise.acosh
-    atanh = pointwise.atanh
-    erf = pointwise.erf
-    erfc = pointwise.erfc
-    erfinv = pointwise.erfinv
-    lgamma = pointwise.lgamma
-    digamma = pointwise.digamma
-    reciprocal = pointwise.reciprocal
-    sigmoid = pointwise.sigmoid
-    floor = pointwise.floor
-    ceil = pointwise.ceil
-    trunc = pointwise.trunc
-    abs = pointwise.abs
-    sign = pointwise.sign
-    square = pointwise.square
-    round = pointwise.round
+    exp = elementary.exp
+    exp2 = elementary.exp2
+    expm1 = elementary.expm1
+    log = elementary.log
+    log1p = elementary.log1p
+    log2 = elementary.log2
+    log10 = elementary.log10
+    sqrt = elementary.sqrt
+    rsqrt = elementary.rsqrt
+    sin = elementary.sin
+    cos = elementary.cos
+    tan = elementary.tan
+    asin = elementary.asin
+    acos = elementary.acos
+    atan = elementary.atan
+    sinh = elementary.sinh
+    cosh = elementary.cosh
+    tanh = elementary.tanh
+    asinh = elementary.asinh
+    acosh = elementary.acosh
+    atanh = elementary.atanh
+    erf = elementary.erf
+    erfc = elementary.erfc
+    erfinv = elementary.erfinv
+    lgamma = elementary.lgamma
+    digamma = elementary.digamma
+    reciprocal = elementary.reciprocal
+    sigmoid = elementary.sigmoid
+    floor = elementary.floor
+    ceil = elementary.ceil
+    trunc = elementary.trunc
+    abs = elementary.abs
+    sign = elementary.sign
+    square = elementary.square
+    round = elementary.round
     frac = pointwise.frac
     atan2 = pointwise.atan2
     logaddexp = pointwise.logaddexp
@@ -95,36 +106,36 @@ class Methods(Operators[Tensor]):
     addcdiv_ = pointwise.addcdiv_
     lerp_ = pointwise.lerp_
     neg_ = pointwise.neg_
-    abs_ = pointwise.abs_
-    sign_ = pointwise.sign_
-    square_ = pointwise.square_
-    round_ = pointwise.round_
-    floor_ = pointwise.floor_
-    ceil_ = pointwise.ceil_
-    trunc_ = pointwise.trunc_
+    abs_ = elementary.abs_
+    sign_ = elementary.sign_
+    square_ = elementary.square_
+    round_ = elementary.round_
+    floor_ = elementary.floor_
+    ceil_ = elementary.ceil_
+    trunc_ = elementary.trunc_
     frac_ = pointwise.frac_
-    exp_ = pointwise.exp_
-    exp2_ = pointwise.exp2_
-    expm1_ = pointwise.expm1_
-    log_ = pointwise.log_
-    log1p_ = pointwise.log1p_
-    log2_ = pointwise.log2_
-    log10_ = pointwise.log10_
-    sqrt_ = pointwise.sqrt_
-    rsqrt_ = pointwise.rsqrt_
-    sin_ = pointwise.sin_
-    cos_ = pointwise.cos_
-    tan_ = pointwise.tan_
-    asin_ = pointwise.asin_
-    acos_ = pointwise.acos_
-    atan_ = pointwise.atan_
-    sinh_ = pointwise.sinh_
-    cosh_ = pointwise.cosh_
-    tanh_ = pointwise.tanh_
-    erf_ = pointwise.erf_
-    erfinv_ = pointwise.erfinv_
-    reciprocal_ = pointwise.reciprocal_
-    sigmoid_ = pointwise.sigmoid_
+    exp_ = elementary.exp_
+    exp2_ = elementary.exp2_
+    expm1_ = elementary.expm1_
+    log_ = elementary.log_
+    log1p_ = elementary.log1p_
+    log2_ = elementary.log2_
+    log10_ = elementary.log10_
+    sqrt_ = elementary.sqrt_
+    rsqrt_ = elementary.rsqrt_
+    sin_ = elementary.sin_
+    cos_ = elementary.cos_
+    tan_ = elementary.tan_
+    asin_ = elementary.asin_
+    acos_ = elementary.acos_
+    atan_ = elementary.atan_
+    sinh_ = elementary.sinh_
+    cosh_ = elementary.cosh_
+    tanh_ = elementary.tanh_
+    erf_ = elementary.erf_
+    erfinv_ = elementary.erfinv_
+    reciprocal_ = elementary.reciprocal_
+    sigmoid_ = elementary.sigmoid_
     logit_ = pointwise.logit_
     clamp_ = pointwise.clamp_
     clamp_min_ = pointwise.clamp_min_
@@ -198,10 +209,10 @@ class Methods(Operators[Tensor]):
     cumsum = reduce.cumsum
     cumprod = reduce.cumprod
     diff = reduce.diff
-    sort = reduce.sort
-    argsort = reduce.argsort
-    topk = reduce.topk
-    median = reduce.median
+    sort = order.sort
+    argsort = order.argsort
+    topk = order.topk
+    median = order.median
     cholesky = decompositions.cholesky
     det = decompositions.det
     inverse = decompositions.inverse
@@ -348,12 +359,12 @@ class Methods(Operators[Tensor]):
     subtract = pointwise.subtract
     true_divide = pointwise.true_divide
     negative = pointwise.negative
-    absolute = pointwise.absolute
-    fix = pointwise.fix
-    sgn = pointwise.sgn
-    arcsin = pointwise.arcsin
-    arccos = pointwise.arccos
-    arctan = pointwise.arctan
+    absolute = elementary.absolute
+    fix = elementary.fix
+    sgn = elementary.sgn
+    arcsin = elementary.arcsin
+    arccos = elementary.arccos
+    arctan = elementary.arctan
     greater = compare.greater
     greater_equal = compare.greater_equal
     less = compare.less

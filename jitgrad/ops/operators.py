@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library import compare, pointwise, reduce
+from jitgrad.ops.library import compare, elementary, pointwise, reduce
 from jitgrad.ops.library.core import OPERAND, library, product
 from jitgrad.ops.library.linear_algebra import linalg
 from jitgrad.ops.library.shapes import indexing, shape
@@ -78,7 +78,7 @@ class Operators(AnyTensor[Tensor]):
     __ior__ = _operator(compare.bitwise_or_)
     __ixor__ = _operator(compare.bitwise_xor_)
 
-    __neg__, __pos__, __abs__, __invert__ = pointwise.neg, pointwise.positive, pointwise.abs, compare.bitwise_not
+    __neg__, __pos__, __abs__, __invert__ = pointwise.neg, pointwise.positive, elementary.abs, compare.bitwise_not
     __getitem__, __setitem__ = indexing.getitem, indexing.setitem
 
     def __len__(self: Any) -> int:

@@ -14,6 +14,7 @@ from jitgrad.nn.modules.padding import *
 from jitgrad.nn.modules.pooling import *
 from jitgrad.nn.modules.resampling import *
 from jitgrad.nn.modules.rnn import *
+from jitgrad.nn.modules.rnn_cells import *
 from jitgrad.nn.modules.sparse import *
 from jitgrad.nn.modules.transformer import *
 
