@@ -15,7 +15,7 @@ from jitgrad.codegen.cuda import device_regions, text
 from tests.codegen.cuda import host, machinecode
 from tests.cuda.hosted import StandinDriver, gpu
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)

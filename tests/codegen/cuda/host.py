@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from jitgrad.codegen import llvm_kernel
 from jitgrad.codegen.cuda import geometry, text
@@ -23,6 +24,8 @@ from tests.required import compilers
 
 COMPILER = shutil.which("g++")
 needs_compiler = compilers(COMPILER is not None, "no g++: kernels' CUDA text is not run on the host")
+#: of tests that run kernels' text: `make test` runs samples of them
+emulated = [needs_compiler, pytest.mark.sampled("emulated GPU")]
 FLAGS = ("-O0", "-fPIC", "-w", "-std=c++17", "-U_FORTIFY_SOURCE", "-fwrapv", "-ffp-contract=off")
 CTYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
           "i8": ctypes.c_int8, "i1": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double}
