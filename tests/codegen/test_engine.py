@@ -10,6 +10,7 @@ import pytest
 
 from jitgrad import config
 from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.run import runtime
 from jitgrad.codegen.run.compile import compile
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.script.graph.parse import parse
@@ -82,18 +83,18 @@ def test_assembly_and_host():
 
 def test_the_library_is_kept_on_disk(tmp_path):
     with config.override(cache=str(tmp_path / "cache")):
-        first = engine._runtime_object()
+        first = runtime.compiled()
         files = list((tmp_path / "cache").iterdir())
         assert len(files) == 1
         stamp = files[0].stat().st_ino
-        assert engine._runtime_object() == first
+        assert runtime.compiled() == first
         assert files[0].stat().st_ino == stamp
     with config.override(cache=""):
-        assert set(engine._runtime_object()[1]) == set(engine.runtime_symbols())
+        assert set(runtime.compiled()[1]) == set(runtime.symbols())
 
 
 def test_llvmlite_is_imported_lazily_and_exit_is_clean():
-    code = ("import sys; from jitgrad.codegen import engine; assert 'llvmlite' not in sys.modules; "
+    code = ("import sys; from jitgrad.codegen.llvm import engine; assert 'llvmlite' not in sys.modules; "
             "h = engine.load(engine.compile_module('define void @f() {\\n ret void\\n}\\n'), {}); h.address('f')")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -123,7 +124,7 @@ def test_long_glue_is_compiled_quickly_and_linked(monkeypatch):
 
 APART = """
 import mmap
-from jitgrad.codegen import engine
+from jitgrad.codegen.llvm import engine
 
 TEXT = '''
 @words = global [4 x i64] [i64 1, i64 2, i64 3, i64 4]

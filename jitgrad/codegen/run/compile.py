@@ -17,10 +17,12 @@ from typing import Any
 from jitgrad import config
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.lower.rules.ops import without_sizes
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.layout import Layout
+from jitgrad.codegen.program.memory import kind_of
 from jitgrad.codegen.program.program import (
     CallSite,
     CallStep,
@@ -31,7 +33,7 @@ from jitgrad.codegen.program.program import (
     ResidentStep,
     TensorOutput,
 )
-from jitgrad.codegen.program.sites import SIZE, Site, kind_of
+from jitgrad.codegen.program.sites import SIZE, Site
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.codegen.run.launch import Interface, OutputPlan
 from jitgrad.dims import Dim, Size, Symbol
@@ -49,7 +51,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     start = clock()
     programs = [lower(name, graph) for name, graph in graphs.items()]
     lowered = clock()
-    module = ModuleText()
+    module = ModuleText(ProgramPrinter)
     layouts = [module.add(p) for p in programs]
     text = module.text()
     faces = [interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]

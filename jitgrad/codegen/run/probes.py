@@ -170,7 +170,7 @@ class Probed:
 
     def __init__(self, graphs: Mapping[str, Graph]):
         self.programs = {name: lower(name, graph) for name, graph in graphs.items()}
-        module = ModuleText()
+        module = ModuleText(Printer)
         printers: dict[str, Printer] = {}
         faces: dict[str, Interface] = {}
         for name, program in self.programs.items():

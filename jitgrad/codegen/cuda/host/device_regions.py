@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jitgrad.codegen.cuda.host.printer import DevicePrinter
 from jitgrad.codegen.cuda.schedule import resident
-from jitgrad.codegen.llvm.numbers import part_types
+from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.sequences import ROOM
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.llvm.steps import poll
@@ -31,9 +32,6 @@ from jitgrad.dims import Size, Symbol, product, symbols
 from jitgrad.kernels.values import V
 from jitgrad.ops.types import INT
 from jitgrad.script.graph.ir import Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.cuda.host.device_program import DevicePrinter
 
 #: counters below this do not leave 64 bits in a loop on the device
 LARGE_COUNT = 1 << 62
