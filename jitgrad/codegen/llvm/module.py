@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from jitgrad.codegen.llvm import helpers
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.layout import Layout
-from jitgrad.codegen.program.program import KernelStep, Program
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dtypes import dtype
 
 #: lines of glue from which the quick code generator pays: below it, a second object costs more than it saves

@@ -13,7 +13,7 @@ from jitgrad.codegen.llvm.conversions import DTYPES, KIND_FLOAT, KIND_INT, as_fl
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.program.layout import RAISED
-from jitgrad.codegen.program.program import NumberStep
+from jitgrad.codegen.program.steps import NumberStep
 from jitgrad.kernels.values import Code, V
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
 from jitgrad.script.graph.ir import Value

@@ -15,7 +15,8 @@ from jitgrad.codegen.llvm.scalars import STORED
 from jitgrad.codegen.llvm.sizes import Sizes
 from jitgrad.codegen.program import buffers
 from jitgrad.codegen.program.layout import ARENA, LEFT, RAISED, Layout
-from jitgrad.codegen.program.program import Buffer, Leaving, Program, Ref
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Buffer, Leaving, Ref
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.kernels.values import Code, V

@@ -7,7 +7,7 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.scalars import STORED
-from jitgrad.codegen.program.program import GemmStep
+from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.kernels.blas import gemm_symbol
 from jitgrad.kernels.values import Code, V
 

@@ -27,17 +27,9 @@ from jitgrad.codegen.program.layout import (
     Layout,
     native_name,
 )
-from jitgrad.codegen.program.program import (
-    CallStep,
-    IfStep,
-    LoopStep,
-    NumberOutput,
-    NumberStep,
-    Program,
-    Ref,
-    ResidentStep,
-    TensorOutput,
-)
+from jitgrad.codegen.program.program import NumberOutput, Program, TensorOutput
+from jitgrad.codegen.program.step import every
+from jitgrad.codegen.program.steps import LoopStep, NumberStep
 from jitgrad.dims import Size, Symbol
 from jitgrad.kernels.values import V
 from jitgrad.script.graph.ir import Value
@@ -52,22 +44,6 @@ LARGE = 3000
 MANY_INPUTS = 8
 
 
-def _repeats(steps: Sequence[Any]) -> bool:
-    """Whether a program has a loop, and is not too large for the slow code generator."""
-    count, loops, pending = 0, False, [steps]
-    while pending:
-        for step in pending.pop():
-            count += 1
-            if isinstance(step, IfStep):
-                pending += [step.then, step.otherwise]
-            elif isinstance(step, LoopStep):
-                loops = True
-                pending.append(step.body)
-            elif isinstance(step, ResidentStep):
-                pending.append(step.steps)
-    return loops and count <= LARGE
-
-
 def _of_sequences(method: Callable[[Sequences, Any], None]) -> Callable[[Any, Any], None]:
     return lambda p, step: method(p.sequences, step)
 
@@ -80,11 +56,12 @@ class ProgramPrinter(Printer):
         **{kind: _of_sequences(method) for kind, method in METHODS.items()}}
 
     def __init__(self, module: ModuleText, program: Program):
-        layout = Layout()
-        layout.leaving = FIRST_FREE + max(4, _payload_words(program.steps))
-        layout.words = layout.leaving + _leaving_words(program.steps)
+        layout, steps = Layout(), list(every(program.steps))
+        layout.leaving = FIRST_FREE + max([4, *[s.payload for s in steps]])
+        layout.words = layout.leaving + max([0, *[s.leaving.end for s in steps if s.leaving is not None]])
         #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
-        super().__init__(module, program, layout, quick=not _repeats(program.steps))
+        quick = len(steps) > LARGE or not any(isinstance(s, LoopStep) for s in steps)
+        super().__init__(module, program, layout, quick)
         self.byte_counts: dict[tuple[Size, int], str] = {}
         self.numbers = Numbers(self)
         self.sequences = self.new_sequences()
@@ -254,35 +231,3 @@ class ProgramPrinter(Printer):
             elif not output.fresh:
                 at = self.layout.outputs[k] = self.layout.take(len(output.flags) + 1 + len(output.shape))
                 self.store_parts(at, (*output.flags, output.ref))
-
-
-def _leaving_words(steps: Sequence[Any]) -> int:
-    """The most words that a place that leaves needs for what is stored then."""
-    most = 0
-    for step in steps:
-        if isinstance(step, (CallStep, NumberStep)):
-            most = max(most, step.leaving.end if step.leaving is not None else 0)
-        elif isinstance(step, IfStep):
-            most = max(most, _leaving_words(step.then), _leaving_words(step.otherwise))
-        elif isinstance(step, LoopStep):
-            most = max(most, _leaving_words(step.body))
-        elif isinstance(step, ResidentStep):
-            most = max(most, _leaving_words(step.steps))
-    return most
-
-
-def _payload_words(steps: Sequence[Any]) -> int:
-    """The most words that a site passes: a number takes up to 4, a window an address, sizes and strides."""
-    most = 0
-    for step in steps:
-        if isinstance(step, CallStep):
-            most = max(most, sum(1 + 2 * len(v.dims) if isinstance(v, Ref) else 4 for v in step.values))
-        elif isinstance(step, NumberStep):
-            most = max(most, 4 * len(step.node.inputs))
-        elif isinstance(step, IfStep):
-            most = max(most, _payload_words(step.then), _payload_words(step.otherwise))
-        elif isinstance(step, LoopStep):
-            most = max(most, _payload_words(step.body))
-        elif isinstance(step, ResidentStep):
-            most = max(most, _payload_words(step.steps))
-    return most

@@ -17,11 +17,9 @@ from typing import Any
 from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.program.layout import NO_MEMORY
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.sequence_steps import (
     ArenaAllocate,
-    Buffer,
     Column,
-    Ref,
     SeqCopy,
     SeqGet,
     SeqGrow,
@@ -31,6 +29,7 @@ from jitgrad.codegen.program.program import (
     SeqReach,
     SeqStart,
 )
+from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.dims import product
 from jitgrad.kernels.values import V
 

@@ -15,7 +15,8 @@ from jitgrad.codegen.llvm.products import gemm_step
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, narrow, widen
 from jitgrad.codegen.lower.kernels import EXACT, constant
 from jitgrad.codegen.program.layout import FAILED, NO_MEMORY, RAISED, SITE
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import (
     Allocate,
     Assign,
     CallStep,
@@ -26,7 +27,6 @@ from jitgrad.codegen.program.program import (
     LoadScalar,
     LoopStep,
     Point,
-    Ref,
     ScalarStep,
     StoreScalar,
 )

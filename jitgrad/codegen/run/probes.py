@@ -23,7 +23,9 @@ from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.layout import ARENA, CAPACITY, native_name
-from jitgrad.codegen.program.program import CallStep, GemmStep, KernelStep, Program, Ref
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import CallStep, GemmStep, KernelStep
 from jitgrad.codegen.run import compile, compiled
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace
 from jitgrad.dims import Size, product

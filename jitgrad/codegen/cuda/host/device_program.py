@@ -18,18 +18,16 @@ from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.llvm.products import batched
 from jitgrad.codegen.llvm.scalars import STORED, widen
 from jitgrad.codegen.llvm.steps import kernel_arguments, load_scalar
-from jitgrad.codegen.program.layout import CAPACITY, DEVICE_FAILED, SCRATCH, WORKSPACE
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.device_steps import (
     Barrier,
     EachPut,
     EachStep,
-    GemmStep,
-    KernelStep,
-    LoadScalar,
     RepeatStep,
     ResidentStep,
     SpoilStep,
 )
+from jitgrad.codegen.program.layout import CAPACITY, DEVICE_FAILED, SCRATCH, WORKSPACE
+from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
 from jitgrad.kernels.values import V
 
 #: dtypes by the number with which a product names them

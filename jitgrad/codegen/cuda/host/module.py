@@ -13,8 +13,11 @@ from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.llvm.module import ModuleText, ProgramText
+from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.program import EachStep, IfStep, KernelStep, LoopStep, Program, RepeatStep, ResidentStep
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import every
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.script.graph.ir import Graph
 
 
@@ -129,17 +132,7 @@ def _name(kernel: Kernel, number: int) -> str:
 
 
 def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentStep]:
-    for step in steps:
-        if isinstance(step, (KernelStep, EachStep)):
-            yield step
-        elif isinstance(step, IfStep):
-            yield from _kernels(step.then)
-            yield from _kernels(step.otherwise)
-        elif isinstance(step, (LoopStep, RepeatStep)):
-            yield from _kernels(step.body)
-        elif isinstance(step, ResidentStep):
-            yield step
-            yield from _kernels([*step.steps, *step.otherwise])
+    return (step for step in every(steps) if isinstance(step, (KernelStep, EachStep, ResidentStep)))
 
 
 __all__ = ["DeviceModule", "kernels"]

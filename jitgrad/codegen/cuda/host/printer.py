@@ -7,7 +7,6 @@ Python objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +17,7 @@ from jitgrad.codegen.cuda.schedule.poison import SPOIL
 from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.llvm.sequences import Sequences
 from jitgrad.codegen.llvm.sizes import alone
+from jitgrad.codegen.program.device_steps import EachStep, SpoilStep
 from jitgrad.codegen.program.layout import (
     CHUNK_USED,
     CHUNKS,
@@ -26,7 +26,9 @@ from jitgrad.codegen.program.layout import (
     NO_MEMORY,
     SCRATCH,
 )
-from jitgrad.codegen.program.program import Column, EachStep, IfStep, LoopStep, SpoilStep, TensorOutput
+from jitgrad.codegen.program.program import TensorOutput
+from jitgrad.codegen.program.sequence_steps import Column
+from jitgrad.codegen.program.step import every
 from jitgrad.kernels.values import Code, V
 
 
@@ -87,7 +89,7 @@ class DevicePrinter(ProgramPrinter):
         self.chunks = False     # whether anything is in device memory that grows
         self.read = ""          # where elements are read to
         self.batches: dict[EachStep, Batch] = {}
-        self.groups = _groups(program.steps)
+        self.groups = any(isinstance(s, EachStep) for s in every(program.steps))  # launched together
         self.spoils = any(isinstance(s, SpoilStep) for s in program.steps)  # dead memory
         super().__init__(module, program)
 
@@ -205,9 +207,3 @@ def spoil_memory(p: DevicePrinter, start: str, size: V) -> None:
     p.line(f"store i64 {size.name}, ptr %argument.0")
     p.line(f"store ptr {start}, ptr %argument.1")
     p.line(f"call void @jg_launch(ptr %block, ptr @{table}, i64 {size.name}, i64 1, ptr %arguments)")
-
-
-def _groups(steps: Iterable[Any]) -> bool:
-    """Whether a program has kernels that are launched together."""
-    return any(isinstance(s, EachStep) or (isinstance(s, IfStep) and (_groups(s.then) or _groups(s.otherwise)))
-               or (isinstance(s, LoopStep) and _groups(s.body)) for s in steps)
