@@ -15,7 +15,7 @@ from jitgrad.codegen.cuda.host import gpu
 from jitgrad.codegen.lower import block
 from jitgrad.codegen.lower.device.epilogues import Epilogues
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.program import GemmStep, KernelStep
+from jitgrad.codegen.program.steps import GemmStep, KernelStep
 from jitgrad.ops.opdef import OPS
 from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
