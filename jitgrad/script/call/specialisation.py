@@ -21,13 +21,21 @@ from jitgrad.eager.autograd.grad_mode import mode as grad_mode
 from jitgrad.eager.autograd.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script.call import arrayguards
+from jitgrad.script.call import arrayguards, callback
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
-from jitgrad.script.call.sources import MISSES, Unreadable, argument_guards, describe, resolve, type_of_tensor
+from jitgrad.script.call.sources import (
+    MISSES,
+    Unreadable,
+    argument_guards,
+    broken,
+    describe,
+    resolve,
+    type_of_tensor,
+)
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
-from jitgrad.script.graph import callback, unwinding
+from jitgrad.script.graph import unwinding
 
 
 class Specialisation:
@@ -296,8 +304,6 @@ def _seen(found: Any) -> Any:
 
 def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:
     """Whether an assumption holds now."""
-    from jitgrad.script.call.mismatch import broken
-
     found = _resolved(guard.source, values)
     if found is _MISSING or guard.kind == "absent":
         return found is _MISSING and guard.kind == "absent"
