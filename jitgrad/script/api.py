@@ -118,7 +118,7 @@ class ScriptModule:
         return Scripted(self._script(), self._unscripted, self._unscripted._get_name())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._script()(self._unscripted, *args, **kwargs)
+        return type(self).__dict__["_script_call"](self._unscripted, *args, **kwargs)  # no `__get__` on the way
 
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The call without compilation."""

@@ -143,7 +143,7 @@ class Dispatcher:
         self._hits = self._misses = self._compilations = self._disk_hits = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_eager():
+        if _mode.eager or not config._current.jit:  # `is_eager()` without its two frames
             return self.eager(*args, **kwargs)
         params = args if not kwargs and len(args) == self._positional else self._bind(*args, **kwargs)
         specialisations = self._specialisations
