@@ -5,7 +5,8 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
-from jitgrad.codegen.llvm.scalars import EMIT, RANDOM_WORD
+from jitgrad.codegen.llvm.scalars import EMIT
+from jitgrad.codegen.program.kernel import RANDOM_WORD
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
 from jitgrad.eager.interop import finfo

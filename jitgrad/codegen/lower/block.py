@@ -6,32 +6,31 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.lower import commits, deferred_stores, effects
 from jitgrad.codegen.lower.column_sums import Across
 from jitgrad.codegen.lower.device.epilogues import Epilogues
 from jitgrad.codegen.lower.device.narrowed import narrowed
 from jitgrad.codegen.lower.device.padded import unpadded
 from jitgrad.codegen.lower.fuse import Fusion, Group, Item, Operand
-from jitgrad.codegen.lower.kernels import REDUCTIONS, GroupBuilder
+from jitgrad.codegen.lower.kernels import GroupBuilder
 from jitgrad.codegen.lower.rules import conv, lists, ops, products, sequences, windows
 from jitgrad.codegen.lower.rules.joins import tensor
 from jitgrad.codegen.lower.rules.updates import PARTS
 from jitgrad.codegen.program import access
-from jitgrad.codegen.program.access import AFFINE, Entry, IndexMap, through
+from jitgrad.codegen.program.access import Entry, IndexMap, through
 from jitgrad.codegen.program.program import NumberStep, ScalarStep
 from jitgrad.dims import Size, Symbol
 from jitgrad.dtypes import float32
+from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols, type_symbols
-from jitgrad.script.graph.irops import DRAWS, Effect, effect, is_exact
+from jitgrad.script.graph.irops import Effect, effect, is_exact
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower.driver import Lowering
 
 #: the largest expression of constants that is repeated instead of stored
 INLINE_LIMIT = 8
-CREATES = frozenset({"full", "fill", "arange"})
 
 
 class BlockLowering:
@@ -108,7 +107,7 @@ class BlockLowering:
         binders: dict[Symbol, object] = {}
         for index, node in enumerate(self.nodes):
             overwritten = node.op in PARTS and node.inputs[0] in state.owned
-            if node.op in AFFINE and not overwritten and self.is_view(node):
+            if has_trait(node.op, "affine") and not overwritten and self.is_view(node):
                 state.views[node.outputs[0]] = node
                 continue
             if self.try_inline(node):
@@ -187,7 +186,7 @@ class BlockLowering:
                 continue
             if node.op in ("index", "gather"):
                 found.add(node.inputs[0])
-            elif node.op in ops.STORING:
+            elif ops.is_storing(node.op):
                 found.update(node.inputs)
         return found
 
@@ -195,10 +194,10 @@ class BlockLowering:
         state = self.state
         if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not state.holds(node.outputs[0])):
             return False
-        if node.op in CREATES:
+        if is_kind(node.op, CREATE):
             state.inlined[node.outputs[0]] = (node, 1)
             return True
-        if node.op not in CHEAP or not node.inputs:
+        if not is_scalar(node.op) or not has_trait(node.op, "cheap"):
             return False
         if self.is_widening(node):
             state.inlined[node.outputs[0]] = (node, INLINE_LIMIT)
@@ -234,13 +233,14 @@ class BlockLowering:
         if len(node.outputs) != 1 or not isinstance(node.outputs[0].type, TensorType):
             return None
         out = node.outputs[0]
-        if op in EMIT or op in CREATES or op in DRAWS:
-            if state.holds(out) and op not in CREATES:
+        created = is_kind(op, CREATE)
+        if is_scalar(op) or created or is_kind(op, RANDOM):
+            if state.holds(out) and not created:
                 return None
-            if op not in EMIT:
+            if not is_scalar(op):
                 state.created[out] = node
             item = self.pointwise(node, index)
-        elif op in REDUCTIONS or op == "sum_to":
+        elif fold_of(op) or op == "sum_to":
             made = self.reduction(node, index)
             if made is None:
                 return None
@@ -266,7 +266,7 @@ class BlockLowering:
         shape = tensor(out).dims
         space, own = _axes(shape)
         operands = []
-        if node.op in EMIT:
+        if is_scalar(node.op):
             operands = [self.operand(v, access.broadcast(own, tensor(v).dims, shape)) for v in node.inputs]
         return Item(node, out, space, frozenset(), operands, tuple(e[0] for e in own), index)
 
@@ -383,7 +383,7 @@ class BlockLowering:
 
     def other(self, node: Node) -> None:
         state = self.state
-        if node.op in EMIT and state.holds(node.outputs[0]):
+        if is_scalar(node.op) and state.holds(node.outputs[0]):
             state.emit(ScalarStep(node, tuple(state.register(v) for v in node.inputs)))
             state.set_register(node.outputs[0])
             return
@@ -413,10 +413,6 @@ class _View:
 
     def gather_strides(self, item: Item, axis: int) -> Size:
         return self.ref(item.operands[0].base).strides[axis]
-
-
-CHEAP = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
-                   "logical_not", "where", "cast", "minimum", "maximum", "bitwise_and", "bitwise_or"})
 
 
 def _axes(shape: Sequence[Size]) -> tuple[tuple[Size, ...], IndexMap]:

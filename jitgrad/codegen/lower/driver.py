@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from jitgrad import dims, dtypes
-from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.lower import effects
 from jitgrad.codegen.lower.block import BlockLowering
 from jitgrad.codegen.lower.column_sums import with_copies
@@ -21,7 +20,7 @@ from jitgrad.codegen.lower.rules import joins
 from jitgrad.codegen.lower.rules.joins import tensor
 from jitgrad.codegen.lower.rules.random import draw
 from jitgrad.codegen.program import access
-from jitgrad.codegen.program.access import AFFINE, IndexMap, contiguous_strides, through
+from jitgrad.codegen.program.access import IndexMap, contiguous_strides, through
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.linear import linearize
 from jitgrad.codegen.program.program import (
@@ -37,9 +36,10 @@ from jitgrad.codegen.program.program import (
     StoreScalar,
 )
 from jitgrad.dims import Size, Symbol
+from jitgrad.ops.opdef import CREATE, RANDOM, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.graph.ir import Graph, Node, Value, committed, walk
-from jitgrad.script.graph.irops import DRAWS, Effect, effect
+from jitgrad.script.graph.irops import Effect, effect
 
 
 def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (), ordered: bool = False
@@ -62,9 +62,9 @@ def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
         tensors = [v for v in node.inputs if isinstance(v.type, TensorType)]
         if len(node.outputs) != 1 or not joins.is_single(node.outputs[0].type):
             continue
-        if node.op in ("full", "fill"):
+        if is_kind(node.op, CREATE) and node.op != "arange":
             constants.add(node.outputs[0])
-        elif (node.op in EMIT or node.op in AFFINE) and any(v in found for v in tensors) and all(
+        elif (is_scalar(node.op) or has_trait(node.op, "affine")) and any(v in found for v in tensors) and all(
                 v in found or v in constants for v in tensors):
             found.add(node.outputs[0])
     return frozenset(found)
@@ -303,7 +303,7 @@ class Lowering:
             return builder.const(node.attrs["value"], d)
         if node.op == "fill":
             return builder.scalar(node.inputs[0], d)
-        if node.op in DRAWS:
+        if is_kind(node.op, RANDOM):
             return draw(builder, node, tensor(value).dims, entries, axes, self.size_number)
         if node.op == "arange":
             i = builder.affine(entries[0], axes, self.size_number)

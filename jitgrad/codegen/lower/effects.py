@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jitgrad import dtypes
 from jitgrad.codegen.lower import deferred_stores
 from jitgrad.codegen.lower.rules.joins import absent, aim, constant, put_at, zero
-from jitgrad.codegen.program.access import AFFINE, contiguous_strides
+from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import (
     ArenaAllocate,
     Buffer,
@@ -22,6 +22,7 @@ from jitgrad.codegen.program.program import (
     StoreScalar,
 )
 from jitgrad.dims import Size, product
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Graph, Node, Value, committed, type_symbols, walk
 
@@ -112,7 +113,7 @@ def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
             if i is not None:
                 if i != target:
                     last_read[i] = max(position, last_read.get(i, -1))
-                if len(node.outputs) == 1 and node.op in AFFINE:
+                if len(node.outputs) == 1 and has_trait(node.op, "affine"):
                     owner[node.outputs[0]] = i
         for b in node.blocks:
             for r in b.results:

@@ -20,16 +20,14 @@ from jitgrad.codegen.program.kernel import Operand as KernelOperand
 from jitgrad.codegen.program.program import Buffer, KernelStep, Ref
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import dtype
+from jitgrad.ops.opdef import fold_of, has_trait
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Value
 
 #: stands for every size and stride that is an argument
 ARGUMENT = dim(Symbol("arg"))
-#: scalar primitives and reductions whose result is one of the operands' values, or is in their dtype anyway
-EXACT = frozenset({"cast", "where", "neg", "abs", "maximum", "minimum", "sign", "floor", "ceil", "round", "trunc",
-                   "max", "min", "fastmax", "any", "all"})
-REDUCTIONS = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "any": "any", "all": "all",
-              "argmax": "argmax", "argmin": "argmin"}
+#: ways to join parts (`Stmt.fn`) whose result is one of them
+_EXACT_FOLDS = frozenset({"max", "min", "fastmax"})
 
 
 class KernelBuilder:
@@ -63,7 +61,7 @@ class KernelBuilder:
     def compute(self, stmt: Stmt) -> int:
         """The position of a statement that computes. What is of a half type is rounded, as by eager between two ops."""
         d = stmt.dtype
-        if d is None or not d.is_half or (stmt.fn or stmt.op) in EXACT:
+        if d is None or not d.is_half or stmt.fn in _EXACT_FOLDS or has_trait(stmt.op, "exact"):
             return self.add(stmt)
         return self.add(Stmt("cast", (self.add(replace(stmt, dtype=dtypes.float32)),), d))
 
@@ -236,7 +234,7 @@ class GroupBuilder:
             made: int = self.lowering.inline(self.builder, item.out, _own(item), axes)
             return made
         args = tuple(self.read(o, axes) for o in item.operands)
-        if node.op in REDUCTIONS:
+        if fold_of(node.op):
             return self.reduction(item, args[0], d)
         return self.builder.compute(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
 
@@ -247,7 +245,7 @@ class GroupBuilder:
         return read(self.lowering, self.builder, operand.base, operand.entries, axes)
 
     def reduction(self, item: Item, value: int, d: dtype) -> int:
-        fn = REDUCTIONS[item.node.op]
+        fn = fold_of(item.node.op)
         if fn == "max" and item.out in self.dropped_nan:
             fn = "fastmax"
         if not item.inner:  # every reduced axis has size 1

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.lower.rules.joins import tensor
 from jitgrad.codegen.program.access import IndexMap
+from jitgrad.ops.opdef import RANDOM, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value, committed
-from jitgrad.script.graph.irops import DRAWS
 
 if TYPE_CHECKING:
     from jitgrad.codegen.lower.block import BlockLowering
@@ -236,7 +235,7 @@ class Repeats:
 def is_repeatable(item: Item) -> bool:
     """Whether an item may be computed twice: element by element, or drawn."""
     return (bool(item.space) and not item.inner and not item.across and item.node.op not in ("index", "gather")
-            and ((item.node.op in EMIT and bool(item.operands)) or item.node.op in DRAWS))
+            and ((is_scalar(item.node.op) and bool(item.operands)) or is_kind(item.node.op, RANDOM)))
 
 
 def moved(entries: IndexMap, axes: Sequence[int]) -> IndexMap:

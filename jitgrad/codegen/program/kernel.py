@@ -25,7 +25,10 @@ from typing import Literal
 
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype, int64
+from jitgrad.ops.opdef import has_trait
 
+#: a statement with args (index, seed, offset), int64: that word of a draw
+RANDOM_WORD = "random.word"
 #: stores of kernels that do nothing else
 ORDERED = frozenset({"ordered_add", "ordered_put"})
 
@@ -75,6 +78,16 @@ class Stmt:
     axis: int = -1
     fn: str = ""
     strides: tuple[Size, ...] = ()
+
+    @property
+    def by_index(self) -> bool:
+        """Whether it reads or writes where indices say."""
+        return bool(self.strides)
+
+
+def is_expensive(op: str) -> bool:
+    """Whether computing a statement again costs more than a trip to the cache."""
+    return op == RANDOM_WORD or has_trait(op, "expensive")
 
 
 @dataclass(frozen=True, slots=True)

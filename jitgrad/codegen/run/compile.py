@@ -22,6 +22,7 @@ from jitgrad.codegen.lower.effects import TensorOutput
 from jitgrad.codegen.lower.rules.ops import without_sizes
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.layout import Layout
+from jitgrad.codegen.program.plan import STORES
 from jitgrad.codegen.program.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref, ResidentStep
 from jitgrad.codegen.program.sites import SIZE, Site, kind_of
 from jitgrad.codegen.run.compiled import Compiled
@@ -35,7 +36,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     """Native code for graphs after passes, in one module.
 
     Raises:
-        NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
+        NotImplementedError: a row has no native form and is not one that the library runs (trait "in_library").
     """
     clock = time.perf_counter
     start = clock()
@@ -194,6 +195,6 @@ def describe(kernel: Kernel, name: str) -> str:
             arguments.append(f"c{s.number}")
         if s.op == "index":
             arguments.append(axes[s.axis])
-        target = "" if s.op in ("store", "scatter", "scatter_add") else f"v{i} = "
+        target = "" if s.op in STORES else f"v{i} = "
         lines.append(f"  {target}{s.op}{' ' + s.fn if s.fn else ''}({', '.join(arguments)})")
     return "\n".join(lines)

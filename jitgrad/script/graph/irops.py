@@ -37,8 +37,6 @@ MATH_TO_BOOL = ("isnan", "isinf", "isfinite")
 EXACT_TO_INT = ("gcd", "lcm", "factorial", "comb", "perm", "isqrt", "pow_modulo", "exponent")
 EXACT_TO_FLOAT = ("remainder", "nextafter", "ulp", "ldexp", "mantissa", "fraction", "whole", "fsum", "dist", "norm")
 EXACT = frozenset({*EXACT_TO_INT, *EXACT_TO_FLOAT, "round_to"})
-#: the rows of random words, which seed and offset give again
-DRAWS = frozenset({"random.uniform", "random.bits"})
 
 STRUCTURAL = frozenset({"if", "while", "scan"})
 #: ops whose results have the types that whoever made the node gave them
@@ -156,7 +154,6 @@ __all__ = [
     "ARITHMETIC",
     "BITWISE",
     "COMPARISONS",
-    "DRAWS",
     "EFFECTS",
     "GUARDED",
     "MATH_TO_BOOL",
