@@ -60,13 +60,13 @@ TRAITS: Mapping[str, str] = {
     "passes": "the vjp hands cotangents on, negated at most: nothing to widen (ops/rules.py)",
     "converts": "the impl chooses the dtype of its result, so it must see half types as they are (ops/opdef.py)",
     # costs
-    "cheap": "computing it again costs no more than reading it (autodiff/frame.py, lower/block.py)",
+    "cheap": "computing it again costs no more than reading it (autodiff/frame.py, lower/classify.py)",
     "expensive": "computing it again costs more than a trip to the cache (program/kernel.py)",
     "elementary": "each target's math library has it by this name (llvm/scalars.py, cuda/kernels/scalars.py)",
     "in_library": "has no native form: compiled code calls back and NumPy runs the impl (lower/rules/ops.py)",
     # memory
-    "view": "the result shares the operand's memory (frontend/state/heap.py, stored/file/read.py)",
-    "affine": "a view that is an index map of its operand, reshape where its shapes allow (program/access.py)",
+    "view": "the result shares the operand's memory (frontend/library/backend.py, stored/file/read.py)",
+    "affine": "a view that is an index map of its operand, reshape where its shapes allow (lower/classify.py, lower/driver.py)",
     "in_order": "a view of all elements in their order (frontend/state/heap.py, passes/rules/views.py)",
     "lossless": "the operand is no larger than the result and replaces it where one is saved (autodiff/frame.py)",
     "stored": "the result is in memory in any case: no kernel takes it up (autodiff/lean.py)",

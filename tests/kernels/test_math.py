@@ -13,9 +13,9 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
-from jitgrad.kernels.runtime import BINARY64, CIRCULAR, UNARY64
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.dims import Symbol, dim
+from jitgrad.kernels.runtime import BINARY64, CIRCULAR, UNARY64
 from tests.codegen.kernels import run
 
 special = pytest.importorskip("scipy.special")

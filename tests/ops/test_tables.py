@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import jitgrad
-
 from jitgrad.ops import NONDIFF, OPS
 from jitgrad.ops.opdef import POINTWISE, TRAITS, OpDef, register
 from jitgrad.ops.saved import saved

@@ -338,6 +338,7 @@ EMIT: dict[str, Row] = {
     RANDOM_WORD: _library("philox"),
 }
 
+
 # --- reductions ---
 
 def identity(fn: str, d: dtype) -> Number:

@@ -65,7 +65,7 @@ class Stmt:
         "column"   operand, args = (value,): adds up over the outer axes (on devices). Each block has a sum of its own
                    for each inner index, at start + block * (number of these) + the operand's strides
         "scatter_add" / "scatter"  operand, args = (value, index...), `strides` as for gather
-        "ordered_add" / "ordered_put"  (CUDA only) the same in a fixed order, as the only store: see `lower_ordered.py`
+        "ordered_add" / "ordered_put"  (CUDA only) the same in a fixed order, the only store (`lower/rules/ordered.py`)
         else       a scalar primitive of the op table, args, attrs in `param` (cast: the dtype is the target)
     """
 

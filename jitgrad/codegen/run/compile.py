@@ -18,12 +18,20 @@ from jitgrad import config
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.lower.effects import TensorOutput
 from jitgrad.codegen.lower.rules.ops import without_sizes
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.layout import Layout
 from jitgrad.codegen.program.plan import STORES
-from jitgrad.codegen.program.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref, ResidentStep
+from jitgrad.codegen.program.program import (
+    CallSite,
+    CallStep,
+    IfStep,
+    LoopStep,
+    Program,
+    Ref,
+    ResidentStep,
+    TensorOutput,
+)
 from jitgrad.codegen.program.sites import SIZE, Site, kind_of
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.codegen.run.launch import Interface, OutputPlan

@@ -18,18 +18,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from jitgrad.codegen.lower.rules.products import EPILOGUE, mask_bytes
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.patterns import GELU, GELU_SLOPE, match
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
 from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 DTYPES = frozenset({float32, float16, bfloat16})
 #: how many values are looked at to find out what a kernel reads

@@ -13,14 +13,11 @@ of it that are read (`select`, `slice`) are copied out before.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 #: ops that read a part of their operand
 PARTS = frozenset({"select", "slice"})
