@@ -66,7 +66,7 @@ TRAITS: Mapping[str, str] = {
     "in_library": "has no native form: compiled code calls back and NumPy runs the impl (lower/rules/ops.py)",
     # memory
     "view": "the result shares the operand's memory (frontend/library/backend.py, stored/file/read.py)",
-    "affine": "a view that is an index map of its operand, reshape where its shapes allow (lower/classify.py, lower/driver.py)",
+    "affine": "an index map of its operand, reshape where shapes allow (lower/classify.py, lower/driver.py)",
     "in_order": "a view of all elements in their order (frontend/state/heap.py, passes/rules/views.py)",
     "lossless": "the operand is no larger than the result and replaces it where one is saved (autodiff/frame.py)",
     "stored": "the result is in memory in any case: no kernel takes it up (autodiff/lean.py)",

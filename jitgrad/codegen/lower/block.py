@@ -15,9 +15,10 @@ from jitgrad.codegen.lower.groups import GroupBuilder
 from jitgrad.codegen.lower.rules import control, conv, effects, lists, ops, products, sequences, windows
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.program import NumberStep, ScalarStep
+from jitgrad.ops.numbers import is_exact
 from jitgrad.ops.opdef import is_scalar
 from jitgrad.script.graph.ir import Block, Node
-from jitgrad.script.graph.irops import Effect, effect, is_exact
+from jitgrad.script.graph.irops import Effect, effect
 
 #: how nodes become steps of their own, by op
 RULES: Mapping[str, Callable[[Lowering, Node], None]] = {

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
+from jitgrad.ops.numbers import is_exact
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import NUMBERS, Amendments, abstract
 from jitgrad.script.autodiff.flow import Flow
 from jitgrad.script.graph.ir import Block, Builder, Node, Value, map_attr, sizes_of
-from jitgrad.script.graph.irops import is_exact
 from jitgrad.script.graph.namespace import GraphNamespace
 
 #: ops on sizes and structure that are recomputed rather than saved, as cheap rows are

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jitgrad.dims import Dim
 from jitgrad.ops import OPS, Kind
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType
-from jitgrad.script.graph import irops
 from jitgrad.script.graph.compatible import compatible, types_of
 from jitgrad.script.graph.ir import Block, Node, Value, type_symbols
 
@@ -17,38 +16,34 @@ if TYPE_CHECKING:
     from jitgrad.script.graph.verify import Verifier
 
 _NUMBERS = (BOOL, INT, FLOAT, NUMBER)
-_BINARY = frozenset({*irops.ARITHMETIC, *irops.COMPARISONS, *irops.BITWISE, "num.truediv"})
 
 
 def number_op(verifier: Verifier, node: Node) -> None:
     """`num.*`: numbers, as many as the op takes."""
+    row = NUMBERS.get(node.op)
+    if row is None:
+        verifier.fail(f"`{node.op}` is not an op")
+        return
     for i in range(len(node.inputs)):
         verifier.operand(node, i, *_NUMBERS)
+    if row.arity is not None:
+        verifier.count(node, row.arity)
     if node.op == "num.const":
-        verifier.count(node, 0)
         if not isinstance(verifier.attr(node, "value"), (bool, int, float)):
             verifier.fail("`value` is not a number")
         if isinstance(node.attrs["value"], int) and not -(1 << 63) <= node.attrs["value"] < 1 << 63:
             verifier.fail("`value` has more than 64 bits")
     elif node.op == "num.cast":
-        verifier.count(node, 1)
         if verifier.attr(node, "to") not in ("bool", "int", "float", "number"):
             verifier.fail("`to` is not `bool`, `int`, `float` or `number`")
     elif node.op == "num.math":
         fn = verifier.attr(node, "fn")
-        if fn != "round" and fn not in irops.EXACT and not callable(getattr(math, fn, None)):
+        if fn not in FUNCTIONS:
             verifier.fail(f"`{fn}` is not a function of Python's math module")
     elif node.op == "num.select":
-        verifier.count(node, 3)
         verifier.operand(node, 0, BOOL)
         if node.inputs[1].type != node.inputs[2].type:
             verifier.fail("{} and {} have different types", *node.inputs[1:])
-    elif node.op in irops.UNARY or node.op == "num.not":
-        verifier.count(node, 1)
-    elif node.op in _BINARY:
-        verifier.count(node, 2)
-    else:
-        verifier.fail(f"`{node.op}` is not an op")
 
 
 def table_op(verifier: Verifier, node: Node) -> None:

@@ -14,6 +14,7 @@ import jitgrad
 from jitgrad.dims import Dim
 from jitgrad.dtypes import dtype, int64
 from jitgrad.ops import OPS
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.opdef import POINTWISE
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.graph.ir import Node, Value
@@ -29,10 +30,7 @@ TERNARY, NOT, COMPARE, UNARY, ATOM = 1, 3, 4, 11, 20
 BINDS = {"==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
          "*": 10, "/": 10, "//": 10, "%": 10, "@": 10, "**": 12}
 INFIX = {**{name: row.infix for name, row in OPS.items() if row.infix},
-         "num.add": "+", "num.sub": "-", "num.mul": "*", "num.truediv": "/", "num.floordiv": "//", "num.mod": "%",
-         "num.pow": "**", "num.eq": "==", "num.ne": "!=", "num.lt": "<", "num.le": "<=", "num.gt": ">", "num.ge": ">=",
-         "num.and": "&", "num.or": "|", "num.xor": "^", "num.lshift": "<<", "num.rshift": ">>"}
-_MAY_RAISE = ("num.truediv", "num.floordiv", "num.mod", "num.pow")
+         **{name: row.infix for name, row in NUMBERS.items() if row.infix and row.arity == 2}}
 
 
 def wrap(expression: Expression, least: int) -> str:
@@ -102,12 +100,12 @@ def _number(p: Printer, node: Node) -> Expression:
     args = [p.take(v) for v in node.inputs]
     texts = [text for text, _ in args]
     checked = bool(attrs.get("checked"))
-    if op in _MAY_RAISE and not checked and not texts[1].strip("-").replace(".", "").isdigit():
+    if may_divide_by_zero(op) and not checked and not texts[1].strip("-").replace(".", "").isdigit():
         return f"number.{op[4:]}({', '.join(texts)})", ATOM
     if op in INFIX:
         return _infix(p, INFIX[op], args)
     if op in ("num.neg", "num.invert"):
-        return f"{'-' if op == 'num.neg' else '~'}{wrap(args[0], UNARY)}", UNARY
+        return f"{NUMBERS[op].infix}{wrap(args[0], UNARY)}", UNARY
     if op == "num.not":
         return f"not {wrap(args[0], NOT)}", NOT
     if op == "num.select":
@@ -115,22 +113,10 @@ def _number(p: Printer, node: Node) -> Expression:
     if op == "num.cast":
         return args[0] if attrs["to"] == "number" else (f"{attrs['to']}({texts[0]})", ATOM)
     if op == "num.math":
-        name = attrs["fn"]
-        if checked and name in _EXACT:
-            return _EXACT[name](texts), ATOM
-        home = "number." if not checked else "" if name == "round" else "math."
-        return f"{home}{name}({', '.join(texts)})", ATOM
+        form = FUNCTIONS[attrs["fn"]].text if checked else f"number.{attrs['fn']}({{}})"
+        each = len(texts) // form.count("{}")
+        return form.format(*(", ".join(texts[k:k + each]) for k in range(0, len(texts), each))), ATOM
     return f"{op[4:]}({', '.join(texts)})", ATOM  # abs, min, max
-
-
-#: functions of numbers that Python spells otherwise than `math.<name>(...)`
-_EXACT: dict[str, Callable[[list[str]], str]] = {
-    "round_to": lambda xs: f"round({', '.join(xs)})", "pow_modulo": lambda xs: f"pow({', '.join(xs)})",
-    "norm": lambda xs: f"math.hypot({', '.join(xs)})", "fsum": lambda xs: f"math.fsum([{', '.join(xs)}])",
-    "mantissa": lambda xs: f"math.frexp({xs[0]})[0]", "exponent": lambda xs: f"math.frexp({xs[0]})[1]",
-    "fraction": lambda xs: f"math.modf({xs[0]})[0]", "whole": lambda xs: f"math.modf({xs[0]})[1]",
-    "dist": lambda xs: f"math.dist([{', '.join(xs[:len(xs) // 2])}], [{', '.join(xs[len(xs) // 2:])}])",
-}
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
