@@ -14,7 +14,7 @@ from jitgrad.codegen.lower.fuse import Fusion, Group
 from jitgrad.codegen.lower.groups import GroupBuilder
 from jitgrad.codegen.lower.rules import control, conv, effects, lists, ops, products, sequences, windows
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.program import NumberStep, ScalarStep
+from jitgrad.codegen.program.steps import NumberStep, ScalarStep
 from jitgrad.ops.numbers import is_exact
 from jitgrad.ops.opdef import is_scalar
 from jitgrad.script.graph.ir import Block, Node

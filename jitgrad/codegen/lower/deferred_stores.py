@@ -15,7 +15,7 @@ with `own` the node as it was and %x an input of the graph. What an op has made,
 from __future__ import annotations
 
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.program import Leaving
+from jitgrad.codegen.program.step import Leaving
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import OptionalType, SeqType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk

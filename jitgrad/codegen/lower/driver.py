@@ -8,8 +8,8 @@ from jitgrad.codegen.lower import interface
 from jitgrad.codegen.lower.block import lower_block
 from jitgrad.codegen.lower.column_sums import with_copies
 from jitgrad.codegen.lower.deferred_stores import attach
+from jitgrad.codegen.lower.linear import linearize
 from jitgrad.codegen.lower.state import Lowering, is_single
-from jitgrad.codegen.program.linear import linearize
 from jitgrad.codegen.program.program import Program
 from jitgrad.ops.opdef import CREATE, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import TensorType

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from jitgrad.codegen.lower.device.patterns import GELU, GELU_SLOPE, match
 from jitgrad.codegen.lower.rules.products import EPILOGUE, mask_bytes
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.patterns import GELU, GELU_SLOPE, match
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
 from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
+from jitgrad.eager.construct import from_numpy
 from jitgrad.eager.locations import Locations, MapLocation
-from jitgrad.eager.tensor import from_numpy
 from jitgrad.script.call.sources import Unreadable
 from jitgrad.script.executor import BoundScript, ScriptFunction
 from jitgrad.script.graph.parse import ParseError
