@@ -19,8 +19,7 @@ from jitgrad.script.call.list_kinds import NOTHING, Kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
-from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.statements import run_function
+from jitgrad.script.frontend.evaluate import attempts, calls, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, requires_grad
 from jitgrad.script.frontend.library import (
     builtins,  # noqa: F401  (it registers handlers)
@@ -31,13 +30,23 @@ from jitgrad.script.frontend.library import (
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import aliases, dispatch, effects, heap
 from jitgrad.script.frontend.state.context import Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
+
+dispatch.evaluate.fill(expressions.evaluate)
+dispatch.run_block.fill(statements.run_block)
+dispatch.run_function.fill(statements.run_function)
+dispatch.call.fill(calls.call)
+dispatch.branch.fill(merge.branch)
+dispatch.intercept.fill(attempts.intercept)
+dispatch.watch.fill(attempts.watch)
+dispatch.announce_stores.fill(deferred_stores.announce)
+dispatch.propagate_write.fill(aliases.propagate)
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
@@ -117,14 +126,14 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
         written: dict[int, int] = {}
         stores: list[tuple[sig.Place, sig.Result]] = []
         try:
-            value = run_function(context, frame, source.node)
+            value = statements.run_function(context, frame, source.node)
             results.expect(value)
             tree: sig.Result = results.tree(value)
             stores += [(change.place, change.recipe(results)) for change in deferred_stores.changes(context)]
             context.inputs.keep_apart()
             written = _written(context, results)
             heap.commit_dirty(context)
-        except merge.Raised:
+        except effects.Raised:
             tree = sig.Static(None)
         placement.refuse_two(context)
         # on a GPU, what must be deterministic has scatters of its own

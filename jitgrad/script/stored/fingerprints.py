@@ -21,7 +21,9 @@ from jitgrad import dtypes
 from jitgrad.amp.autocast_mode import autocast
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.nn import Module
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.optim import Optimizer
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 
@@ -71,9 +73,6 @@ def fingerprint(value: Any) -> Json:
 
 
 def _is_module_instance(value: Any) -> bool:
-    from jitgrad.nn import Module
-    from jitgrad.optim import Optimizer
-
     return isinstance(value, (Module, Optimizer))
 
 

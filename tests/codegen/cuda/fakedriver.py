@@ -102,7 +102,7 @@ class HostDriver:
 
     def __init__(self, device: int = 0) -> None:
         self.device = device
-        self.c = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
+        self.c = host.shared((host.HERE / "driver.h").read_text())
         self.c.fake_region.restype = ctypes.c_void_p
         self.c.fake_region.argtypes = [ctypes.c_size_t, ctypes.c_int]
         self.region = self.top = self.c.fake_region(REGION, device)
@@ -143,7 +143,7 @@ class HostDriver:
 
     def load(self, source: str, names: Sequence[str]) -> list[int]:
         kernels = source.removeprefix(text.prelude())
-        library = host.shared(f'#include "{host.header()}"\n{kernels}\n{entries(kernels)}')
+        library = host.kernels(f"{kernels}\n{entries(kernels)}")
         library.jg_set_reversed(int(self.order))
         self.libraries.append(library)
         found = [Entry.in_dll(library, f"entry_{name}") for name in names]

@@ -26,7 +26,7 @@ from tests.codegen.cuda.fakedriver import driver
 from tests.codegen.programs import duplicate, graph, sizes, tensor
 from tests.cuda import hosted
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 f32 = dtypes.float32
 
 

@@ -24,7 +24,7 @@ from tests.codegen.cuda.fakedriver import driver
 from tests.codegen.programs import assert_same, duplicate, graph, sizes, tensor
 from tests.script.graphs import random_graph
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)

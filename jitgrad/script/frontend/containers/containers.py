@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, foreign_dicts, list_methods, lists, open_dicts
 from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import (
@@ -71,7 +72,7 @@ def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
         return item
     items = contents.items_of(context, target)
     place = calls.static(context, index, "a list index")
-    value = calls.guarded(context, lambda: items.pop(place))
+    value = effects.guarded(context, lambda: items.pop(place))
     _change(context, target, items)
     return value
 
@@ -192,7 +193,7 @@ def ordered(context: Context, values: Any, key: Any, reverse: Any) -> Any:
 def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> Any:
     keys = [calls.call(context, key, (x,), {}) if key is not None else x for x in items]
     if not is_dynamic(keys):
-        order = calls.guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
+        order = effects.guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
         return tuple([items[i] for i in order])
     if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
             isinstance(x, (bool, int, float, Number)) for x in items):
@@ -216,7 +217,7 @@ def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIR
     place = calls.static(context, key, "a dict key")
     if place not in items:
         if default is _REQUIRED:
-            raise merge.raise_now(context, KeyError, (str(place),))
+            raise effects.raise_now(context, KeyError, (str(place),))
         return default
     value = items.pop(place)
     foreign_dicts.change(context, target, items)
@@ -226,7 +227,7 @@ def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIR
 def _pop_item(context: Context, target: SymDict) -> Any:
     items = contents.dict_of(context, target)
     if not items:
-        raise merge.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
+        raise effects.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
     key = list(items)[-1]
     return key, _pop_key(context, target, key)
 

@@ -17,6 +17,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap, type_word
@@ -75,7 +76,7 @@ def getitem(context: Context, target: TensorMap, key: Any) -> Any:
         return merge.bound(context, found, KeyError, type_word(key))
     factory = target.real.default_factory if isinstance(target.real, defaultdict) else None
     if factory is None:
-        raise merge.raise_now(context, KeyError, (type_word(key),))
+        raise effects.raise_now(context, KeyError, (type_word(key),))
     made = calls.call(context, factory, (), {})
     setitem(context, target, key, made)
     return made
@@ -128,9 +129,9 @@ def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Cal
         for test in tests:
             found = numbers.either(context, found, test)
         if found is False:
-            raise merge.raise_now(context, KeyError, ("a key that is not there",))
+            raise effects.raise_now(context, KeyError, ("a key that is not there",))
         if found is not True:
-            context.effect("check", found.value, key.value, error=KeyError, template=((0, "", ""),))
+            effects.emit(context, "check", found.value, key.value, error=KeyError, template=((0, "", ""),))
 
     def chosen(k: int) -> Any:
         if k == len(keys) - 1 and otherwise is None:

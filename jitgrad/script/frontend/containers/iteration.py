@@ -10,6 +10,7 @@ from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.generators import Generator, collect
 from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.values import numbers, subscripts
 from jitgrad.script.frontend.values.values import (
@@ -111,12 +112,12 @@ class Iterator(Iterable):
         if there is False:
             if default is not UNBOUND:
                 return default
-            raise merge.raise_now(context, StopIteration, ())
+            raise effects.raise_now(context, StopIteration, ())
         if isinstance(there, Number):
             if default is not UNBOUND:
                 raise UnsupportedCall("`next` with a default, of a length that only the run knows", context.span(),
                                       hint="write an `if` with the length")
-            context.effect("check", there.value, error=StopIteration, template=None)
+            effects.emit(context, "check", there.value, error=StopIteration, template=None)
         self._taken += 1
         return self.item(context, self._taken - 1)
 
@@ -208,7 +209,7 @@ def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
             if equal is False:
                 raise ValueError("zip() argument 2 is longer or shorter than argument 1")
             if isinstance(equal, Number):
-                context.effect("check", equal.value, error=ValueError,
+                effects.emit(context, "check", equal.value, error=ValueError,
                                template=("zip() argument 2 is longer or shorter than argument 1",))
         else:
             length = numbers.minimum(context, length, p.length)
@@ -258,13 +259,13 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
     if isinstance(index, SymTensor):
         from jitgrad.ops.backend import backend
 
-        index = calls.guarded(context, lambda: backend().item(index))
+        index = effects.guarded(context, lambda: backend().item(index))
     if not isinstance(index, Number):
         if isinstance(index, slice):
             index = slice(*(None if p is None else calls.static(context, p, "a slice of a list or tuple")
                             for p in (index.start, index.stop, index.step)))
         items = obj if isinstance(obj, (tuple, range)) else contents.items_of(context, obj)
-        found = calls.guarded(context, lambda: items[index])
+        found = effects.guarded(context, lambda: items[index])
         return contents.new_list(context, found) if isinstance(obj, SymList) and isinstance(index, slice) else found
     _unroll_counter(context, index)
     parts = contents.items_of(context, obj) if not hasattr(type(obj), "_modules") else []
@@ -320,9 +321,9 @@ def _place(context: Context, n: int, index: Number, name: str) -> Any:
     named = name in ("tuple", "list", "range", "list assignment")
     text = f"{name} index out of range" if named else "index out of range"
     if ok is False or not n:
-        raise merge.raise_now(context, IndexError, (text,))
+        raise effects.raise_now(context, IndexError, (text,))
     if isinstance(ok, Number):
-        context.effect("check", ok.value, error=IndexError, template=(text,))
+        effects.emit(context, "check", ok.value, error=IndexError, template=(text,))
     negative = numbers.compare(context, "lt", index, 0)
     if negative is False:
         return index

@@ -20,6 +20,7 @@ from jitgrad.script.frontend.containers.iteration import Iterable
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.evaluate import leaves as lowering
 from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import (
@@ -81,7 +82,7 @@ def is_open(context: Context, value: Any) -> bool:
         return not isinstance(value.length, int)
     if not isinstance(value, (SymTensor, Range)):
         return False
-    iterable = calls.guarded(context, lambda: Iterable.of(context, value))
+    iterable = effects.guarded(context, lambda: Iterable.of(context, value))
     assert isinstance(iterable, Iterable)
     return not isinstance(iterable.length, int)
 
@@ -294,10 +295,10 @@ def place(context: Context, held: RunItems, index: Any, text: str, empty: str = 
         from jitgrad.ops.backend import backend
 
         tensor = index
-        index = calls.guarded(context, lambda: backend().item(tensor))
+        index = effects.guarded(context, lambda: backend().item(tensor))
     kinds = (bool, int)
     if not isinstance(index, kinds) and not (isinstance(index, Number) and index.number_type in kinds):
-        raise merge.raise_now(context, TypeError, (
+        raise effects.raise_now(context, TypeError, (
             f"list indices must be integers or slices, not {calls.type_name(index)}",))
     n = length(context, held)
     if empty:
@@ -324,8 +325,8 @@ def _require(context: Context, condition: Any, text: str) -> None:
     if condition is True:
         return
     if condition is False:
-        raise merge.raise_now(context, IndexError, (text,))
-    context.effect("check", condition.value, error=IndexError, template=(text,))
+        raise effects.raise_now(context, IndexError, (text,))
+    effects.emit(context, "check", condition.value, error=IndexError, template=(text,))
 
 
 def get(context: Context, held: RunItems, index: Any, cls: type[SymList] = SymList) -> Any:
@@ -481,7 +482,7 @@ def _sliced(context: Context, held: RunItems, index: slice) -> RunItems:
     """`xs[start:stop:step]`; step is a literal."""
     step = 1 if index.step is None else calls.static(context, index.step, "the step of a slice of a list")
     if step == 0:
-        raise merge.raise_now(context, ValueError, ("slice step cannot be zero",))
+        raise effects.raise_now(context, ValueError, ("slice step cannot be zero",))
     n, zero = length(context, held), context.constant(0)
     if step > 0:
         start = zero if index.start is None else _clipped(context, index.start, n)

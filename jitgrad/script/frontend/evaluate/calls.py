@@ -12,12 +12,13 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import device
-from jitgrad.errors import InvalidOperation, JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.values.values import (
     Function,
@@ -110,31 +111,6 @@ def type_name(value: Any) -> str:
     return type(value).__name__
 
 
-def guarded(context: Context, operation: Callable[[], Any]) -> Any:
-    """Run an operation of the library or of Python now; what it raises, the script raises."""
-    try:
-        return operation()
-    except (JitgradError, merge.Raised, Restart):
-        raise
-    except NotImplementedError as error:
-        raise UnsupportedCall(str(error), context.span()) from error
-    except (TypeError, RuntimeError) as error:
-        if context.depth == 0:
-            raise _kind(error)(str(error), context.span()) from error
-        raise merge.raise_now(context, type(error), (str(error),)) from error
-    except (IndexError, ValueError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
-        text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
-        raise merge.raise_now(context, type(error), (str(text),)) from error
-
-
-def _kind(error: Exception) -> type[TypeMismatch | ShapeMismatch | InvalidOperation]:
-    """The class of refusal for what the library raised while compiling."""
-    if isinstance(error, TypeError):
-        return TypeMismatch
-    words = ("shape", "size", "dim", "matri", "rank", "element", "vector")
-    return ShapeMismatch if any(w in str(error) for w in words) else InvalidOperation
-
-
 def static(context: Context, value: Any, what: str) -> Any:
     """`value`, which must be known now. Raises NotStatic."""
     if is_dynamic(value):
@@ -198,7 +174,7 @@ def _not_called(context: Context, fn: Any) -> Exception:
     """What to raise for something that is not called in any way that is known here."""
     if callable(fn) and not is_dynamic(fn):
         return _foreign(context, fn)
-    return merge.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
+    return effects.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
 
 
 def _foreign(context: Context, fn: Any) -> UnsupportedCall:
@@ -221,7 +197,7 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
             return call(context, special, args, kwargs)
     given = tuple([argument(context, a) for a in args])
     named = {k: argument(context, v) for k, v in kwargs.items()}
-    return guarded(context, lambda: fn(*given, **named))
+    return effects.guarded(context, lambda: fn(*given, **named))
 
 
 def argument(context: Context, value: Any) -> Any:
@@ -258,7 +234,7 @@ def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str,
         raise UnsupportedCall(f"call of the built-in `{getattr(fn, '__qualname__', fn)}`", context.span(),
                               hint="call it outside the script and pass the result, or in a function marked "
                                    "`@jitgrad.ignore`")
-    return guarded(context, lambda: fn(*args, **kwargs))
+    return effects.guarded(context, lambda: fn(*args, **kwargs))
 
 
 def _pure(fn: Any) -> bool:
@@ -290,7 +266,7 @@ def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[
     if issubclass(cls, autocast):
         given = [known(context, a, "an argument of `autocast`") for a in args]
         named = {k: known(context, v, "an argument of `autocast`") for k, v in kwargs.items()}
-        return guarded(context, lambda: cls(*given, **named))
+        return effects.guarded(context, lambda: cls(*given, **named))
     return construct(context, cls, args, kwargs)
 
 

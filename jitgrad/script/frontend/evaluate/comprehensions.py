@@ -13,6 +13,7 @@ from jitgrad.script.frontend.containers import containers, contents
 from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.evaluate import calls, loops, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.values import Function, Number
 
@@ -133,7 +134,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame = context.frame
     generator = generators[0]
     source = ex.evaluate(context, generator.iter)
-    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    iterable = effects.guarded(context, lambda: Iterable.of(context, source))
     assert iterable is not None
     length = iterable.length
     if bound is None and not isinstance(length, int):

@@ -24,7 +24,7 @@ from jitgrad.script.frontend.evaluate import calls, leaves, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, thrown
 from jitgrad.script.frontend.source.liveness import exits
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects, heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union, is_dynamic
@@ -56,7 +56,7 @@ def raise_(context: Context, s: ast.Raise) -> None:
     """`raise`, `raise error`, `raise error from cause` (the cause is only seen in a traceback)."""
     if s.exc is None:
         if not context.handling:
-            raise merge.raise_now(context, RuntimeError, ("No active exception to reraise",))
+            raise effects.raise_now(context, RuntimeError, ("No active exception to reraise",))
         throw(context, context.handling[-1])
         return
     value = ex.evaluate(context, s.exc)
@@ -66,7 +66,7 @@ def raise_(context: Context, s: ast.Raise) -> None:
     if isinstance(value, type) and issubclass(value, BaseException):
         value = calls.ExceptionValue(value, ())
     if not isinstance(value, calls.ExceptionValue):
-        raise merge.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
+        raise effects.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
     throw(context, value)
 
 
@@ -88,18 +88,18 @@ def throw(context: Context, error: calls.ExceptionValue) -> None:
     raise raised(context, error)
 
 
-def raised(context: Context, error: calls.ExceptionValue) -> merge.Raised:
+def raised(context: Context, error: calls.ExceptionValue) -> effects.Raised:
     """The raise of an exception, for the caller to raise."""
     from jitgrad.script.frontend.library.printing import template_of
 
     if not error.args:
-        return merge.raise_now(context, error.cls, None)
+        return effects.raise_now(context, error.cls, None)
     values: list[Value] = []
     if len(error.args) == 1 and isinstance(error.args[0], (str, Text)):
         template, values = template_of(context, error.args)
     else:
         template = (None, *[_stated(context, a, values) for a in error.args])
-    return merge.raise_now(context, error.cls, template, values)
+    return effects.raise_now(context, error.cls, template, values)
 
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
@@ -162,7 +162,7 @@ def try_(context: Context, s: ast.Try) -> None:
 
 
 def with_finish(context: Context, run: Callable[[], None],
-                finish: Callable[[merge.Raised | Handler | None], None]) -> None:
+                finish: Callable[[effects.Raised | Handler | None], None]) -> None:
     """`run`, then `finish`, whichever way control takes.
 
     `finish` is given the exception on its way, None, or the handler that one is on its way to in some runs.
@@ -173,13 +173,13 @@ def with_finish(context: Context, run: Callable[[], None],
     context.tries = [*outer, attempt]
     try:
         run()
-    except merge.Raised as error:
+    except effects.Raised as error:
         context.tries = outer
         context.frame, context.node, context.modes = frame, node, modes
         if error.attempt is not attempt:
             raise
         finish(error)
-        raise merge.raise_now(context, error.error, error.template, error.values) from None
+        raise effects.raise_now(context, error.error, error.template, error.values) from None
     finally:
         context.tries = outer
     kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
@@ -210,7 +210,7 @@ def _handled(context: Context, s: ast.Try) -> None:
     caught: calls.ExceptionValue | None = None
     try:
         run_block(context, s.body)
-    except merge.Raised as error:
+    except effects.Raised as error:
         if error.attempt is not attempt:
             raise
         caught = thrown(context, error)

@@ -10,8 +10,8 @@ from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.evaluate import leaves as lowering
 from jitgrad.script.frontend.evaluate import templates as tp
-from jitgrad.script.frontend.state import heap
-from jitgrad.script.frontend.state.aliases import Links, propagate, unwritable
+from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state.aliases import Links, unwritable
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import (
@@ -31,33 +31,6 @@ from jitgrad.script.graph.irops import GUARDED, Effect, effect
 RESULT = "result of the expression"
 
 
-class Raised(Exception):
-    """Control does not go on from here: an exception is raised at run time, or handled by a `try` (`attempt`)."""
-
-    def __init__(self, error: type[BaseException] = Exception, template: tuple[Any, ...] | None = None,
-                 values: Sequence[Value] = (), attempt: Any = None):
-        super().__init__(error, template)
-        self.error, self.template, self.values, self.attempt = error, template, values, attempt
-
-
-def raise_now(context: Context, error: type[BaseException], template: tuple[Any, ...] | None,
-              values: Sequence[Value] = ()) -> Raised:
-    """Emit the raise of `error`; the caller raises what this returns."""
-    if context.tries:
-        from jitgrad.script.frontend.evaluate.attempts import intercept
-
-        found = intercept(context, error, template, values)
-        if found is not None:
-            return found
-    from jitgrad.script.frontend.boundary.deferred_stores import announce
-
-    false = context.one("num.const", value=False)
-    heap.commit_dirty(context)
-    announce(context)
-    context.builder.emit("check", (false, *values), error=error, template=template)
-    return Raised()
-
-
 class _Side:
     """One evaluated side of a branch."""
 
@@ -71,7 +44,7 @@ class _Side:
         with context.block(self.block):
             try:
                 self.result = run()
-            except Raised:
+            except effects.Raised:
                 self.dead = True
         self.state = context.state
 
@@ -99,7 +72,7 @@ def _dead(context: Context, condition: Number, sides: list[_Side]) -> Any:
     """One side raises: it stays in the branch, the other goes on in the block around it."""
     if sides[0].dead and sides[1].dead:
         context.builder.emit("if", (condition.value,), blocks=(sides[0].block, sides[1].block), types=())
-        raise Raised
+        raise effects.Raised
     dead, alive = (sides[0], sides[1]) if sides[0].dead else (sides[1], sides[0])
     parent = context.builder.block
     if not _as_check(context, condition, dead, when=sides[0].dead):
@@ -411,11 +384,11 @@ def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, li
 def bound(context: Context, value: Any, error: type[Exception], text: str) -> Any:
     """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
     if value is UNBOUND:
-        raise raise_now(context, error, (text,))
+        raise effects.raise_now(context, error, (text,))
     if not isinstance(value, Union):
         return value
     missing = lowering.is_static(context, value, UNBOUND)
-    context.effect("check", numbers.negate(context, missing).value, error=error, template=(text,))
+    effects.emit(context, "check", numbers.negate(context, missing).value, error=error, template=(text,))
     return lowering.without(context, value, UNBOUND)
 
 
@@ -430,7 +403,8 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
     for s in value.statics[1:]:
         absent = numbers.either(context, absent, lowering.is_static(context, value, s))
     name = type(value.statics[0]).__name__
-    context.effect("check", numbers.negate(context, absent).value, error=error, template=(what.replace("{}", name),))
+    effects.emit(context, "check", numbers.negate(context, absent).value, error=error,
+                 template=(what.replace("{}", name),))
     return lowering.settle(context, value)
 
 
@@ -451,5 +425,5 @@ def switch(context: Context, value: Union, operation: Callable[[Any], Any], live
     return run(0)
 
 
-__all__ = ["RESULT", "Raised", "bound", "bound_by", "branch", "clash_error", "fetch", "force",
-           "lower_location", "mark_history", "propagate", "raise_now", "rebuild_location", "switch", "template"]
+__all__ = ["RESULT", "bound", "bound_by", "branch", "clash_error", "fetch", "force",
+           "lower_location", "mark_history", "rebuild_location", "switch", "template"]

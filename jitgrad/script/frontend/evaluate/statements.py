@@ -29,6 +29,7 @@ from jitgrad.script.frontend.evaluate import (
     leaves as lowering,
 )
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.values import numbers
@@ -285,7 +286,7 @@ def _for(context: Context, s: ast.For) -> None:
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return
-    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    iterable = effects.guarded(context, lambda: Iterable.of(context, source))
     context.node = s
     assert iterable is not None
     loop = _Loop(context, s)

@@ -9,7 +9,7 @@ from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents, lists
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.state import frames
+from jitgrad.script.frontend.state import effects, frames
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, operators, subscripts
 from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, setattribute
@@ -62,13 +62,13 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
         if len(items) != wanted:
             text = (f"not enough values to unpack (expected {wanted}, got {len(items)})" if len(items) < wanted
                     else f"too many values to unpack (expected {wanted})")
-            raise merge.raise_now(context, ValueError, (text,))
+            raise effects.raise_now(context, ValueError, (text,))
         for t, v in zip(target.elts, items, strict=True):
             assign(context, t, v)
         return
     after = wanted - starred - 1
     if len(items) < wanted - 1:
-        raise merge.raise_now(context, ValueError, (
+        raise effects.raise_now(context, ValueError, (
             f"not enough values to unpack (expected at least {wanted - 1}, got {len(items)})",))
     end = len(items) - after
     for t, v in zip(target.elts[:starred], items[:starred], strict=True):
@@ -137,7 +137,7 @@ def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
                                     f"'{calls.type_name(value)}'")
     if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
         given = calls.argument(context, value)
-        return calls.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
+        return effects.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
     if isinstance(old, SymList) and op == "add":
         from jitgrad.script.frontend.containers import containers
 

@@ -15,6 +15,7 @@ from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.library.printing import print_
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers, strings
@@ -40,7 +41,7 @@ from jitgrad.script.frontend.values.values import (
 
 @handles(len)
 def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.guarded(context, lambda: contents.length(context, args[0]))
+    return effects.guarded(context, lambda: contents.length(context, args[0]))
 
 
 @handles(range)
@@ -48,12 +49,12 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     given = []
     for a in args:
         if isinstance(a, SymTensor):
-            a = calls.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
+            a = effects.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
         if (isinstance(a, Number) and a.number_type is float) or isinstance(a, float):
-            raise merge.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
+            raise effects.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
         given.append(a)
     if not any(isinstance(a, Number) for a in given):
-        return calls.guarded(context, lambda: range(*given))
+        return effects.guarded(context, lambda: range(*given))
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     return Range(start, stop, step)
 
@@ -67,7 +68,7 @@ def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(zip)
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args]
-    found = calls.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
+    found = effects.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
     return it.Iterator(context, found)
 
 
@@ -91,7 +92,7 @@ def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _iterable(context: Context, value: Any) -> it.Iterable:
-    found = calls.guarded(context, lambda: it.Iterable.of(context, value))
+    found = effects.guarded(context, lambda: it.Iterable.of(context, value))
     assert isinstance(found, it.Iterable)
     return found
 
@@ -157,12 +158,12 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(slice)
 def _slice(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.guarded(context, lambda: slice(*args))
+    return effects.guarded(context, lambda: slice(*args))
 
 
 @handles(issubclass)
 def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.guarded(context, lambda: issubclass(*args))
+    return effects.guarded(context, lambda: issubclass(*args))
 
 
 @handles(callable)
@@ -218,7 +219,7 @@ def number_argument(context: Context, value: Any, what: str) -> Any:
     """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
     value = merge.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: backend().item(value))
+        return effects.guarded(context, lambda: backend().item(value))
     return value
 
 
@@ -230,9 +231,9 @@ def _conversion(to: type) -> Handler:
         if isinstance(value, Number):
             return numbers.cast(context, value, to)
         if is_dynamic(value) or not isinstance(value, calls.PLAIN):
-            raise merge.raise_now(context, TypeError, (
+            raise effects.raise_now(context, TypeError, (
                 f"{to.__name__}() argument must be a string or a real number, not '{calls.type_name(value)}'",))
-        return calls.guarded(context, lambda: to(value, *args[1:]))
+        return effects.guarded(context, lambda: to(value, *args[1:]))
     return convert
 
 
@@ -250,8 +251,8 @@ def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: abs(value))
-    return calls.guarded(context, lambda: numbers.unary(context, "abs", value))
+        return effects.guarded(context, lambda: abs(value))
+    return effects.guarded(context, lambda: numbers.unary(context, "abs", value))
 
 
 @handles(round)
@@ -260,7 +261,7 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
         tensor: Any = value
-        return calls.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
+        return effects.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
     return numbers.round_(context, value, digits)
 
 
@@ -270,7 +271,7 @@ def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
     if len(args) == 3:
         if not any(isinstance(a, Number) for a in args):
-            return calls.guarded(context, lambda: pow(*args))
+            return effects.guarded(context, lambda: pow(*args))
         return numbers.power_modulo(context, *args)
     return binary(context, "pow", args[0], args[1])
 
@@ -291,7 +292,7 @@ def _extreme(largest: bool) -> Handler:
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
-            return calls.guarded(context, lambda: (max if largest else min)([]))
+            return effects.guarded(context, lambda: (max if largest else min)([]))
         key = kwargs.get("key")
         if key is None:
             result = items[0]
@@ -324,11 +325,11 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
         from jitgrad.script.frontend.values.comparisons import truth
 
-        test = truth(context, calls.guarded(context, lambda: calls.DUNDER["gt" if largest else "lt"](b, a)))
+        test = truth(context, effects.guarded(context, lambda: calls.DUNDER["gt" if largest else "lt"](b, a)))
         if not isinstance(test, Number):
             return b if test else a
         return merge.branch(context, test, lambda: b, lambda: a)
-    return calls.guarded(context, lambda: (max if largest else min)(a, b))
+    return effects.guarded(context, lambda: (max if largest else min)(a, b))
 
 
 HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)

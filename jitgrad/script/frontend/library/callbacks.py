@@ -15,12 +15,13 @@ from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.library.printing import template_of
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects, heap
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import (
@@ -36,7 +37,6 @@ from jitgrad.script.frontend.values.values import (
     size_number,
     type_word,
 )
-from jitgrad.script.graph.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.marks import BY_ANNOTATION, Mark
 
@@ -47,7 +47,7 @@ _RETURNS = "say what it returns: `@jitgrad.ignore(returns=lambda ...: a tensor l
 def marked(context: Context, fn: types.FunctionType, mark: Mark, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call of a function with a mark, other than `export`."""
     if mark.kind == "unused":
-        raise merge.raise_now(context, RuntimeError, (
+        raise effects.raise_now(context, RuntimeError, (
             f"`{fn.__qualname__}` is marked `@jit.unused`: a script cannot call it",))
     for k, value in enumerate(args):
         if isinstance(value, Union) and not _optional(value):
@@ -134,7 +134,7 @@ class _Emission:
         call = Callback(self.fn, tree, stores, result, through, context.grad, autocast.mode.low, random,
                         arguments.places)
         types_ = [*self.types, *[INT] * random, *[INT] * bool(through)]
-        found = context.effect("callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
+        found = effects.emit(context, "callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
         if through:
             context.builder.history.update(v.id for v in found if isinstance(v.type, TensorType)
                                            and v.type.dtype.is_floating_point)

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import dict_methods, list_methods, lists, open_dicts
 from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects, heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import strings
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTuple, Union
@@ -68,9 +68,9 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     parts.append("\n" if end is None else end)
     template, values = template_of(context, parts)
     if stream is STREAMS["stderr"]:
-        context.effect("print", *values, template=template, stream="stderr")
+        effects.emit(context, "print", *values, template=template, stream="stderr")
     else:
-        context.effect("print", *values, template=template)
+        effects.emit(context, "print", *values, template=template)
 
 
 def _print_list(context: Context, before: list[Any], value: SymList | SymDict, after: tuple[Any, ...], sep: Any,
@@ -80,7 +80,7 @@ def _print_list(context: Context, before: list[Any], value: SymList | SymDict, a
         raise lists.not_static(context)
     if before:
         template, values = template_of(context, before)
-        context.effect("print", *values, template=template)
+        effects.emit(context, "print", *values, template=template)
     if isinstance(value, SymDict):
         calls.call(context, dict_methods.show, open_dicts.parts(context, value), {})
     else:

@@ -242,23 +242,23 @@ def _find(context: Context, value: Any, steps: tuple[Step, ...]) -> Any:
 # --- writes --------------------------------------------------------------------------------------------------------
 
 
-def propagate(context: Context, written: Storage) -> None:
+def propagate(context: Context, storage: Storage) -> None:
     """After a write to a storage: let every storage that may be the same memory show it.
 
     First what it is, where its conditions hold; then all that are one of these read them again, the older before the
     later: each merged tensor once.
     """
-    touched = {written}
-    _write_back(context, written, touched, frozenset({written}))
+    touched = {storage}
+    _write_back(context, storage, touched, frozenset({storage}))
     merged = [s for s in context.state.values
-              if isinstance(s, Storage) and s is not written and (s in context.links or s in context.peers)]
-    for storage in merged:
-        for condition, polarity, reference in _of(context, storage):
+              if isinstance(s, Storage) and s is not storage and (s in context.links or s in context.peers)]
+    for other in merged:
+        for condition, polarity, reference in _of(context, other):
             if reference.storage in touched:
-                touched.add(storage)
+                touched.add(other)
 
-                def read(storage: Storage = storage, reference: SymTensor = reference) -> None:
-                    whole = SymTensor(storage, (), storage.type)
+                def read(other: Storage = other, reference: SymTensor = reference) -> None:
+                    whole = SymTensor(other, (), other.type)
                     heap.write(context, whole, heap.read(context, reference), linked=False)
 
                 _if(context, condition, polarity, read)

@@ -227,22 +227,6 @@ class Context:
         (value,) = self.builder.emit(op, inputs, **attrs)
         return value
 
-    def effect(self, op: str, *inputs: Value, **attrs: Any) -> tuple[Value, ...]:
-        """Emit a node that may leave the program or be observed: memory that was written is made current before."""
-        from jitgrad.script.frontend.state.heap import commit_dirty
-
-        if self.tries and (op == "check" or attrs.get("checked")):
-            from jitgrad.script.frontend.evaluate.attempts import watch
-
-            if watch(self, op, inputs, attrs):
-                return ()
-        commit_dirty(self)
-        if op == "check" or attrs.get("checked"):
-            from jitgrad.script.frontend.boundary.deferred_stores import announce
-
-            announce(self)
-        return self.builder.emit(op, inputs, **attrs)
-
     def constant(self, value: bool | int | float) -> Value:
         """A number as a graph value, one per scope."""
         key = ("const", type(value), repr(value))

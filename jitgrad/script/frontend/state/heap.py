@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.values.values import Path, Storage, SymTensor
 from jitgrad.script.graph.ir import Value
@@ -116,9 +117,7 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
         slot = context.optional_grads[storage]
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
     if linked and (context.links or context.peers):
-        from jitgrad.script.frontend.state.aliases import propagate
-
-        propagate(context, storage)
+        dispatch.propagate_write(context, storage)
 
 
 def _computed_from(context: Context, value: Value, base: Value) -> bool:

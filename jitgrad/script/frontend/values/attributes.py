@@ -16,6 +16,7 @@ from jitgrad.script.frontend.gradients import backward, requires_grad
 from jitgrad.script.frontend.library import hooks
 from jitgrad.script.frontend.library.customs import SymFunctionCtx
 from jitgrad.script.frontend.library.printing import STREAMS
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import objects, strings, subscripts
 from jitgrad.script.frontend.values.values import (
@@ -112,7 +113,7 @@ def _of_tensor(context: Context, obj: SymTensor, name: str) -> Any:
         return Method(name, lambda cx, args, kwargs: _to_list(cx, obj))
     if not hasattr(type(obj), name):
         raise UnresolvedAttribute(f"`Tensor` has no `{name}`", context.span(), hint=_close(name, dir(type(obj))))
-    return calls.guarded(context, lambda: getattr(obj, name))
+    return effects.guarded(context, lambda: getattr(obj, name))
 
 
 def _to_list(context: Context, tensor: SymTensor) -> Any:
@@ -120,7 +121,7 @@ def _to_list(context: Context, tensor: SymTensor) -> Any:
     from jitgrad.ops.backend import backend
 
     if not tensor.ndim:
-        return calls.guarded(context, lambda: backend().item(tensor))
+        return effects.guarded(context, lambda: backend().item(tensor))
     n = operator.index(tensor.shape[0])
     if n > TO_LIST:
         raise UnsupportedCall(f"`tolist` of more than {TO_LIST} rows", context.span(),
@@ -155,7 +156,7 @@ def _of_tuple(context: Context, obj: tuple[Any, ...], name: str) -> Any:
         return fields
     if name == "_replace" and fields:
         replace: Any = obj._replace  # type: ignore[attr-defined]
-        return Method(name, lambda cx, args, kwargs: calls.guarded(cx, lambda: replace(**kwargs)))
+        return Method(name, lambda cx, args, kwargs: effects.guarded(cx, lambda: replace(**kwargs)))
     if name == "_asdict" and fields:
         return Method(name, lambda cx, args, kwargs: contents.new_dict(cx, dict(zip(fields, obj, strict=True))))
     method = class_attribute(type(obj), name)
@@ -318,7 +319,7 @@ def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
             backward.write_grad(context, obj, value)
             return
         if name == "requires_grad":
-            calls.guarded(context, lambda: obj.requires_grad_(bool(calls.static(context, value, "`requires_grad`"))))
+            effects.guarded(context, lambda: obj.requires_grad_(bool(calls.static(context, value, "`requires_grad`"))))
             return
         if name == "data":
             backward.set_data(context, obj, value)

@@ -10,7 +10,7 @@ from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.containers import contents, foreign_dicts, list_methods, lists, open_dicts
 from jitgrad.script.frontend.evaluate import calls, leaves, merge
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects, heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, objects
 from jitgrad.script.frontend.values.operators import forced
@@ -50,7 +50,7 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
         if a is None or b is None:
             return name == "ne"
-        return calls.guarded(context, lambda: calls.DUNDER[name](a, b))
+        return effects.guarded(context, lambda: calls.DUNDER[name](a, b))
     if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
         return numbers.compare(context, name, a, b)
     if isinstance(a, Text) or isinstance(b, Text):
@@ -72,7 +72,7 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
         if name in ("eq", "ne"):
             return name == "ne"
         raise UnsupportedCall(f"comparison of {type_word(a)} with {type_word(b)}", context.span())
-    return calls.guarded(context, lambda: calls.DUNDER[name](a, b))
+    return effects.guarded(context, lambda: calls.DUNDER[name](a, b))
 
 
 def _compare_unions(context: Context, name: str, a: Any, b: Any) -> Any:
@@ -176,7 +176,7 @@ def _in(context: Context, item: Any, container: Any) -> Any:
         if isinstance(container, (set, frozenset)) and isinstance(item, Number):
             return _in(context, item, tuple(container))
         if not is_dynamic(item) and not is_dynamic(container):
-            return calls.guarded(context, lambda: item in container)
+            return effects.guarded(context, lambda: item in container)
         raise UnsupportedCall(f"`in` with {type_word(container)}", context.span())
     if isinstance(container, SymList) and lists.run_items(context, container) is not None:
         return calls.call(context, list_methods.contains, (container, item), {})
@@ -191,7 +191,7 @@ def truth(context: Context, value: Any) -> Any:
     if isinstance(value, Number):
         return numbers.truth(context, value)
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: _tensor_truth(context, value))
+        return effects.guarded(context, lambda: _tensor_truth(context, value))
     if isinstance(value, Union):
         return merge.switch(context, value, lambda v: truth(context, v))
     if isinstance(value, SymList):

@@ -14,6 +14,7 @@ from typing import Any
 from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.types import Type
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.values import TYPES, Number, size_number
 from jitgrad.script.graph.ir import Value
@@ -121,7 +122,7 @@ def exact(context: Context, fn: str, *args: Any) -> Any:
 
 
 def _emit_math(context: Context, fn: str, values: list[Value]) -> Number:
-    return wrap(context, context.effect("num.math", *values, fn=fn, checked=True)[0])
+    return wrap(context, effects.emit(context, "num.math", *values, fn=fn, checked=True)[0])
 
 
 def _on_sizes(op: str, a: Any, b: Any) -> Any:
@@ -144,7 +145,7 @@ def _on_sizes(op: str, a: Any, b: Any) -> Any:
 def _emit(context: Context, op: str, *operands: Any, checked: bool) -> Number:
     values = [value_of(context, x) for x in operands]
     if checked:
-        (value,) = context.effect(op, *values, checked=True)
+        (value,) = effects.emit(context, op, *values, checked=True)
     else:
         value = context.one(op, *values)
     return wrap(context, value)
@@ -284,7 +285,7 @@ def cast(context: Context, a: Any, to: type) -> Any:
     if to is bool:
         return truth(context, a)
     if to is int and a.number_type in (float, object):
-        return wrap(context, context.effect("num.cast", a.value, to="int", checked=True)[0])
+        return wrap(context, effects.emit(context, "num.cast", a.value, to="int", checked=True)[0])
     return wrap(context, context.one("num.cast", a.value, to=_NAMES[to]))
 
 

@@ -17,6 +17,7 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
@@ -41,9 +42,9 @@ def construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[s
         raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
                               hint="use `torch.tensor`, `torch.zeros` and kin")
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return calls.guarded(context, lambda: cls(*args, **kwargs))
+        return effects.guarded(context, lambda: cls(*args, **kwargs))
     if isinstance(cls, enum.EnumMeta):
-        return calls.guarded(context, lambda: cls(calls.static(context, args[0], "the value of an enum member")))
+        return effects.guarded(context, lambda: cls(calls.static(context, args[0], "the value of an enum member")))
     if _written_in_python(cls):
         return _instance(context, cls, args, kwargs)
     if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
@@ -52,7 +53,7 @@ def construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[s
     if any(is_dynamic(a) for a in (*args, *kwargs.values())) or not cls.__module__.startswith(("jitgrad", "builtins")):
         raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
                               hint="make the object outside and pass it, or keep it in a closure")
-    return calls.guarded(context, lambda: cls(*args, **kwargs))
+    return effects.guarded(context, lambda: cls(*args, **kwargs))
 
 
 def _written_in_python(cls: type) -> bool:
@@ -76,7 +77,7 @@ def _instance(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[s
     elif isinstance(cls.__init__, types.FunctionType):  # type: ignore[misc]
         calls.call(context, cls.__init__, (made, *args), kwargs)  # type: ignore[misc]
     elif args or kwargs:
-        raise merge.raise_now(context, TypeError, (f"{cls.__name__}() takes no arguments",))
+        raise effects.raise_now(context, TypeError, (f"{cls.__name__}() takes no arguments",))
     return made
 
 
@@ -90,7 +91,7 @@ def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: 
     """What the generated `__init__` of a dataclass does."""
     cls: Any = made.cls
     signature = inspect.signature(cls)
-    bound = calls.guarded(context, lambda: signature.bind(*args, **kwargs)).arguments
+    bound = effects.guarded(context, lambda: signature.bind(*args, **kwargs)).arguments
     items: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         if field.init and field.name in bound:
@@ -139,7 +140,7 @@ def getattribute(context: Context, obj: Instance, name: str) -> Any:
     if isinstance(attribute, (types.FunctionType, classmethod, staticmethod)) or hasattr(attribute, "cache_info"):
         return bind(obj, attribute)
     if isinstance(attribute, types.MemberDescriptorType):
-        raise merge.raise_now(context, AttributeError, (text,))
+        raise effects.raise_now(context, AttributeError, (text,))
     return context.inputs.attribute(obj.cls, name)
 
 
@@ -167,7 +168,7 @@ def delattribute(context: Context, obj: Instance, name: str) -> None:
 def _writable(context: Context, obj: Instance, text: str) -> None:
     params = getattr(obj.cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
-        raise merge.raise_now(context, dataclasses.FrozenInstanceError, (text,))
+        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
     contents.writable(context, obj)
 
 

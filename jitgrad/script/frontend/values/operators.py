@@ -9,6 +9,7 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, objects, strings
 from jitgrad.script.frontend.values.values import (
@@ -44,9 +45,9 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if isinstance(a, Union) or isinstance(b, Union):
         a, b = forced(context, op, a, b)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
-        return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+        return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
     if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
-        return calls.guarded(context, lambda: numbers.binary(context, op, a, b))
+        return effects.guarded(context, lambda: numbers.binary(context, op, a, b))
     if isinstance(a, SymList) and op in ("add", "mul"):
         return _list_arithmetic(context, op, a, b)
     if isinstance(b, SymList) and op == "mul" and isinstance(a, (int, Number)):
@@ -54,16 +55,16 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if op == "or" and isinstance(a, (SymDict, dict)) and isinstance(b, (SymDict, dict)):
         return contents.new_dict(context, {**contents.dict_of(context, a), **contents.dict_of(context, b)})
     if isinstance(a, tuple) and isinstance(b, (tuple, int)):
-        return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+        return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
     if is_dynamic(a) or is_dynamic(b) or not isinstance(a, calls.PLAIN) or not isinstance(b, calls.PLAIN):
         result = objects.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
         if isinstance(a, STATIC) and isinstance(b, STATIC):
-            return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
-        raise merge.raise_now(context, TypeError, (
+            return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
+        raise effects.raise_now(context, TypeError, (
             f"unsupported operand type(s) for {SYMBOLS[op]}: '{calls.type_name(a)}' and '{calls.type_name(b)}'",))
-    return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+    return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
 
 
 def forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
@@ -88,7 +89,7 @@ def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
             isinstance(b, Number) or lists.run_items(context, a) is not None):
         if not isinstance(b, Number) or b.number_type in (int, bool):
             return calls.call(context, list_methods.repeated, (a, b), {})
-        raise merge.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
+        raise effects.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
     items = contents.items_of(context, a)
     if op == "add" and isinstance(b, SymList):
         return contents.new_list(context, items + contents.items_of(context, b))
@@ -103,10 +104,10 @@ def unary(context: Context, operator: ast.unaryop, operand: Any) -> Any:
     sign = {"neg": "-", "pos": "+", "invert": "~"}[op]
     value = merge.force(context, operand, f"bad operand type for unary {sign}: '{{}}'")
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: calls.DUNDER[op](value))
+        return effects.guarded(context, lambda: calls.DUNDER[op](value))
     method = objects.method_of(value, f"__{op}__")
     if method is not None:
         return calls.call(context, method, (value,), {})
     if is_dynamic(value) and not isinstance(value, Number):
-        raise merge.raise_now(context, TypeError, (f"bad operand type for unary {sign}: '{calls.type_name(value)}'",))
-    return calls.guarded(context, lambda: numbers.unary(context, op, value))
+        raise effects.raise_now(context, TypeError, (f"bad operand type for unary {sign}: '{calls.type_name(value)}'",))
+    return effects.guarded(context, lambda: numbers.unary(context, op, value))

@@ -16,7 +16,7 @@ from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls, leaves, merge
 from jitgrad.script.frontend.gradients import requires_grad
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects, heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, subscripts
 from jitgrad.script.frontend.values.values import (
@@ -65,7 +65,7 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
         if not conversion and not value.ndim:  # a 0-d tensor is formatted as the number that it holds
             tensor = value
             if spec or not _is_parameter(context, tensor):
-                return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
+                return [(effects.guarded(context, lambda: backend().item(tensor)), "", spec)]
             conversion = "s"
         about = requires_grad.about(context, value) if conversion or not spec else ""
         shown = heap.read(context, value)
@@ -80,11 +80,11 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
             return found
     if is_dynamic(value) or (isinstance(value, tuple) and any(isinstance(v, Text) for v in value)):
         if spec:
-            raise merge.raise_now(context, TypeError, (
+            raise effects.raise_now(context, TypeError, (
                 f"unsupported format string passed to {calls.type_name(value)}.__format__",))
         return _container(context, value)
     context.look(value)
-    return [calls.guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
+    return [effects.guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
 
 
 def _is_parameter(context: Context, tensor: SymTensor) -> bool:
@@ -199,7 +199,7 @@ _PERCENT = re.compile(r"%(?:\((?P<name>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d
 def percent(context: Context, template: str, values: Any) -> Any:
     """`template % values`."""
     if not is_dynamic(values):
-        return calls.guarded(context, lambda: template % values)
+        return effects.guarded(context, lambda: template % values)
     named = contents.dict_of(context, values) if isinstance(values, SymDict) else None
     given = iter(values if isinstance(values, tuple) else (values,))
     parts: list[Any] = []
@@ -213,13 +213,13 @@ def percent(context: Context, template: str, values: Any) -> Any:
         try:
             value = named[found["name"]] if named is not None else next(given)
         except StopIteration:
-            raise merge.raise_now(context, TypeError, ("not enough arguments for format string",)) from None
+            raise effects.raise_now(context, TypeError, ("not enough arguments for format string",)) from None
         except KeyError as error:
-            raise merge.raise_now(context, KeyError, (str(error.args[0]),)) from None
+            raise effects.raise_now(context, KeyError, (str(error.args[0]),)) from None
         parts.append(_converted(context, value, found))
     parts.append(template[end:])
     if named is None and next(given, None) is not None:
-        raise merge.raise_now(context, TypeError, ("not all arguments converted during string formatting",))
+        raise effects.raise_now(context, TypeError, ("not all arguments converted during string formatting",))
     if "%" in _PERCENT.sub("", template):
         raise UnsupportedCall("this `%` format", context.span(), hint="use an f-string")
     return text(context, parts)
@@ -235,7 +235,7 @@ def _converted(context: Context, value: Any, found: re.Match[str]) -> Any:
     value = merge.force(context, value, f"%{kind} format: a real number is required, not {{}}")
     if isinstance(value, SymTensor):
         tensor = value
-        value = calls.guarded(context, lambda: backend().item(tensor))
+        value = effects.guarded(context, lambda: backend().item(tensor))
     if kind in "diu":
         if precision:
             raise UnsupportedCall("a precision of `%d`", context.span(), hint="use an f-string")
@@ -259,18 +259,18 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
     from jitgrad.script.frontend.values.attributes import getattribute
 
     parts: list[Any] = []
-    for literal, field, spec, conversion in calls.guarded(context, lambda: list(string.Formatter().parse(template))):
+    for literal, field, spec, conversion in effects.guarded(context, lambda: list(string.Formatter().parse(template))):
         parts.append(literal)
         if field is None:
             continue
-        first, rest = calls.guarded(context, lambda field=field: _split(field))  # type: ignore[misc]
+        first, rest = effects.guarded(context, lambda field=field: _split(field))  # type: ignore[misc]
         if first == "":
             first = next(count, len(args))
         if isinstance(first, int) and first >= len(args):
-            raise merge.raise_now(context, IndexError, (
+            raise effects.raise_now(context, IndexError, (
                 f"Replacement index {first} out of range for positional args tuple",))
         if not isinstance(first, int) and first not in kwargs:
-            raise merge.raise_now(context, KeyError, (str(first),))
+            raise effects.raise_now(context, KeyError, (str(first),))
         value = args[first] if isinstance(first, int) else kwargs[first]
         for is_attribute, key in rest:
             value = getattribute(context, value, key) if is_attribute else subscripts.getitem(context, value, key)
@@ -292,7 +292,7 @@ def method(context: Context, obj: str | Text, name: str) -> Any:
             items = contents.items_of(cx, args[0])
             for i, item in enumerate(items):
                 if not isinstance(item, (str, Text)):
-                    raise merge.raise_now(cx, TypeError, (
+                    raise effects.raise_now(cx, TypeError, (
                         f"sequence item {i}: expected str instance, {calls.type_name(item)} found",))
             parts: list[Any] = []
             for i, item in enumerate(items):

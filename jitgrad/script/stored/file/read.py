@@ -27,7 +27,7 @@ from jitgrad.script.graph.ir import Block, Graph, walk
 from jitgrad.script.graph.parse import parse
 from jitgrad.script.graph.verify import verify
 from jitgrad.script.stored.file.archive import Contents
-from jitgrad.script.stored.file.records import Program
+from jitgrad.script.stored.file.objects import LoadedModule, OwnDefault
 from jitgrad.script.stored.file.spans import attach, show_lines
 from jitgrad.script.stored.file.tree import Tensors, Tree
 from jitgrad.script.stored.file.values import (
@@ -42,6 +42,7 @@ from jitgrad.script.stored.file.values import (
     plain,
     string,
 )
+from jitgrad.script.stored.records import Program
 from jitgrad.serialization import LoadError
 
 Json = Any
@@ -199,8 +200,6 @@ class ProgramReader:
 
     def _is_taken(self, name: str) -> bool:
         """Whether an attribute that a script assigns would hide a part of Module."""
-        from jitgrad.script.stored.file.loaded import LoadedModule
-
         return hasattr(LoadedModule, name) or name.startswith("_") or name == "training"
 
     def _guard(self, stored: Json) -> sig.Guard:
@@ -448,8 +447,6 @@ def read_spans(stored: Json) -> tuple[list[Span | None], dict[str, dict[int, str
 
 def read_signature(stored: Json, tree: Tree) -> tuple[inspect.Signature, dict[str, Any]]:
     """The signature of the loaded function, without the root; and the defaults that a file cannot hold."""
-    from jitgrad.script.stored.file.loaded import OwnDefault
-
     found, own = [], {}
     for row in items(stored):
         name, kind, default = items(row, 3)

@@ -22,6 +22,7 @@ from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe, resolve
+from jitgrad.script.stored.file.objects import LoadedModule
 
 Json = Any
 REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -251,8 +252,6 @@ class Snapshot:
 
     def _free(self, name: str) -> str:
         """`name`, or with a number, if a loaded module or the root has such an attribute already."""
-        from jitgrad.script.stored.file.loaded import LoadedModule
-
         candidate, count = name, 0
         while candidate in self._names or hasattr(LoadedModule, candidate) or hasattr(self._root, candidate):
             count += 1

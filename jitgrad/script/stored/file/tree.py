@@ -10,6 +10,7 @@ from jitgrad.device import device
 from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
 from jitgrad.script.stored.file.archive import Contents
+from jitgrad.script.stored.file.objects import LoadedPart, SavedObject
 from jitgrad.script.stored.file.snapshot import FACTORIES, REGISTRIES
 from jitgrad.script.stored.file.values import (
     boolean,
@@ -139,16 +140,12 @@ class Tree:
         return made
 
     def _object(self, number: int, node: dict[str, Any]) -> Any:
-        from jitgrad.script.stored.file.loaded import SavedObject
-
         made = self._early(number, SavedObject(string(node["name"])))
         for name, child in self._named(node, "attributes"):
             made.__dict__[name] = self.build(child)
         return made
 
     def _module(self, number: int, node: dict[str, Any]) -> Any:
-        from jitgrad.script.stored.file.loaded import LoadedPart
-
         made: Any = self._early(number, self._root if number == 0 else LoadedPart())
         made.__dict__["_saved_name"] = string(node["name"])
         made.training = boolean(node["training"])

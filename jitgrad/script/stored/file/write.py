@@ -13,13 +13,12 @@ from jitgrad import errors
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import broken
-from jitgrad.script.call.sources import Unreadable, describe
+from jitgrad.script.call.sources import Unreadable, broken, describe
 from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.text import to_text
-from jitgrad.script.stored.file.records import Program
 from jitgrad.script.stored.file.snapshot import NotSavable, Snapshot, is_plain, plain
 from jitgrad.script.stored.file.spans import SpanWriter
+from jitgrad.script.stored.records import Program
 
 Json = Any
 
