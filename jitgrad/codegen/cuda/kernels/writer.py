@@ -22,9 +22,9 @@ from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded
 
 LARGEST = (1 << 63) - 1
 
-#: reductions: the operator of `prelude.cuh` that joins two parts
-_JOINS = {"sum": "jg_sum", "dot": "jg_sum", "prod": "jg_prod", "max": "jg_maximum", "min": "jg_minimum",
-          "fastmax": "jg_fastmaximum", "any": "jg_or", "all": "jg_and", "argmax": "jg_argmax", "argmin": "jg_argmin"}
+#: reductions: the operator of `prelude.cuh` that joins two parts, where it is not `jg_<name>`
+_JOINS = {"dot": "jg_sum", "max": "jg_maximum", "min": "jg_minimum", "fastmax": "jg_fastmaximum", "any": "jg_or",
+          "all": "jg_and"}
 
 
 class Writer(Addresses):
@@ -301,7 +301,8 @@ class Writer(Addresses):
 
     def join(self, i: int) -> str:
         """The operator of a reduction; sums of bools are "or", products "and"."""
-        name, d = _JOINS[self.kernel.body[i].fn], self.source_of(i)
+        fn, d = self.kernel.body[i].fn, self.source_of(i)
+        name = _JOINS.get(fn, f"jg_{fn}")
         if d is dtypes.bool_:
             name = {"jg_sum": "jg_or", "jg_prod": "jg_and"}.get(name, name)
         return f"{name}<{COMPUTED[d.name]}>"

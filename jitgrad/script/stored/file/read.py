@@ -20,6 +20,7 @@ from jitgrad.dims import symbols as symbols_of
 from jitgrad.dtypes import int64
 from jitgrad.errors import Span
 from jitgrad.ops.autocast import Low, pair
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import resolve
@@ -46,7 +47,6 @@ from jitgrad.script.stored.records import Program
 from jitgrad.serialization import LoadError
 
 Json = Any
-_VIEWS = ("reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "diagonal", "detach")
 _NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
 _KINDS: dict[str, type] = {"int": int, "float": float, "bool": bool}
 LONGEST = 1 << 20  # no list of sizes, path or line number is longer
@@ -375,7 +375,7 @@ class ProgramReader:
         return self._result(value, graph, n_outputs), chosen, string(spec)
 
     def _view(self, op: Json) -> str:
-        need(op in _VIEWS, "a view")
+        need(has_trait(op, "view"), "a view")
         return string(op)
 
 
