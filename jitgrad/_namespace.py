@@ -48,12 +48,40 @@ from jitgrad.eager.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from jitgrad.eager.factories import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+    arange,
+    empty,
+    eye,
+    from_numpy,
+    full,
+    linspace,
+    logspace,
+    normal,
+    ones,
+    rand,
+    randint,
+    randn,
+    randperm,
+    tensor,
+    tril_indices,
+    triu_indices,
+    zeros,
+)
 from jitgrad.eager.interop import (
     as_tensor,
     asarray,
     finfo,
     from_dlpack,
-    from_numpy,
     get_rng_state,
     iinfo,
     initial_seed,
@@ -126,33 +154,7 @@ from jitgrad.ops.library.convert import (
     result_type,
 )
 from jitgrad.ops.library.core import is_tensor
-from jitgrad.ops.library.creation import (
-    BFloat16Tensor,
-    BoolTensor,
-    ByteTensor,
-    CharTensor,
-    DoubleTensor,
-    FloatTensor,
-    HalfTensor,
-    IntTensor,
-    LongTensor,
-    ShortTensor,
-    arange,
-    empty,
-    empty_like,
-    eye,
-    full,
-    full_like,
-    linspace,
-    logspace,
-    ones,
-    ones_like,
-    tensor,
-    tril_indices,
-    triu_indices,
-    zeros,
-    zeros_like,
-)
+from jitgrad.ops.library.creation import empty_like, full_like, ones_like, zeros_like
 from jitgrad.ops.library.linear_algebra.decompositions import cholesky, det, logdet, slogdet
 from jitgrad.ops.library.linear_algebra.decompositions import inv as inverse
 from jitgrad.ops.library.linear_algebra.linalg import (
@@ -272,19 +274,7 @@ from jitgrad.ops.library.pointwise import (
     trunc,
     xlogy,
 )
-from jitgrad.ops.library.random import (
-    bernoulli,
-    dropout,
-    multinomial,
-    normal,
-    rand,
-    rand_like,
-    randint,
-    randint_like,
-    randn,
-    randn_like,
-    randperm,
-)
+from jitgrad.ops.library.random import bernoulli, dropout, multinomial, rand_like, randint_like, randn_like
 from jitgrad.ops.library.reduce import (
     all,
     amax,

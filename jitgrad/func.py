@@ -20,7 +20,8 @@ import numpy as np
 from jitgrad.eager.autograd.engine import grad as _gradients
 from jitgrad.eager.autograd.grad_mode import enable_grad, is_grad_enabled
 from jitgrad.eager.autograd.node import Node, edge_of
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 Argnums = int | tuple[int, ...]

@@ -6,18 +6,16 @@ A subclass has `shape`, `dtype` and `ndim`, and whatever belongs to its executio
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.device import CPU
+from jitgrad.ops.backend import Tensor
 from jitgrad.ops.library import activation, combine, compare, convert, creation, order, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, library, product
 from jitgrad.ops.library.linear_algebra import decompositions, linalg
 from jitgrad.ops.library.shapes import gather as gathering
 from jitgrad.ops.library.shapes import rearrange, shape
 from jitgrad.ops.operators import Operators
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 class Size(tuple[int, ...]):
@@ -38,7 +36,7 @@ def _listed(args: tuple[Any, ...]) -> Any:
     return args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
 
 
-class TensorBase(Operators):
+class TensorBase(Operators[Tensor]):
     """The torch-like interface of a tensor."""
 
     __slots__ = ()

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
+from jitgrad.eager.construct import from_numpy
 from jitgrad.eager.locations import Locations, MapLocation
-from jitgrad.eager.tensor import from_numpy
 from jitgrad.errors import JitgradError
 from jitgrad.script.call.sources import describe
 from jitgrad.script.call.specialisation import Specialisation

@@ -15,6 +15,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.scalars import BINARY_LIBRARY, UNARY_LIBRARY
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim
 from tests.codegen.kernels import run
 
@@ -148,7 +149,7 @@ def test_two_operands(name, d):
 @pytest.mark.parametrize("name", ["exp", "log1p", "tanh", "sin", "erf", "sinh"])
 def test_odd_functions_keep_the_sign_of_zero_and_scalars_equal_lanes(name):
     """The scalar form is a lane of the vector form: a number does not depend on where it is computed."""
-    loaded = engine.runtime_symbols()
+    loaded = runtime.symbols()
     for suffix, ctype, d in (("f32", ctypes.c_float, dtypes.float32), ("f64", ctypes.c_double, dtypes.float64)):
         scalar = ctypes.CFUNCTYPE(ctype, ctype)(loaded[f"jg_{name}_{suffix}"])
         x = np.linspace(-0.9, 5, 33).astype(d.np)
@@ -169,7 +170,7 @@ def test_huge_angles(name):
 
 def test_half_conversions_over_all_patterns():
     """The library's own conversions, for machines that lack the instructions."""
-    symbols = engine.runtime_symbols()
+    symbols = runtime.symbols()
     text = """
 declare float @__extendhfsf2(half)
 declare half @__truncsfhf2(float)

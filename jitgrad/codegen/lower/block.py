@@ -15,7 +15,7 @@ from jitgrad.codegen.lower.groups import GroupBuilder
 from jitgrad.codegen.lower.rules import control, conv, effects, lists, ops, products, sequences, windows
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.kernel import PRIMITIVES
-from jitgrad.codegen.program.program import NumberStep, ScalarStep
+from jitgrad.codegen.program.steps import NumberStep, ScalarStep
 from jitgrad.script.graph.ir import Block, Node
 from jitgrad.script.graph.irops import Effect, effect, is_exact
 

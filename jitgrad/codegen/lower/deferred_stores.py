@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import AFFINE
-from jitgrad.codegen.program.program import Leaving
+from jitgrad.codegen.program.step import Leaving
 from jitgrad.ops.types import OptionalType, SeqType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 

@@ -8,10 +8,10 @@ from jitgrad.codegen.lower import interface
 from jitgrad.codegen.lower.block import lower_block
 from jitgrad.codegen.lower.column_sums import with_copies
 from jitgrad.codegen.lower.deferred_stores import attach
+from jitgrad.codegen.lower.linear import linearize
 from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.access import AFFINE
 from jitgrad.codegen.program.kernel import PRIMITIVES
-from jitgrad.codegen.program.linear import linearize
 from jitgrad.codegen.program.program import Program
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Graph, Value, committed, walk

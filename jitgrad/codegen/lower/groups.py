@@ -11,7 +11,8 @@ from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program.access import IndexMap
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import KernelStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype
 from jitgrad.script.graph.ir import Value

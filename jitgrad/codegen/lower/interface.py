@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from jitgrad.codegen.lower.rules.joins import absent, aim, zero
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import AFFINE, contiguous_strides
-from jitgrad.codegen.program.program import Buffer, LoadScalar, NumberOutput, Ref, TensorOutput
+from jitgrad.codegen.program.program import NumberOutput, TensorOutput
+from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.steps import LoadScalar
 from jitgrad.ops.types import BOOL, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Graph, Value, committed, walk
 

@@ -16,7 +16,8 @@ from jitgrad import dtypes
 from jitgrad.codegen.program.access import IndexMap
 from jitgrad.codegen.program.kernel import Kernel, Stmt
 from jitgrad.codegen.program.kernel import Operand as KernelOperand
-from jitgrad.codegen.program.program import Buffer, KernelStep, Ref
+from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import dtype
 from jitgrad.script.graph.ir import Value

@@ -17,17 +17,9 @@ from jitgrad.codegen.lower.random import draw
 from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides, through
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import (
-    Allocate,
-    Buffer,
-    CallSite,
-    Leaving,
-    LoadScalar,
-    NumberStep,
-    Ref,
-    ScalarStep,
-    StoreScalar,
-)
+from jitgrad.codegen.program.program import CallSite
+from jitgrad.codegen.program.step import Buffer, Leaving, Ref
+from jitgrad.codegen.program.steps import Allocate, LoadScalar, NumberStep, ScalarStep, StoreScalar
 from jitgrad.dims import Size, Symbol
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Block, Graph, Node, Value

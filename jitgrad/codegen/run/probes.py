@@ -23,7 +23,9 @@ from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.layout import ARENA, CAPACITY, native_name
-from jitgrad.codegen.program.program import CallStep, GemmStep, KernelStep, Program, Ref
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import CallStep, GemmStep, KernelStep
 from jitgrad.codegen.run import compile, compiled
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace
 from jitgrad.dims import Size, product
@@ -170,7 +172,7 @@ class Probed:
 
     def __init__(self, graphs: Mapping[str, Graph]):
         self.programs = {name: lower(name, graph) for name, graph in graphs.items()}
-        module = ModuleText()
+        module = ModuleText(Printer)
         printers: dict[str, Printer] = {}
         faces: dict[str, Interface] = {}
         for name, program in self.programs.items():

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jitgrad.eager.arrays.arrays import filled_like
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.graph_function import GraphFunction

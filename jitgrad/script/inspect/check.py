@@ -23,7 +23,8 @@ import numpy as np
 from jitgrad.eager.arrays.arrays import host_copy, to_host
 from jitgrad.eager.autograd.engine import grad
 from jitgrad.eager.autograd.node import edge_of
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import CheckFailed
 from jitgrad.script.executor import Dispatcher, eager_mode
 from jitgrad.script.graph import marks

@@ -22,7 +22,8 @@ from jitgrad.dims import Dim
 from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.arrays.arrays import host_copy, to_host
 from jitgrad.eager.autograd.engine import grad
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import Span
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import backend

@@ -27,13 +27,13 @@ from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
 from jitgrad.codegen.cuda.kernels.writer import Writer, lane_of
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
+from jitgrad.codegen.program.device_steps import Barrier, Recall, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
+from jitgrad.codegen.program.step import Buffer, Ref, every
+from jitgrad.codegen.program.steps import (
     Allocate,
-    ArenaAllocate,
     Assign,
-    Barrier,
-    Buffer,
     CallStep,
     GemmStep,
     IfStep,
@@ -42,15 +42,8 @@ from jitgrad.codegen.program.program import (
     LoopStep,
     NumberStep,
     Point,
-    Recall,
-    Ref,
-    ResidentStep,
     ScalarStep,
-    SeqGrow,
-    SeqPlace,
-    SeqPut,
 )
-from jitgrad.codegen.program.uses import every, set_by
 from jitgrad.dims import Call, Size, Symbol
 from jitgrad.dtypes import dtype
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
@@ -178,7 +171,7 @@ class _Region:
         step = self.step
         entry: list[Value | Symbol | Buffer] = [*step.values, *step.sizes, *step.buffers]
         read: list[str] = []
-        changing = {m for s in every(step.steps) for m in set_by(s)}
+        changing = {m for s in every(step.steps) for m in s.sets}
         for k, what in enumerate(entry):
             kind = self.kind(what)
             name = self.variable(what) if what in changing else f"const {kind} {self.name(what)}"

@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from jitgrad.codegen.lower.device.patterns import GELU, GELU_SLOPE, match
 from jitgrad.codegen.lower.groups import REDUCTIONS
 from jitgrad.codegen.lower.rules.products import EPILOGUE, mask_bytes
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import AFFINE
 from jitgrad.codegen.program.kernel import PRIMITIVES
-from jitgrad.codegen.program.patterns import GELU, GELU_SLOPE, match
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
 from jitgrad.ops.types import TensorType

@@ -11,7 +11,8 @@ from typing import Any
 
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
-from jitgrad.codegen.program.program import Assign, Buffer, NumberStep, Point, Ref
+from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.steps import Assign, NumberStep, Point
 from jitgrad.dims import Dim, Size, Symbol, product
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value

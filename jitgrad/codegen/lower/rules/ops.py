@@ -19,7 +19,8 @@ from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import CallStep, IfStep, LoadScalar, NumberStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import CallStep, IfStep, LoadScalar, NumberStep
 from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import int64
 from jitgrad.ops.specs import broadcast_shapes, index_result_shape

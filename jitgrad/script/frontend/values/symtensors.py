@@ -54,7 +54,7 @@ class Storage:
         self.device: Device | None = None
 
 
-class SymTensor(TensorBase):
+class SymTensor(TensorBase["SymTensor"]):
     """A tensor of the script: a view of a storage."""
 
     __slots__ = ("_type", "copied", "path", "storage")
