@@ -45,7 +45,7 @@ _PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distrib
            "onnx", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "ignore": "script.marks", "set_printoptions": "eager.format"}
+         "ignore": "script.graph.marks", "set_printoptions": "eager.format"}
 
 
 def __getattr__(name: str) -> _Any:
@@ -72,7 +72,7 @@ def __dir__() -> list[str]:
 
 
 # The last binding: `jitgrad.script` is the decorator; the package of that name is reached by
-# `from jitgrad.script import ir`.
+# `from jitgrad.script.graph import ir`.
 def script(obj: _Any = None, *, check: _Any = False, remat: _Any = None) -> _Any:
     """Compile a function or a module: same code, same results, one native program per signature.
 
