@@ -22,9 +22,9 @@ from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.boundary import placement
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
 
@@ -49,10 +49,10 @@ class SymbolicBackend:
             if context.sizes.changed:
                 types = [x.type_ for x in operands]
                 attrs = {k: self.attribute(a) for k, a in attrs.items()}
-        if op.name in heap.VIEWS:
+        if "view" in op.traits:
             assert op.spec is not None
             return heap.view(context, operands[0], op.name, attrs, op.spec(*types, **attrs))
-        where = placement.together(operands, op.name)
+        where = placement.together(op, operands)
         values = [heap.read(context, x) for x in operands]
         if op.spec is None and op.compose is not None:
             return self._compose(op, values, attrs, where)

@@ -15,10 +15,13 @@ from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.numbers import NUMBERS
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Borrowed,
@@ -111,7 +114,7 @@ def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: 
 
 def items_of(context: Context, obj: Instance) -> dict[str, Any]:
     """The attributes of a made object now."""
-    items: dict[str, Any] = merge.fetch(context, context.state, obj)
+    items: dict[str, Any] = locations.fetch(context, context.state, obj)
     return items
 
 
@@ -129,7 +132,7 @@ def getattribute(context: Context, obj: Instance, name: str) -> Any:
     if name in items:
         value = items[name]
         if value is UNBOUND or (isinstance(value, Union) and UNBOUND in value.statics):
-            value = merge.bound(context, value, AttributeError, text)
+            value = unions.bound(context, value, AttributeError, text)
         return value
     if name == "__class__":
         return obj.cls
@@ -197,15 +200,12 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     return NotImplemented
 
 
-_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-
-
 def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     """A comparison that a class defines; NotImplemented where none does."""
     from jitgrad.script.frontend.values import numbers
     from jitgrad.script.frontend.values.comparisons import truth
 
-    for value, other, name in ((a, b, op), (b, a, _REFLECTED[op])):
+    for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):
         if not isinstance(value, type) and generated(class_of(value), f"__{'eq' if name == 'ne' else name}__"):
             if class_of(other) is not class_of(value):
                 continue
