@@ -20,7 +20,7 @@ from jitgrad.dtypes import HALF_CHARS
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import Array, Storage, TapedArray
-from jitgrad.ops import OPS
+from jitgrad.ops import OPS, specs
 from jitgrad.ops.rows._pointwise import Ufunc
 
 #: bytes of a tensor that are worked on at a time where a rule needs a temporary: small enough for a core's own cache,
@@ -247,10 +247,8 @@ _RULES: dict[str, Callable[..., None]] = {
     "clamp_max": lambda target, max: _clamp(target, None, max),
     "fill": _fill, "zero": _zero, "copy": _copy, "square": _square, "relu": _relu,
 }
-for _name in ("neg", "abs", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan",
-              "asin", "acos", "atan", "sinh", "cosh", "tanh"):
-    _impl = OPS[_name].impl
-    if isinstance(_impl, Ufunc):  # what the row itself runs
-        _RULES[_name] = _unary(getattr(np, _impl.function))
+for _op in OPS.values():
+    if _op.arity == 1 and _op.spec is specs.pointwise and isinstance(_op.impl, Ufunc):  # what the row itself runs
+        _RULES.setdefault(_op.name, _unary(getattr(np, _op.impl.function)))
 
 __all__ = ["BLOCK", "update"]

@@ -361,7 +361,7 @@ def _together(plan: Plan, operands: tuple[Any, ...]) -> tuple[Library, tuple[Any
                 raise libraries.different_devices(where, there)
     assert where is not None
     moved, arrays = list(operands), []
-    indices = {"index": 1, "index_put": 2}.get(plan.op.name, len(operands))
+    indices = len(operands) if plan.op.first_index is None else plan.op.first_index
     for i, t in enumerate(operands):
         a = t._data
         if type(a) is _ndarray:

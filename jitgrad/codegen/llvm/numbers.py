@@ -15,21 +15,13 @@ from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.program.layout import RAISED
 from jitgrad.codegen.program.steps import NumberStep
 from jitgrad.kernels.values import Code, V
+from jitgrad.ops.numbers import FUNCTIONS, family, is_exact
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
 from jitgrad.script.graph.ir import Value
-from jitgrad.script.graph.irops import ARITHMETIC, BITWISE, COMPARISONS, MATH_TO_BOOL, MATH_TO_INT, is_exact
 
 _EXACT_INTS = 1 << 53
 _LOWEST = -(1 << 63)
-_PREDICATES = {"num.eq": ("oeq", "eq"), "num.ne": ("une", "ne"), "num.lt": ("olt", "slt"), "num.le": ("ole", "sle"),
-               "num.gt": ("ogt", "sgt"), "num.ge": ("oge", "sge")}
-#: functions of Python's math module whose name in C differs
-_C_NAMES = {"gamma": "tgamma"}
-_INTRINSIC = {"fabs": "fabs", "sqrt": "sqrt"}
-#: what number nodes may call in the C library
-LIBM = frozenset({"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-                  "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "tgamma", "lgamma", "cbrt",
-                  "pow", "hypot", "fmod"})
+
 
 Checked = tuple[V, "V | None"]  # a result, and where it is certainly right
 
@@ -182,7 +174,7 @@ class Numbers:
             result, good = self.math(attrs["fn"], [as_float(p, t) for p, t in zip(parts, types, strict=True)],
                                      types[0] in (INT, BOOL), parts[0])
             return (result,), good
-        if op in BITWISE or op == "num.invert":
+        if family(op) == "bitwise" or op == "num.invert":
             return self.bitwise(op, parts, types, type_)
         if NUMBER in types and op != "num.truediv":
             return self.dynamic(op, parts, types, type_)
@@ -241,14 +233,8 @@ class Numbers:
     def ints(self, op: str, args: list[V]) -> Checked:
         a, b = args[0], args[-1]
         code = self.printer.code
-        if op in COMPARISONS:
-            return a.compare(_PREDICATES[op][1], b), None
-        if op in ("num.add", "num.sub", "num.mul"):
-            name = f"llvm.s{op[4:]}.with.overflow.i64"
-            code.declares[name] = f"declare {{i64, i1}} @{name}(i64, i64)"
-            pair = code.emit(f"call {{i64, i1}} @{name}(i64 {a.name}, i64 {b.name})", "pair", 1).name
-            value = code.emit(f"extractvalue {{i64, i1}} {pair}, 0", "i64", 1)
-            return value, ~code.emit(f"extractvalue {{i64, i1}} {pair}, 1", "i1", 1)
+        if family(op) == "comparison":
+            return a.compare(op[4:] if op in ("num.eq", "num.ne") else f"s{op[4:]}", b), None
         if op in ("num.floordiv", "num.mod"):
             row = EMIT["floor_divide" if op == "num.floordiv" else "remainder"]
             return row([a, b], dtypes.int64, dtypes.int64, 0), b.ne(0) & (a.ne(_LOWEST) | b.ne(-1))
@@ -260,14 +246,19 @@ class Numbers:
             return (b > a).where(b, a), None
         if op == "num.neg":
             return 0 - a, a.ne(_LOWEST)
-        assert op == "num.abs", op
-        return a.abs(), a.ne(_LOWEST)
+        if op == "num.abs":
+            return a.abs(), a.ne(_LOWEST)
+        name = f"llvm.s{op[4:]}.with.overflow.i64"
+        code.declares[name] = f"declare {{i64, i1}} @{name}(i64, i64)"
+        pair = code.emit(f"call {{i64, i1}} @{name}(i64 {a.name}, i64 {b.name})", "pair", 1).name
+        value = code.emit(f"extractvalue {{i64, i1}} {pair}, 0", "i64", 1)
+        return value, ~code.emit(f"extractvalue {{i64, i1}} {pair}, 1", "i1", 1)
 
     def floats(self, op: str, args: list[V]) -> Checked:
         a, b = args[0], args[-1]
-        if op in COMPARISONS:
-            return a.compare(_PREDICATES[op][0], b), None
-        if op in ARITHMETIC or op == "num.truediv":
+        if family(op) == "comparison":
+            return a.compare("une" if op == "num.ne" else f"o{op[4:]}", b), None
+        if family(op) == "arithmetic":
             simple = {"num.add": a.__add__, "num.sub": a.__sub__, "num.mul": a.__mul__}.get(op)
             if simple is not None:
                 return simple(b), None
@@ -342,12 +333,12 @@ class Numbers:
         return self.printer.code.call("llvm.fptosi.sat.i64.f64", "i64", 1, x), x.abs().compare("olt", 9.2e18)
 
     def math(self, fn: str, args: list[V], is_int: bool, raw: tuple[V, ...]) -> Checked:
-        x = args[0]
-        if fn in MATH_TO_INT:
+        x, row = args[0], FUNCTIONS[fn]
+        if row.result == INT:
             if is_int:
                 return (raw[0].cast("zext", "i64") if raw[0].elem == "i1" else raw[0]), None
             return self.to_int(x.intrinsic("roundeven" if fn == "round" else fn))
-        if fn in MATH_TO_BOOL:
+        if row.result == BOOL:
             if fn == "isnan":
                 return x.isnan(), None
             return (x.abs().eq(float("inf")) if fn == "isinf" else self.finite(x)), None
@@ -355,11 +346,9 @@ class Numbers:
             return x * (57.29577951308232 if fn == "degrees" else 0.017453292519943295), None
         if fn == "copysign":
             return x.copysign(args[1]), None
-        result = x.intrinsic(_INTRINSIC[fn]) if fn in _INTRINSIC else self.call(_C_NAMES.get(fn, fn), args)
+        result = self.call(row.c, args) if row.c else x.intrinsic(fn)
         return result, self.finite(result)
 
     def call(self, name: str, args: list[V]) -> V:
         """A function of the C library, as Python's math module uses it."""
-        if name not in LIBM:
-            raise NotImplementedError(f"`math.{name}` has no native form")
         return self.printer.code.call(name, "double", 1, *args)

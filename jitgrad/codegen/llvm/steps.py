@@ -13,7 +13,7 @@ from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.products import gemm_step
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, narrow, widen
-from jitgrad.codegen.lower.kernels import EXACT, constant
+from jitgrad.codegen.lower.kernels import constant
 from jitgrad.codegen.program.layout import FAILED, NO_MEMORY, RAISED, SITE
 from jitgrad.codegen.program.step import Ref
 from jitgrad.codegen.program.steps import (
@@ -31,6 +31,7 @@ from jitgrad.codegen.program.steps import (
     StoreScalar,
 )
 from jitgrad.kernels.values import V
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import NUMBER, TensorType
 
 #: cycles between two looks at pending signals (about 50 ms)
@@ -68,7 +69,7 @@ def scalar_step(p: Printer, step: ScalarStep) -> None:
     source = step.args[1] if node.op == "where" else step.args[0]
     assert isinstance(source.type, TensorType)
     value = EMIT[node.op](args, source.type.dtype, d, node.attrs.get("n", 0))
-    p.define(out, widen(narrow(value, d), d) if d.is_half and node.op not in EXACT else value)
+    p.define(out, widen(narrow(value, d), d) if d.is_half and not has_trait(node.op, "exact") else value)
 
 
 def load_scalar(p: Printer, step: LoadScalar) -> None:

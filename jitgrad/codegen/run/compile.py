@@ -23,6 +23,7 @@ from jitgrad.codegen.lower.rules.ops import without_sizes
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.layout import Layout
 from jitgrad.codegen.program.memory import kind_of
+from jitgrad.codegen.program.plan import STORES
 from jitgrad.codegen.program.program import CallSite, Program, TensorOutput
 from jitgrad.codegen.program.sites import SIZE, Site
 from jitgrad.codegen.program.step import Ref, every
@@ -38,7 +39,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     """Native code for graphs after passes, in one module.
 
     Raises:
-        NotImplementedError: a row has no native form and is not one that `lower.rules.ops.LIBRARY` runs in Python.
+        NotImplementedError: a row has no native form and is not one that the library runs (trait "in_library").
     """
     clock = time.perf_counter
     start = clock()
@@ -170,6 +171,6 @@ def describe(kernel: Kernel, name: str) -> str:
             arguments.append(f"c{s.number}")
         if s.op == "index":
             arguments.append(axes[s.axis])
-        target = "" if s.op in ("store", "scatter", "scatter_add") else f"v{i} = "
+        target = "" if s.op in STORES else f"v{i} = "
         lines.append(f"  {target}{s.op}{' ' + s.fn if s.fn else ''}({', '.join(arguments)})")
     return "\n".join(lines)

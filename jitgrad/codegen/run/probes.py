@@ -132,7 +132,7 @@ class Printer(ProgramPrinter):
 def _kernel_traffic(step: KernelStep) -> tuple[list[Size], list[Size]]:
     read: list[Size] = []
     written: list[Size] = []
-    by_index = {s.operand for s in step.kernel.body if s.op in ("gather", "scatter", "scatter_add")}
+    by_index = {s.operand for s in step.kernel.body if s.by_index}
     for number, operand in enumerate(step.kernel.operands):
         count = product(size for size, stride in zip(step.sizes, operand.strides, strict=True)
                         if stride != 0 or number in by_index)

@@ -26,11 +26,6 @@ from jitgrad.script.graph.ir import Node, Value
 
 Cotangents = dict[Value, Cotangent]
 
-#: ops that take a part of their first operand -> the op that adds to that part, and its further attrs
-_PARTS: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "select": ("select_add", {}), "slice": ("slice_add", {}), "index": ("index_put", {"accumulate": True}),
-    "gather": ("scatter_add", {}),
-}
 
 
 Adjoint = Callable[["Reverse", Frame, Node, Cotangents], None]
@@ -103,10 +98,10 @@ class Reverse:
         if op.vjp is NONDIFF or True not in needs:
             return
         first = node.inputs[0]
-        if node.op in _PARTS and first in cotangents and sum(needs) == 1:
+        if op.adds_back is not None and first in cotangents and sum(needs) == 1:
             (c,) = given
             assert c is not None
-            self.add_to_part(frame, node, c, cotangents)
+            self.add_back(frame, node, op.adds_back, c, cotangents)
             return
         if not callable(op.vjp):
             raise NonDifferentiable(f"`{node.op}` has no derivative", node.span)
@@ -129,11 +124,12 @@ class Reverse:
             if result is not None and x in wanted:
                 self.accumulate(frame, cotangents, x, Cotangent(result.value, reached, reached is True))
 
-    def add_to_part(self, frame: Frame, node: Node, c: Cotangent, cotangents: Cotangents) -> None:
+    def add_back(self, frame: Frame, node: Node, how: tuple[str, Mapping[str, Any]], c: Cotangent,
+                 cotangents: Cotangents) -> None:
         """The cotangent of a part, added to what is known of the whole."""
         x, *rest = node.inputs
         whole = cotangents[x]
-        op, attrs = _PARTS[node.op]
+        op, attrs = how
         part = conform(self.context, masked(self.context, c), frame.type(node.output.type))
         others = [frame.fetch(v) for v in rest]
         operands = [*others, part] if op == "scatter_add" else [part, *others]

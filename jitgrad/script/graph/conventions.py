@@ -2,50 +2,45 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Dim
 from jitgrad.ops import OPS, Kind
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType
-from jitgrad.script.graph import irops
 from jitgrad.script.graph.checker import Checker, compatible, types_of
 from jitgrad.script.graph.ir import Block, Node, Value, type_symbols
 
 _NUMBERS = (BOOL, INT, FLOAT, NUMBER)
-_BINARY = frozenset({*irops.ARITHMETIC, *irops.COMPARISONS, *irops.BITWISE, "num.truediv"})
 
 
 def number_op(checker: Checker, node: Node) -> None:
     """`num.*`: numbers, as many as the op takes."""
+    row = NUMBERS.get(node.op)
+    if row is None:
+        checker.fail(f"`{node.op}` is not an op")
+        return
     for i in range(len(node.inputs)):
         checker.operand(node, i, *_NUMBERS)
+    if row.arity is not None:
+        checker.count(node, row.arity)
     if node.op == "num.const":
-        checker.count(node, 0)
         if not isinstance(checker.attr(node, "value"), (bool, int, float)):
             checker.fail("`value` is not a number")
         if isinstance(node.attrs["value"], int) and not -(1 << 63) <= node.attrs["value"] < 1 << 63:
             checker.fail("`value` has more than 64 bits")
     elif node.op == "num.cast":
-        checker.count(node, 1)
         if checker.attr(node, "to") not in ("bool", "int", "float", "number"):
             checker.fail("`to` is not `bool`, `int`, `float` or `number`")
     elif node.op == "num.math":
         fn = checker.attr(node, "fn")
-        if fn != "round" and fn not in irops.EXACT and not callable(getattr(math, fn, None)):
+        if fn not in FUNCTIONS:
             checker.fail(f"`{fn}` is not a function of Python's math module")
     elif node.op == "num.select":
-        checker.count(node, 3)
         checker.operand(node, 0, BOOL)
         if node.inputs[1].type != node.inputs[2].type:
             checker.fail("{} and {} have different types", *node.inputs[1:])
-    elif node.op in irops.UNARY or node.op == "num.not":
-        checker.count(node, 1)
-    elif node.op in _BINARY:
-        checker.count(node, 2)
-    else:
-        checker.fail(f"`{node.op}` is not an op")
 
 
 def table_op(checker: Checker, node: Node) -> None:

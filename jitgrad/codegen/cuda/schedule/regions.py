@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.ordered import is_ordered
 from jitgrad.codegen.cuda.kernels.scalars import EXPRESSIONS
-from jitgrad.codegen.cuda.kernels.writer import lane_of
 from jitgrad.codegen.cuda.schedule.repeating import repeated
 from jitgrad.codegen.cuda.schedule.stable_memory import at_home, copies, new_homes
 from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
@@ -46,9 +46,9 @@ from jitgrad.codegen.program.steps import (
     ScalarStep,
 )
 from jitgrad.dims import Symbol, symbols
+from jitgrad.ops.numbers import family, may_divide_by_zero
 from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Value
-from jitgrad.script.graph.irops import COMPARISONS
 
 #: bytes of static shared memory that the kernel of a region may take: a block has 48 KiB
 SHARED = 40 << 10
@@ -304,11 +304,11 @@ class _Regions:
         op, types = node.op, [v.type for v in (*node.inputs, *node.outputs)]
         if not all(word_type(t) for t in types):
             return False
-        if op in ("num.const", "dim.value", "dim.bind", "item", "num.select", "num.not", *COMPARISONS):
+        if family(op) in ("comparison", "moves") or op in ("num.not", "dim.value", "dim.bind", "item"):
             return True
         if op == "num.cast":
             return node.attrs["to"] == "float" or (node.attrs["to"] == "bool") or types[0] in (INT, BOOL)
-        if op in ("num.and", "num.or", "num.xor"):
+        if family(op) == "bitwise":
             return types[-1] == BOOL
         if op in ("num.min", "num.max"):
             return True
@@ -316,7 +316,7 @@ class _Regions:
             return types[0] == FLOAT
         if op == "num.truediv":
             return FLOAT in types[:2] and step.site < 0
-        if op in ("num.add", "num.sub", "num.mul"):
+        if family(op) == "arithmetic" and not may_divide_by_zero(op):
             if FLOAT in types or step.site < 0:
                 return True
             return op != "num.mul" and any(abs(self.constants.get(v, STEP)) < STEP for v in node.inputs)

@@ -6,17 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.values.values import Path, Storage, SymTensor
 from jitgrad.script.graph.ir import Value
-
-#: rows whose result shares memory with their operand
-VIEWS = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "diagonal", "detach"})
-#: after these, a reshape may have to copy
-_STRIDED = frozenset({"permute", "expand", "slice", "diagonal", "select"})
 
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
 
@@ -66,7 +62,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     if not context.grad and tensor.requires_grad:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied or (op == "reshape" and (not tensor.storage.ordered
-                                                    or any(o in _STRIDED for o, _ in tensor.path)))
+                                                    or any(not has_trait(o, "in_order") for o, _ in tensor.path)))
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import TensorType
@@ -162,7 +163,7 @@ class SymTensor(TensorBase["SymTensor"]):
         """For `contiguous`: whether the views on the way keep the order; what a caller passes counts as in order."""
         for op, attrs in self.path:
             leading = attrs.get("axis") == 0 and attrs.get("step", 1) == 1
-            if op not in ("reshape", "unsqueeze", "squeeze", "detach") and not (op in ("select", "slice") and leading):
+            if not has_trait(op, "in_order") and not (op in ("select", "slice") and leading):
                 return False
         return True
 
