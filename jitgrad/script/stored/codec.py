@@ -215,6 +215,7 @@ class Decoder(ABC):
 
     def script(self, stored: Json) -> sig.ScriptGraph:
         """All but the graph, which is `self.graph` or empty."""
+        n_inputs = None if self.graph is None else len(self.graph.inputs)
         return sig.ScriptGraph(
             graph=self.graph or Graph(Block()),
             inputs=[self.source(s) for s in items(stored["inputs"], n_inputs)],
