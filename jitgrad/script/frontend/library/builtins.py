@@ -10,6 +10,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import containers, contents, list_methods, lists
 from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
@@ -326,7 +327,7 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
         from jitgrad.script.frontend.values.comparisons import truth
 
-        test = truth(context, effects.guarded(context, lambda: calls.DUNDER["gt" if largest else "lt"](b, a)))
+        test = truth(context, effects.guarded(context, lambda: operator_of("gt" if largest else "lt")(b, a)))
         if not isinstance(test, Number):
             return b if test else a
         return merge.branch(context, test, lambda: b, lambda: a)

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.library import mathematics
@@ -19,6 +20,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers, subscripts
 from jitgrad.script.frontend.values.attributes import getattribute
+from jitgrad.script.frontend.values.operators import BINARY
 from jitgrad.script.frontend.values.values import Method, Number
 
 
@@ -122,10 +124,8 @@ def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return Method("wraps", lambda cx, given, named: given[0])
 
 
-for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "truediv"), ("floordiv", "floordiv"),
-                   ("mod", "mod"), ("pow", "pow"), ("matmul", "matmul"), ("and_", "and"), ("or_", "or"),
-                   ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
-    HANDLERS[getattr(operator, _name)] = _operator(_op)
+for _name in BINARY.values():
+    HANDLERS[operator_of(_name)] = _operator(_name)
 
 
 @handles(operator.getitem)

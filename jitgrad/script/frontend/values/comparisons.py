@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.dims import product
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.containers import contents, foreign_dicts, list_methods, lists, open_dicts
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state import effects
@@ -31,8 +32,8 @@ from jitgrad.script.frontend.values.values import (
     type_word,
 )
 
-COMPARE: dict[type[ast.AST], str] = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt",
-                                     ast.GtE: "ge"}
+COMPARE: dict[type[ast.AST], str] = {
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.family == "comparison"}
 
 
 def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
@@ -51,7 +52,7 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
         if a is None or b is None:
             return name == "ne"
-        return effects.guarded(context, lambda: calls.DUNDER[name](a, b))
+        return effects.guarded(context, lambda: operator_of(name)(a, b))
     if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
         return numbers.compare(context, name, a, b)
     if isinstance(a, Text) or isinstance(b, Text):
@@ -73,7 +74,7 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
         if name in ("eq", "ne"):
             return name == "ne"
         raise UnsupportedCall(f"comparison of {type_word(a)} with {type_word(b)}", context.span())
-    return effects.guarded(context, lambda: calls.DUNDER[name](a, b))
+    return effects.guarded(context, lambda: operator_of(name)(a, b))
 
 
 def _compare_unions(context: Context, name: str, a: Any, b: Any) -> Any:
@@ -106,7 +107,7 @@ def _compare_sequences(context: Context, name: str, a: list[Any], b: list[Any]) 
                 result = numbers.both(context, result, same)
         return result if name == "eq" else numbers.negate(context, result)
     if not a or not b:
-        return calls.DUNDER[name](len(a), len(b))
+        return operator_of(name)(len(a), len(b))
     equal = truth(context, compare(context, ast.Eq(), a[0], b[0]))
     if not isinstance(equal, Number):
         return _compare_sequences(context, name, a[1:], b[1:]) if equal else _ordered(context, name, a[0], b[0])

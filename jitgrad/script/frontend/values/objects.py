@@ -15,6 +15,7 @@ from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.numbers import NUMBERS
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
@@ -199,15 +200,12 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     return NotImplemented
 
 
-_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
-
-
 def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     """A comparison that a class defines; NotImplemented where none does."""
     from jitgrad.script.frontend.values import numbers
     from jitgrad.script.frontend.values.comparisons import truth
 
-    for value, other, name in ((a, b, op), (b, a, _REFLECTED[op])):
+    for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):
         if not isinstance(value, type) and generated(class_of(value), f"__{'eq' if name == 'ne' else name}__"):
             if class_of(other) is not class_of(value):
                 continue

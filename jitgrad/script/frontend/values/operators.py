@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.numbers import NUMBERS, family, operator_of
 from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
@@ -25,14 +26,12 @@ from jitgrad.script.frontend.values.values import (
     type_word,
 )
 
-BINARY: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
-    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift",
-    ast.RShift: "rshift", ast.MatMult: "matmul"}
-UNARY: dict[type[ast.AST], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&",
-           "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "matmul": "@", "lt": "<", "le": "<=", "gt": ">",
-           "ge": ">=", "eq": "==", "ne": "!="}
+#: Python's operators by their nodes, and how they are written
+BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.arity == 2 and row.family != "comparison"}}
+UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.family == "unary"}}
+SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
 #: static objects whose operators are Python's own
 STATIC = (*calls.PLAIN, set, frozenset, type, types.UnionType, types.GenericAlias)
 
@@ -46,7 +45,7 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if isinstance(a, Union) or isinstance(b, Union):
         a, b = forced(context, op, a, b)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
-        return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
+        return effects.guarded(context, lambda: operator_of(op)(a, b))
     if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
         return effects.guarded(context, lambda: numbers.binary(context, op, a, b))
     if isinstance(a, SymList) and op in ("add", "mul"):
@@ -56,23 +55,23 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if op == "or" and isinstance(a, (SymDict, dict)) and isinstance(b, (SymDict, dict)):
         return contents.new_dict(context, {**contents.dict_of(context, a), **contents.dict_of(context, b)})
     if isinstance(a, tuple) and isinstance(b, (tuple, int)):
-        return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
+        return effects.guarded(context, lambda: operator_of(op)(a, b))
     if is_dynamic(a) or is_dynamic(b) or not isinstance(a, calls.PLAIN) or not isinstance(b, calls.PLAIN):
         result = objects.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
         if isinstance(a, STATIC) and isinstance(b, STATIC):
-            return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
+            return effects.guarded(context, lambda: operator_of(op)(a, b))
         raise effects.raise_now(context, TypeError, (
             f"unsupported operand type(s) for {SYMBOLS[op]}: '{calls.type_name(a)}' and '{calls.type_name(b)}'",))
-    return effects.guarded(context, lambda: calls.DUNDER[op](a, b))
+    return effects.guarded(context, lambda: operator_of(op)(a, b))
 
 
 def forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     """The operands, of which a Union is taken to hold what the operator has a meaning for: Python's error if not."""
     first, second = f"'{calls.type_name(a)}'", f"'{calls.type_name(b)}'"
     what = "unsupported operand type(s) for {}: {} and {}"
-    if op in ("lt", "le", "gt", "ge"):
+    if family(f"num.{op}") == "comparison":
         what = "'{}' not supported between instances of {} and {}"
     symbol = SYMBOLS[op]
     return (unions.force(context, a, what.format(symbol, "'{}'", second)),
@@ -102,10 +101,10 @@ def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
 def unary(context: Context, operator: ast.unaryop, operand: Any) -> Any:
     """`-a`, `+a`, `~a` on any value."""
     op = UNARY[type(operator)]
-    sign = {"neg": "-", "pos": "+", "invert": "~"}[op]
+    sign = SYMBOLS[op]
     value = unions.force(context, operand, f"bad operand type for unary {sign}: '{{}}'")
     if isinstance(value, SymTensor):
-        return effects.guarded(context, lambda: calls.DUNDER[op](value))
+        return effects.guarded(context, lambda: operator_of(op)(value))
     method = objects.method_of(value, f"__{op}__")
     if method is not None:
         return calls.call(context, method, (value,), {})
