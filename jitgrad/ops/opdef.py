@@ -69,7 +69,7 @@ TRAITS: Mapping[str, str] = {
     "affine": "an index map of its operand, reshape where shapes allow (lower/classify.py, lower/driver.py)",
     "in_order": "a view of all elements in their order (frontend/state/heap.py, passes/rules/views.py)",
     "lossless": "the operand is no larger than the result and replaces it where one is saved (autodiff/frame.py)",
-    "stored": "the result is in memory in any case: no kernel takes it up (autodiff/lean.py)",
+    "stored": "the result is in memory in any case: no kernel takes it up (autodiff/rematerialise.py)",
     "reads_memory": "its step reads operands from memory, so that they are not repeated (lower/rules/ops.py)",
     "updates": "the result is the first operand but for a part (lower/rules/updates.py)",
     "accumulates": "an update that adds to the part; index_put: where its attr says so (passes/rules/views.py)",
