@@ -48,31 +48,31 @@ class _NonDiff:
 NONDIFF = _NonDiff()
 Rule = Callable[..., Any]
 
-#: facts that a row may claim: what each promises, and who reads it
+#: facts that a row may claim: what each promises, and where it is read
 TRAITS: Mapping[str, str] = {
     # algebra
-    "commutative": "operands may be swapped, bit for bit (passes/cse.py, program/patterns.py)",
-    "involution": "f(f(x)) is x (passes/rules/pointwise.py)",
-    "idempotent": "f(f(x)) is f(x) (passes/rules/pointwise.py)",
-    "total": "has a value for all operands of its types, with no check before it (passes/licm.py)",
+    "commutative": "operands may be swapped, bit for bit (passes, codegen/lower)",
+    "involution": "f(f(x)) is x (passes)",
+    "idempotent": "f(f(x)) is f(x) (passes)",
+    "total": "has a value for all operands of its types, with no check before it (passes)",
     # half types
-    "exact": "the result is an operand's value or needs no rounding in its dtype (lower/kernels.py, llvm/steps.py)",
-    "passes": "the vjp hands cotangents on, negated at most: nothing to widen (ops/rules.py)",
-    "converts": "the impl chooses the dtype of its result, so it must see half types as they are (ops/opdef.py)",
+    "exact": "the result is an operand's value or needs no rounding in its dtype (codegen/lower, codegen/llvm)",
+    "passes": "the vjp hands cotangents on, negated at most: nothing to widen (ops)",
+    "converts": "the impl chooses the dtype of its result, so it must see half types as they are (ops)",
     # costs
-    "cheap": "computing it again costs no more than reading it (autodiff/frame.py, lower/classify.py)",
-    "expensive": "computing it again costs more than a trip to the cache (program/kernel.py)",
-    "elementary": "each target's math library has it by this name (llvm/scalars.py, cuda/kernels/scalars.py)",
-    "in_library": "has no native form: compiled code calls back and NumPy runs the impl (lower/rules/ops.py)",
+    "cheap": "computing it again costs no more than reading it (autodiff, codegen/lower)",
+    "expensive": "computing it again costs more than a trip to the cache (codegen/program)",
+    "elementary": "each target's math library has it by this name (codegen/llvm, codegen/cuda)",
+    "in_library": "has no native form: compiled code calls back and NumPy runs the impl (codegen/lower)",
     # memory
-    "view": "the result shares the operand's memory (frontend/library/backend.py, stored/file/read.py)",
-    "affine": "an index map of its operand, reshape where shapes allow (lower/classify.py, lower/driver.py)",
-    "in_order": "a view of all elements in their order (frontend/state/heap.py, passes/rules/views.py)",
-    "lossless": "the operand is no larger than the result and replaces it where one is saved (autodiff/frame.py)",
-    "stored": "the result is in memory in any case: no kernel takes it up (autodiff/rematerialise.py)",
-    "reads_memory": "its step reads operands from memory, so that they are not repeated (lower/rules/ops.py)",
-    "updates": "the result is the first operand but for a part (lower/rules/updates.py)",
-    "accumulates": "an update that adds to the part; index_put: where its attr says so (passes/rules/views.py)",
+    "view": "the result shares the operand's memory (frontend, stored)",
+    "affine": "an index map of its operand, reshape where shapes allow (codegen/lower)",
+    "in_order": "a view of all elements in their order (frontend, passes)",
+    "lossless": "the operand is no larger than the result and replaces it where one is saved (autodiff)",
+    "stored": "the result is in memory in any case: no kernel takes it up (autodiff)",
+    "reads_memory": "its step reads operands from memory, so that they are not repeated (codegen/lower)",
+    "updates": "the result is the first operand but for a part (codegen/lower)",
+    "accumulates": "an update that adds to the part; index_put: where its attr says so (passes)",
 }
 
 

@@ -134,8 +134,8 @@ def test_every_trait_has_a_reader_and_a_row() -> None:
     assert set().union(*(op.traits for op in OPS.values())) == set(TRAITS)
     for trait, doc in TRAITS.items():
         *_, named = re.findall(r"\(([^()]*)\)", doc)
-        for place in named.split(", "):
-            assert any(trait in asked and path.endswith(place) for path, asked in readers.items()), (trait, place)
+        for room in named.split(", "):
+            assert any(trait in asked and f"/{room}/" in f"/{path}" for path, asked in readers.items()), (trait, room)
 
 
 def test_parts_are_added_back_to_by_rows_that_accumulate() -> None:

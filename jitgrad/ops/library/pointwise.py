@@ -543,3 +543,31 @@ sinh_, cosh_, tanh_, erf_, erfinv_ = inplace(sinh), inplace(cosh), inplace(tanh)
 reciprocal_, sigmoid_, logit_ = inplace(reciprocal), inplace(sigmoid), inplace(logit)
 clamp_, clamp_min_, clamp_max_ = inplace(clamp), inplace(clamp_min), inplace(clamp_max)
 clip_, nan_to_num_ = inplace(clip), inplace(nan_to_num)
+
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+divide = div
+fix = trunc
+multiply = mul
+negative = neg
+sgn = sign
+subtract = sub
+true_divide = div
+
+__all__ = ["abs", "abs_", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin",
+           "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceil_",
+           "clamp", "clamp_", "clamp_max", "clamp_min", "clip", "copysign", "cos", "cos_", "cosh", "deg2rad", "digamma",
+           "div", "divide", "erf", "erfc", "erfinv", "exp", "exp2", "exp_", "expm1", "fix", "floor", "floor_",
+           "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp", "lgamma", "log", "log1p", "log2", "log10",
+           "logaddexp", "logit", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative",
+           "polygamma", "positive", "pow", "rad2deg", "reciprocal", "remainder", "round", "round_", "rsqrt", "rsub",
+           "sgn", "sigmoid", "sigmoid_", "sign", "sin", "sin_", "sinc", "sinh", "sqrt", "sqrt_", "square", "square_",
+           "sub", "subtract", "tan", "tanh", "tanh_", "true_divide", "trunc", "xlogy"]

@@ -13,6 +13,7 @@ from jitgrad.script.executor import Dispatcher, Remat, Scripted
 from jitgrad.script.graph.ir import Graph
 from jitgrad.script.inspect import show  # noqa: F401  (graphs are shown by it)
 from jitgrad.script.stored import fingerprints
+from jitgrad.script.stored.values import NotSavable
 
 if TYPE_CHECKING:
     from jitgrad.script.inspect.explain import Explanation
@@ -39,7 +40,7 @@ class ScriptFunction(Dispatcher):
         """Pickled by name, as functions are. Raises TypeError where that name is not this object."""
         try:
             found = fingerprints.import_by_name(self.__module__, self.__qualname__)
-        except fingerprints.NotStorable:
+        except NotSavable:
             found = None
         if found is not self:
             raise TypeError(f"cannot pickle the scripted function `{self.__qualname__}`: `{self.__module__}."

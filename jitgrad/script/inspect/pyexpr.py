@@ -108,7 +108,7 @@ def _number(p: Operands, node: Node) -> Expression:
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
-Rule = Callable[["Printer", Node], "Expression | None"]
+Rule = Callable[["Operands", Node], "Expression | None"]
 #: how nodes are written, by op; None: as any other
 RULES: dict[str, Rule] = {}
 

@@ -18,7 +18,7 @@ import jitgrad
 from jitgrad import nn
 from jitgrad.jit import load, save
 from jitgrad.script.loaded import NoProgram
-from jitgrad.script.stored.file.snapshot import NotSavable
+from jitgrad.script.stored.values import NotSavable
 
 
 def round_trip(f, **how):

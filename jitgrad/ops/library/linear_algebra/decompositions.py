@@ -125,3 +125,9 @@ def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
 def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric matrices, rising."""
     return eigh(A, UPLO).eigenvalues
+
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+inverse = inv
+
+__all__ = ["cholesky", "det", "inverse", "logdet", "slogdet"]

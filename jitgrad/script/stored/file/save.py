@@ -10,8 +10,9 @@ from typing import Any
 from jitgrad.script.call.sources import Unreadable
 from jitgrad.script.executor import Scripted, scripted
 from jitgrad.script.stored.file import archive
-from jitgrad.script.stored.file.snapshot import NotSavable, Snapshot
+from jitgrad.script.stored.file.snapshot import Snapshot
 from jitgrad.script.stored.file.write import ProgramWriter, parameters, still_holds
+from jitgrad.script.stored.values import NotSavable
 
 
 def save(f: Any, path: archive.File, example_inputs: Any = None) -> None:
