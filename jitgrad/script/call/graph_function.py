@@ -119,7 +119,7 @@ class GraphFunction:
         return any(n.op == "custom" for n in walk(self.graph.block))
 
     @property
-    def lean(self) -> bool:
+    def rematerialise(self) -> bool:
         """Whether the backward computes again what costs more bytes to save."""
         return self.device.type != "cpu"
 
@@ -128,7 +128,7 @@ class GraphFunction:
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
         from jitgrad.script.autodiff import differentiate
 
-        return differentiate(self.graph, self.wrt, self.differentiable, self.lean)
+        return differentiate(self.graph, self.wrt, self.differentiable, self.rematerialise)
 
     def gradient_graphs(self) -> tuple[Graph, Graph]:
         """The forward that saves and the backward for cotangents of every output, simplified, not yet in primitives.
@@ -158,9 +158,9 @@ class GraphFunction:
         from jitgrad.script.passes import pipeline
 
         if not self.differentiable:
-            return {"forward": pipeline.run(self.graph, device=self.lean)}, (), ()
-        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.lean))
-        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.lean)
+            return {"forward": pipeline.run(self.graph, device=self.rematerialise)}, (), ()
+        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.rematerialise))
+        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.rematerialise)
         backward, flags = split_flags(backward)
         return {"forward": forward, "backward": backward}, flags, places
 
@@ -282,7 +282,7 @@ class GraphFunction:
             raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
         from jitgrad.codegen.cuda.host.module import kernels
 
-        return kernels((self if self.lean else self._uncompiled(Device("cuda")))._graphs()[0], self.ordered)
+        return kernels((self if self.rematerialise else self._uncompiled(Device("cuda")))._graphs()[0], self.ordered)
 
     def _uncompiled(self, device: Device) -> GraphFunction:
         """The same function, for a device, not compiled."""
@@ -378,7 +378,7 @@ class GraphFunction:
 
         with self._lock:
             if present not in self._backwards:
-                backward = pipeline.run(self.derivative.backward(present), device=self.lean)
+                backward = pipeline.run(self.derivative.backward(present), device=self.rematerialise)
                 graph, flags = split_flags(backward)
                 self._backwards[present] = Backward(self._programs({"backward": graph})["backward"], flags)
             return self._backwards[present]

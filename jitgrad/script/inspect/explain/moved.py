@@ -75,7 +75,7 @@ how it was counted
 class _Graphs(GraphFunction):
     """A function of which only the graphs are made, those for a GPU."""
 
-    lean = True
+    rematerialise = True
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Callable[..., list[Any]]]:
         self.graphs = dict(graphs)
