@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from jitgrad._namespace import *
     from jitgrad.eager.format import set_printoptions
+    from jitgrad.ops.library.public import *
     from jitgrad.script.executor import eager_mode
     from jitgrad.script.graph.marks import ignore
     from jitgrad.serialization import load, save

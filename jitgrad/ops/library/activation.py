@@ -193,3 +193,5 @@ def softshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
 relu_, relu6_, silu_, mish_, selu_ = inplace(relu), inplace(relu6), inplace(silu), inplace(mish), inplace(selu)
 hardswish_, hardsigmoid_, leaky_relu_ = inplace(hardswish), inplace(hardsigmoid), inplace(leaky_relu)
 elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardtanh), inplace(threshold)
+
+__all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold"]

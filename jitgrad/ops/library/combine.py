@@ -216,5 +216,5 @@ def _extreme(d: Any, low: bool) -> Any:
 
 masked_scatter_, put_ = inplace(masked_scatter), inplace(put)
 
-__all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "extreme_scatter", "heaviside",
-           "kron", "masked_scatter", "masked_scatter_", "put", "put_", "select_scatter", "trapezoid", "vander"]
+__all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
+           "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

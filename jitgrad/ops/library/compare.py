@@ -228,3 +228,8 @@ bitwise_and_, bitwise_or_, bitwise_xor_ = inplace(bitwise_and), inplace(bitwise_
 bitwise_not_, bitwise_left_shift_ = inplace(bitwise_not), inplace(bitwise_left_shift)
 bitwise_right_shift_ = inplace(bitwise_right_shift)
 eq_, ne_, lt_, le_, gt_, ge_ = inplace(eq), inplace(ne), inplace(lt), inplace(le), inplace(gt), inplace(ge)
+
+__all__ = ["allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+           "bitwise_xor", "eq", "equal", "ge", "gt", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
+           "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "ne", "signbit",
+           "where"]

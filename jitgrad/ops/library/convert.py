@@ -206,3 +206,5 @@ def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool =
     while value.ndim > input.ndim and is_one(value.shape[0]):
         value = apply("squeeze", value, axis=0)
     return backend().assign(input, expand_to(value, tuple(input.shape)))
+
+__all__ = ["can_cast", "is_complex", "is_floating_point", "is_nonzero", "numel", "result_type"]

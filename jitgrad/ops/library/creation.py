@@ -291,3 +291,5 @@ HalfTensor, LongTensor = _legacy("HalfTensor", dtypes.float16), _legacy("LongTen
 IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTensor", dtypes.int16)
 CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
 BoolTensor, BFloat16Tensor = _legacy("BoolTensor", dtypes.bool_), _legacy("BFloat16Tensor", dtypes.bfloat16)
+
+__all__ = ["empty_like", "full_like", "ones_like", "zeros_like"]

@@ -258,3 +258,5 @@ def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Te
     share = apply("sub", one, chance)
     scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
     return apply("mul", x, apply("where", kept, scale, zero))
+
+__all__ = ["bernoulli", "dropout", "multinomial", "rand_like", "randint_like", "randn_like"]

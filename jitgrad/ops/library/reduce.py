@@ -467,3 +467,7 @@ def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = Fal
 
 
 cumsum_, cumprod_ = inplace(cumsum), inplace(cumprod)
+
+__all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumprod", "cumsum",
+           "diff", "dist", "log_softmax", "logsumexp", "max", "mean", "median", "min", "nanmean", "nansum", "norm",
+           "prod", "softmax", "sort", "std", "std_mean", "sum", "topk", "var", "var_mean"]

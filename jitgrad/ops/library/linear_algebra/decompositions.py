@@ -125,3 +125,5 @@ def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
 def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric matrices, rising."""
     return eigh(A, UPLO).eigenvalues
+
+__all__ = ["cholesky", "det", "logdet", "slogdet"]

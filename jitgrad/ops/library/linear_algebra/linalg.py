@@ -394,3 +394,6 @@ def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
 
 
 addmm_, baddbmm_ = inplace(addmm), inplace(baddbmm)
+
+__all__ = ["addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
+           "mm", "mv", "outer", "tensordot", "trace", "vdot"]

@@ -291,3 +291,6 @@ def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None,
 scatter_, scatter_add_, scatter_reduce_ = inplace(scatter), inplace(scatter_add), inplace(scatter_reduce)
 index_add_, index_copy_, index_fill_ = inplace(index_add), inplace(index_copy), inplace(index_fill)
 index_put_ = inplace(index_put)
+
+__all__ = ["argwhere", "bincount", "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select",
+           "masked_select", "nonzero", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim"]

@@ -202,3 +202,6 @@ def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
         "logical_or", apply("eq", input, input), apply("ne", input, input)), pads=tuple(pads), value=False)
     padded = apply("pad", input, pads=tuple(pads), value=0)
     return apply("where", inside, padded, as_operand(fill, input.dtype))
+
+__all__ = ["atleast_1d", "atleast_2d", "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "concat",
+           "concatenate", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack"]

@@ -153,3 +153,5 @@ def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Te
     places = apply("add", apply("unsqueeze", starts, axis=1), create("arange", input, length=size, dtype=int64))
     taken = apply("index", input, places, axes=(a,))
     return movedim(taken, a + 1, -1)
+
+__all__ = ["diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud", "roll", "rot90", "tril", "triu"]

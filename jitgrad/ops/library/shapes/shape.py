@@ -423,3 +423,7 @@ def unbind(input: AnyTensor[Tensor], dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
     a = axis(dim, input.ndim)
     return tuple([apply("select", input, axis=a, index=i) for i in range(static_int(input.shape[a]))])
+
+__all__ = ["broadcast_to", "chunk", "clone", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel",
+           "repeat_interleave", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",
+           "tile", "transpose", "unbind", "unflatten", "unsqueeze"]

@@ -240,3 +240,4 @@ def conv_transpose3d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: 
     return _transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

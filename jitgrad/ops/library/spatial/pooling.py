@@ -449,3 +449,5 @@ def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilatio
         if p:
             y = apply("slice", y, axis=axis, start=p, length=m, step=1)
     return y if input.ndim == 3 else apply("squeeze", y, axis=0)
+
+__all__ = ["adaptive_avg_pool1d", "avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]

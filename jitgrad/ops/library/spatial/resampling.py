@@ -232,3 +232,5 @@ def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
     y: Tensor = apply("reshape", x, shape=(n, c, *rest))
     return y
+
+__all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
