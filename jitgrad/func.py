@@ -256,9 +256,8 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     flat, spec = tree_flatten(primals)
     directions = _directions(flat, spec, tangents)
     if not has_aux and not strict:
-        from jitgrad.script.call.pushforward import push  # the compiler, only where there is something compiled
-
-        result = push(func, primals, flat, directions)
+        scripted = getattr(type(func), "_scripted", None)  # which has a forward mode of its own
+        result = scripted(func).pushforward(primals, flat, directions) if scripted is not None else None
         if result is not None:
             return result
     call = _Call(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")

@@ -134,6 +134,5 @@ def set_rng_state(new_state: Any) -> None:
     data = new_state.numpy().tobytes()
     random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
 
-
-__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "from_numpy", "get_rng_state", "iinfo", "initial_seed",
-           "manual_seed", "seed", "set_rng_state", "typename"]
+__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "get_rng_state", "iinfo", "initial_seed", "manual_seed",
+           "seed", "set_rng_state", "typename"]

@@ -229,7 +229,15 @@ bitwise_not_, bitwise_left_shift_ = inplace(bitwise_not), inplace(bitwise_left_s
 bitwise_right_shift_ = inplace(bitwise_right_shift)
 eq_, ne_, lt_, le_, gt_, ge_ = inplace(eq), inplace(ne), inplace(lt), inplace(le), inplace(gt), inplace(ge)
 
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+greater = gt
+greater_equal = ge
+less = lt
+less_equal = le
+not_equal = ne
+
 __all__ = ["allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
-           "bitwise_xor", "eq", "equal", "ge", "gt", "isclose", "isfinite", "isinf", "isnan", "isneginf", "isposinf",
-           "le", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "ne", "signbit",
-           "where"]
+           "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",
+           "isnan", "isneginf", "isposinf", "le", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+           "logical_xor", "lt", "masked_fill", "ne", "not_equal", "signbit", "where"]

@@ -292,4 +292,5 @@ IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTenso
 CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
 BoolTensor, BFloat16Tensor = _legacy("BoolTensor", dtypes.bool_), _legacy("BFloat16Tensor", dtypes.bfloat16)
 
+# `eager.factories` names those that are given no tensor
 __all__ = ["empty_like", "full_like", "ones_like", "zeros_like"]

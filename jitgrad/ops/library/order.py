@@ -278,6 +278,5 @@ def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, r
     inverse = apply("reshape", number, shape=tuple(input.shape))
     return _answer(values, inverse, counts, return_inverse, return_counts)
 
-
 __all__ = ["bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "msort", "quantile", "searchsorted",
            "unique", "unique_consecutive"]

@@ -544,87 +544,30 @@ reciprocal_, sigmoid_, logit_ = inplace(reciprocal), inplace(sigmoid), inplace(l
 clamp_, clamp_min_, clamp_max_ = inplace(clamp), inplace(clamp_min), inplace(clamp_max)
 clip_, nan_to_num_ = inplace(clip), inplace(nan_to_num)
 
-__all__ = [
-    "abs",
-    "abs_",
-    "acos",
-    "acosh",
-    "add",
-    "addcdiv",
-    "addcmul",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "ceil",
-    "ceil_",
-    "clamp",
-    "clamp_",
-    "clamp_max",
-    "clamp_min",
-    "clip",
-    "copysign",
-    "cos",
-    "cos_",
-    "cosh",
-    "deg2rad",
-    "digamma",
-    "div",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "exp_",
-    "expm1",
-    "floor",
-    "floor_",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "frac",
-    "hypot",
-    "lerp",
-    "lgamma",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logit",
-    "maximum",
-    "minimum",
-    "mul",
-    "nan_to_num",
-    "neg",
-    "neg_",
-    "polygamma",
-    "positive",
-    "pow",
-    "rad2deg",
-    "reciprocal",
-    "remainder",
-    "round",
-    "round_",
-    "rsqrt",
-    "rsub",
-    "sigmoid",
-    "sigmoid_",
-    "sign",
-    "sin",
-    "sin_",
-    "sinc",
-    "sinh",
-    "sqrt",
-    "sqrt_",
-    "square",
-    "square_",
-    "sub",
-    "tan",
-    "tanh",
-    "tanh_",
-    "trunc",
-    "xlogy",
-]
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+divide = div
+fix = trunc
+multiply = mul
+negative = neg
+sgn = sign
+subtract = sub
+true_divide = div
+
+__all__ = ["abs", "abs_", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin",
+           "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceil_",
+           "clamp", "clamp_", "clamp_max", "clamp_min", "clip", "copysign", "cos", "cos_", "cosh", "deg2rad", "digamma",
+           "div", "divide", "erf", "erfc", "erfinv", "exp", "exp2", "exp_", "expm1", "fix", "floor", "floor_",
+           "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp", "lgamma", "log", "log1p", "log2", "log10",
+           "logaddexp", "logit", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative",
+           "polygamma", "positive", "pow", "rad2deg", "reciprocal", "remainder", "round", "round_", "rsqrt", "rsub",
+           "sgn", "sigmoid", "sigmoid_", "sign", "sin", "sin_", "sinc", "sinh", "sqrt", "sqrt_", "square", "square_",
+           "sub", "subtract", "tan", "tanh", "tanh_", "true_divide", "trunc", "xlogy"]

@@ -19,7 +19,7 @@ from jitgrad.script.call.list_kinds import NOTHING, Kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
-from jitgrad.script.frontend.evaluate import attempts, calls, expressions, merge, statements
+from jitgrad.script.frontend.evaluate import aliases, attempts, calls, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, requires_grad
 from jitgrad.script.frontend.library import (
     builtins,  # noqa: F401  (it registers handlers)
@@ -30,11 +30,12 @@ from jitgrad.script.frontend.library import (
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import aliases, dispatch, effects, heap
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
@@ -132,7 +133,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             stores += [(change.place, change.recipe(results)) for change in deferred_stores.changes(context)]
             context.inputs.keep_apart()
             written = _written(context, results)
-            heap.commit_dirty(context)
+            effects.commit_dirty(context)
         except effects.Raised:
             tree = sig.Static(None)
         placement.refuse_two(context)

@@ -6,9 +6,8 @@ made of a number is written as the number where another tensor gives the dtype.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jitgrad
 from jitgrad.dims import Dim
@@ -19,36 +18,24 @@ from jitgrad.ops.opdef import POINTWISE
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.graph.irops import TYPED
+from jitgrad.script.inspect.pynames import Operands
+from jitgrad.script.inspect.pytext import (
+    ATOM,
+    BINDS,
+    COMPARE,
+    NOT,
+    TERNARY,
+    UNARY,
+    Expression,
+    literal,
+    wrap,
+)
 
-if TYPE_CHECKING:
-    from jitgrad.script.inspect.pycode import Printer
-
-Expression = tuple[str, int]  # text, and how strongly its weakest operator binds
-
-#: how strongly operators bind; a name or a call is ATOM
-TERNARY, NOT, COMPARE, UNARY, ATOM = 1, 3, 4, 11, 20
-BINDS = {"==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
-         "*": 10, "/": 10, "//": 10, "%": 10, "@": 10, "**": 12}
 INFIX = {**{name: row.infix for name, row in OPS.items() if row.infix},
          **{name: row.infix for name, row in NUMBERS.items() if row.infix and row.arity == 2}}
 
 
-def wrap(expression: Expression, least: int) -> str:
-    """The text, in parentheses where it binds less than `least`."""
-    text, binds = expression
-    return text if binds >= least else f"({text})"
-
-
-def literal(value: Any) -> Expression:
-    """A Python number."""
-    if isinstance(value, float) and not math.isfinite(value):
-        text = "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
-    else:
-        text = repr(value)
-    return text, UNARY if text[0] == "-" else ATOM
-
-
-def attribute(p: Printer, value: Any) -> str:
+def attribute(p: Operands, value: Any) -> str:
     """An attribute as Python."""
     if isinstance(value, tuple):
         return "(" + ", ".join(attribute(p, v) for v in value) + ("," if len(value) == 1 else "") + ")"
@@ -61,7 +48,7 @@ def attribute(p: Printer, value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
 
 
-def expression(p: Printer, node: Node) -> Expression:
+def expression(p: Operands, node: Node) -> Expression:
     """The text of a node with one output; takes its operands from the printer."""
     op = node.op
     if op.startswith("num."):
@@ -89,13 +76,13 @@ def _called(node: Node) -> str:
     return name if node.op == "callback" else f"backward_of_{name}"
 
 
-def _infix(p: Printer, symbol: str, args: Sequence[Expression]) -> Expression:
+def _infix(p: Operands, symbol: str, args: Sequence[Expression]) -> Expression:
     binds = BINDS[symbol]
     left, right = (binds + 1, binds) if symbol == "**" else (binds + (binds == COMPARE), binds + 1)
     return f"{wrap(args[0], left)} {symbol} {wrap(args[1], right)}", binds
 
 
-def _number(p: Printer, node: Node) -> Expression:
+def _number(p: Operands, node: Node) -> Expression:
     op, attrs = node.op, node.attrs
     args = [p.take(v) for v in node.inputs]
     texts = [text for text, _ in args]
@@ -121,7 +108,7 @@ def _number(p: Printer, node: Node) -> Expression:
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
-Rule = Callable[["Printer", Node], "Expression | None"]
+Rule = Callable[["Operands", Node], "Expression | None"]
 #: how nodes are written, by op; None: as any other
 RULES: dict[str, Rule] = {}
 
@@ -134,12 +121,12 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return enter
 
 
-def _method(p: Printer, node: Node, name: str, *arguments: str) -> Expression:
+def _method(p: Operands, node: Node, name: str, *arguments: str) -> Expression:
     return f"{wrap(p.strong(node.inputs[0]), ATOM)}.{name}({', '.join(arguments)})", ATOM
 
 
 @rule("sum", "mean", "amax", "amin")
-def _reduce(p: Printer, node: Node) -> Expression | None:
+def _reduce(p: Operands, node: Node) -> Expression | None:
     type_ = node.inputs[0].type
     assert isinstance(type_, TensorType)
     axes, keep = node.attrs["axes"], node.attrs["keepdim"]
@@ -151,23 +138,23 @@ def _reduce(p: Printer, node: Node) -> Expression | None:
 
 
 @rule("argmax", "argmin")
-def _one_axis(p: Printer, node: Node) -> Expression | None:
+def _one_axis(p: Operands, node: Node) -> Expression | None:
     axes, keep = node.attrs["axes"], node.attrs["keepdim"]
     return _method(p, node, node.op, str(axes[0]), *(["keepdim=True"] if keep else [])) if len(axes) == 1 else None
 
 
 @rule("reshape", "expand")
-def _sizes(p: Printer, node: Node) -> Expression:
+def _sizes(p: Operands, node: Node) -> Expression:
     shape = node.attrs["shape"]
     return _method(p, node, node.op, *([attribute(p, d) for d in shape] or ["()"]))
 
 
-def _subscript(p: Printer, value: Value, axis: int, index: str) -> Expression:
+def _subscript(p: Operands, value: Value, axis: int, index: str) -> Expression:
     return f"{wrap(p.strong(value), ATOM)}[{', '.join([':'] * axis + [index])}]", ATOM
 
 
 @rule("slice")
-def _slice(p: Printer, node: Node) -> Expression | None:
+def _slice(p: Operands, node: Node) -> Expression | None:
     axis, start, length, step = (node.attrs[k] for k in ("axis", "start", "length", "step"))
     if step != 1:
         return None
@@ -176,14 +163,14 @@ def _slice(p: Printer, node: Node) -> Expression | None:
 
 
 @rule("permute")
-def _permute(p: Printer, node: Node) -> Expression:
+def _permute(p: Operands, node: Node) -> Expression:
     if node.attrs["axes"] == (1, 0):
         return f"{wrap(p.strong(node.inputs[0]), ATOM)}.T", ATOM
     return _method(p, node, "permute", *map(str, node.attrs["axes"]))
 
 
 @rule("index")
-def _index(p: Printer, node: Node) -> Expression | None:
+def _index(p: Operands, node: Node) -> Expression | None:
     if node.attrs["axes"] != (0,):
         return None
     x, i = node.inputs
@@ -191,7 +178,7 @@ def _index(p: Printer, node: Node) -> Expression | None:
 
 
 @rule("full", "fill")
-def _full(p: Printer, node: Node) -> Expression:
+def _full(p: Operands, node: Node) -> Expression:
     if not node.attrs["shape"]:
         return p.take(node.inputs[0])
     value = literal(node.attrs["value"])[0] if node.op == "full" else p.take(node.inputs[0])[0]
@@ -203,7 +190,7 @@ def _full(p: Printer, node: Node) -> Expression:
 
 
 @rule("arange")
-def _arange(p: Printer, node: Node) -> Expression:
+def _arange(p: Operands, node: Node) -> Expression:
     d = node.attrs["dtype"]
     extra = "" if d is int64 else f", dtype={attribute(p, d)}"
     return f"jitgrad.arange({attribute(p, node.attrs['length'])}{extra})", ATOM
@@ -211,7 +198,7 @@ def _arange(p: Printer, node: Node) -> Expression:
 
 def _clamp(*bounds: str) -> Rule:
     """`x.clamp(min=..., max=...)`, the row's further operands being these bounds."""
-    def text(p: Printer, node: Node) -> Expression:
+    def text(p: Operands, node: Node) -> Expression:
         x, *limits = [p.strong(v) if k == 0 else p.take(v) for k, v in enumerate(node.inputs)]
         named = ", ".join(f"{n}={b}" for n, (b, _) in zip(bounds, limits, strict=True))
         return f"{wrap(x, ATOM)}.clamp({named})", ATOM
@@ -231,31 +218,31 @@ rule("minimum")(_extremum("max"))
 
 
 @rule("where")
-def _where(p: Printer, node: Node) -> Expression:
+def _where(p: Operands, node: Node) -> Expression:
     condition, *sides = node.inputs
     texts = [p.strong(condition)[0], *(text for text, _ in p.operands(sides))]
     return f"jitgrad.where({', '.join(texts)})", ATOM
 
 
 @rule("cast")
-def _cast(p: Printer, node: Node) -> Expression:
+def _cast(p: Operands, node: Node) -> Expression:
     return _method(p, node, "to", attribute(p, node.attrs["dtype"]))
 
 
 @rule("gather", "scatter", "scatter_add")
-def _gather(p: Printer, node: Node) -> Expression:
+def _gather(p: Operands, node: Node) -> Expression:
     x, *others = node.inputs
     texts = [p.strong(v)[0] for v in others]
     return f"{wrap(p.strong(x), ATOM)}.{node.op}({', '.join([str(node.attrs['axis']), *texts])})", ATOM
 
 
 @rule("cat")
-def _cat(p: Printer, node: Node) -> Expression:
+def _cat(p: Operands, node: Node) -> Expression:
     return f"jitgrad.cat(({', '.join(p.strong(v)[0] for v in node.inputs)},), {node.attrs['axis']})", ATOM
 
 
 @rule("seq.get", "list.get")
-def _element(p: Printer, node: Node) -> Expression | None:
+def _element(p: Operands, node: Node) -> Expression | None:
     if isinstance(node.inputs[0].type, ListType) and isinstance(node.output.type, OptionalType):
         return None  # there may be none
     sequence, k = p.take(node.inputs[0]), p.take(node.inputs[1])
@@ -275,9 +262,4 @@ rule("list.new")(lambda p, n: ("[]", ATOM))
 rule("seq.len", "list.len")(lambda p, n: (f"len({p.take(n.inputs[0])[0]})", ATOM))
 
 
-def tensor_of(text: str, d: dtype) -> str:
-    """A number as a 0-dim tensor."""
-    return f"jitgrad.tensor({text}, dtype=jitgrad.{d.name})"
-
-
-__all__ = ["ATOM", "Expression", "attribute", "expression", "literal", "tensor_of", "wrap"]
+__all__ = ["attribute", "expression"]

@@ -16,7 +16,7 @@ import pytest
 import jitgrad
 from jitgrad import config
 from jitgrad.codegen.cuda.kernels import text
-from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.inspect.face import ScriptFunction
 from tests.codegen.cuda import machinecode
 from tests.observe import duplicate
 from tests.programs import test_programs

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.ordered import is_ordered
 from jitgrad.codegen.cuda.kernels.scalars import EXPRESSIONS
-from jitgrad.codegen.cuda.kernels.writer import lane_of
 from jitgrad.codegen.cuda.schedule.repeating import repeated
 from jitgrad.codegen.cuda.schedule.stable_memory import at_home, copies, new_homes
 from jitgrad.codegen.program.device_steps import Barrier, ResidentStep

@@ -20,12 +20,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
 from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
-from jitgrad.codegen.cuda.kernels.writer import Writer, lane_of
+from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
 from jitgrad.codegen.program.device_steps import Barrier, Recall, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel

@@ -126,4 +126,8 @@ def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric matrices, rising."""
     return eigh(A, UPLO).eigenvalues
 
-__all__ = ["cholesky", "det", "logdet", "slogdet"]
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+inverse = inv
+
+__all__ = ["cholesky", "det", "inverse", "logdet", "slogdet"]

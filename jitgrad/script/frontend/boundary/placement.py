@@ -19,7 +19,7 @@ from jitgrad.ops.opdef import OpDef
 
 if TYPE_CHECKING:
     from jitgrad.script.frontend.state.context import Context
-    from jitgrad.script.frontend.values.symtensors import SymTensor
+    from jitgrad.script.frontend.values.heap import SymTensor
 
 
 def see(context: Context, where: device) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, foreign_dicts, list_methods, lists, open_dicts
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import locations, numbers
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Method,
@@ -32,7 +33,7 @@ def _change(context: Context, target: SymList, items: list[Any]) -> None:
 
 def append(context: Context, target: SymList, value: Any) -> None:
     """`list.append`."""
-    held = lists.run_items(context, target)
+    held = run_lists.run_items(context, target)
     if held is not None:
         lists.change(context, target, lists.append(context, held, value))
         return
@@ -43,7 +44,7 @@ def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
     if not isinstance(values, SymList) and lists.is_open(context, values):
         values = calls.call(context, list_methods.collected, (values,), {})
-    held, more = merge.fetch(context, context.state, target), lists.run_items(context, values)
+    held, more = locations.fetch(context, context.state, target), run_lists.run_items(context, values)
     if isinstance(held, RunItems) or more is not None:
         given = more if more is not None else tuple(contents.items_of(context, values))
         held = contents.context_items(context, target) if isinstance(held, Tail) else held
@@ -78,7 +79,7 @@ def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
 
 
 def _reverse(context: Context, target: SymList) -> None:
-    held = lists.run_items(context, target)
+    held = run_lists.run_items(context, target)
     if held is not None:
         lists.change(context, target, lists.reversed_items(context, held))
         return
@@ -86,7 +87,7 @@ def _reverse(context: Context, target: SymList) -> None:
 
 
 def _clear(context: Context, target: SymList) -> None:
-    held = lists.run_items(context, target)
+    held = run_lists.run_items(context, target)
     if held is not None:
         lists.change(context, target, lists.cleared(context, held))
         return
@@ -94,7 +95,7 @@ def _clear(context: Context, target: SymList) -> None:
 
 
 def _copy_list(context: Context, target: SymList) -> SymList:
-    return lists.new(context, lists.content(context, target))
+    return run_lists.new(context, run_lists.content(context, target))
 
 
 def _index(context: Context, target: SymList, value: Any) -> Any:
@@ -163,7 +164,7 @@ def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None
 
 def _find(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
     found = foreign_dicts.find(context, target, key)
-    return default if found is UNBOUND else merge.bound(context, found, KeyError, "")
+    return default if found is UNBOUND else unions.bound(context, found, KeyError, "")
 
 
 def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
@@ -171,7 +172,7 @@ def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = N
     if found is UNBOUND:
         foreign_dicts.setitem(context, target, key, default)
         return default
-    return merge.bound(context, found, KeyError, "")
+    return unions.bound(context, found, KeyError, "")
 
 
 def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
@@ -197,7 +198,7 @@ def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> Any
         return tuple([items[i] for i in order])
     if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
             isinstance(x, (bool, int, float, Number)) for x in items):
-        made, given = (lists.new(context, lists.as_run(context, tuple(part))) for part in (items, keys))
+        made, given = (run_lists.new(context, lists.as_run(context, tuple(part))) for part in (items, keys))
         return lists.ordered(context, made, given, reverse)
     pairs = list(zip(keys, items, strict=True))
     for end in range(len(pairs) - 1, 0, -1):

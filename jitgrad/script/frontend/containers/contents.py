@@ -6,9 +6,11 @@ import types
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.values import (
     Part,
     Range,
@@ -16,7 +18,6 @@ from jitgrad.script.frontend.values.values import (
     SymDict,
     SymList,
     SymTensor,
-    Tail,
     TensorMap,
     Union,
     class_of,
@@ -59,20 +60,16 @@ def writable(context: Context, container: Any) -> None:
 
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
-    items = merge.fetch(context, context.state, value)
-    if isinstance(items, Tail):
-        items = context.state.values[value] = (*context.inputs.items(value), *items)
+    items = run_lists.content(context, value)
     if not isinstance(items, tuple):
-        from jitgrad.script.frontend.containers import lists
-
-        raise lists.not_static(context)
+        raise run_lists.not_static(context)
     return items
 
 
 def dict_of(context: Context, value: Any) -> dict[Any, Any]:
     """The items of a dict now."""
     if isinstance(value, SymDict):
-        items: dict[Any, Any] = merge.fetch(context, context.state, value)
+        items: dict[Any, Any] = locations.fetch(context, context.state, value)
         if isinstance(items, RunPairs):
             raise NotStatic("the keys of this dict are known only at run time", context.span(),
                             hint="loop over it with `for`, or keep two lists")
@@ -98,10 +95,10 @@ def static_items(context: Context, value: Any) -> list[Any] | None:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, SymList):
-        held = merge.fetch(context, context.state, value)
+        held = locations.fetch(context, context.state, value)
         return list(held) if isinstance(held, tuple) else None
     if isinstance(value, SymDict):
-        held = merge.fetch(context, context.state, value)
+        held = locations.fetch(context, context.state, value)
         return static_items(context, held[Part.KEYS]) if isinstance(held, RunPairs) else list(held)
     if isinstance(value, (str, bytes, range, dict, set, frozenset)):
         return list(value)
@@ -121,10 +118,8 @@ def length(context: Context, value: Any) -> Any:
             raise TypeError("len() of a 0-d tensor")
         return value.shape[0]
     if isinstance(value, SymList):
-        from jitgrad.script.frontend.containers import lists
-
-        held = lists.run_items(context, value)
-        return lists.length(context, held) if held is not None else len(context_items(context, value))
+        held = run_lists.run_items(context, value)
+        return run_lists.length(context, held) if held is not None else len(context_items(context, value))
     if isinstance(value, SymDict):
         from jitgrad.script.frontend.containers import open_dicts
 
@@ -138,7 +133,7 @@ def length(context: Context, value: Any) -> Any:
 
         return range_length(context, value)
     if isinstance(value, Union):
-        return merge.switch(context, value, lambda v: length(context, v))
+        return unions.switch(context, value, lambda v: length(context, v))
     method = getattr(class_of(value), "__len__", None)
     if isinstance(method, types.FunctionType):
         return calls.call(context, method, (value,), {})

@@ -19,7 +19,8 @@ from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import locations, numbers
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap, type_word
 
 
@@ -66,14 +67,14 @@ def slot(context: Context, target: TensorMap, key: Any) -> Slot:
 
 def find(context: Context, target: TensorMap, key: Any) -> Any:
     """`target[key]`, or UNBOUND."""
-    return merge.fetch(context, context.state, slot(context, target, key))
+    return locations.fetch(context, context.state, slot(context, target, key))
 
 
 def getitem(context: Context, target: TensorMap, key: Any) -> Any:
     """`target[key]`; a missing item is made if the dict makes its items."""
     found = find(context, target, key)
     if found is not UNBOUND:
-        return merge.bound(context, found, KeyError, type_word(key))
+        return unions.bound(context, found, KeyError, type_word(key))
     factory = target.real.default_factory if isinstance(target.real, defaultdict) else None
     if factory is None:
         raise effects.raise_now(context, KeyError, (type_word(key),))
@@ -152,7 +153,7 @@ def stores(context: Context) -> list[tuple[sig.Source, Any]]:
         if target in context.inputs.rewritten:
             continue  # stored as a whole
         before = context.inputs.initial(target)
-        for key, value in merge.fetch(context, context.state, target).items():
+        for key, value in locations.fetch(context, context.state, target).items():
             if key not in before or before[key] is not value:
                 found.append((sig.Item(target.source, key), value))
     return found

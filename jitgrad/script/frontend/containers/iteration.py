@@ -12,6 +12,7 @@ from jitgrad.script.frontend.containers.generators import Generator, collect
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, subscripts
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
@@ -60,7 +61,7 @@ class Iterable:
         if isinstance(value, SymList):
             from jitgrad.script.frontend.containers import lists
 
-            held = lists.run_items(context, value)
+            held = run_lists.run_items(context, value)
             if held is not None:
                 return lists.iterable(context, value, held)
         if isinstance(value, SymDict):
@@ -69,7 +70,7 @@ class Iterable:
             if open_dicts.is_open(context, value):
                 return open_dicts.iterable(context, value)
         if isinstance(value, Union):
-            value = merge.force(context, value, "'{}' object is not iterable")
+            value = unions.force(context, value, "'{}' object is not iterable")
             if isinstance(value, (tuple, SymTensor)):
                 return Iterable.of(context, value)
         if isinstance(value, Generator):
@@ -247,7 +248,7 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
     if isinstance(obj, SymList):
         from jitgrad.script.frontend.containers import lists
 
-        held = lists.run_items(context, obj)
+        held = run_lists.run_items(context, obj)
         if held is not None:
             return lists.get(context, held, index, type(obj))
     if isinstance(obj, Range):

@@ -12,8 +12,10 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.values import (
     Method,
     Number,
@@ -30,7 +32,7 @@ _REQUIRED = object()
 
 def is_open(context: Context, value: Any) -> bool:
     """Whether a value is a dict whose keys only the run knows."""
-    return isinstance(value, SymDict) and isinstance(merge.fetch(context, context.state, value), RunPairs)
+    return isinstance(value, SymDict) and isinstance(locations.fetch(context, context.state, value), RunPairs)
 
 
 def finds(context: Context, target: SymDict, key: Any) -> bool:
@@ -49,7 +51,7 @@ def _of_the_run(key: Any) -> bool:
 
 def parts(context: Context, target: SymDict | dict[Any, Any]) -> tuple[SymList, SymList]:
     """The keys and the values of a dict, to be read."""
-    held = merge.fetch(context, context.state, target) if isinstance(target, SymDict) else target
+    held = locations.fetch(context, context.state, target) if isinstance(target, SymDict) else target
     if isinstance(held, RunPairs):
         return held[Part.KEYS], held[Part.VALUES]
     return contents.new_list(context, list(held)), contents.new_list(context, list(held.values()))
@@ -145,13 +147,13 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
 
 def _clear(context: Context, target: SymDict) -> None:
     for part in _own(context, target):
-        held = lists.run_items(context, part)
+        held = run_lists.run_items(context, part)
         lists.change(context, part, () if held is None else lists.cleared(context, held))
 
 
 def _copy(context: Context, target: SymDict) -> SymDict:
     made = SymDict()
-    keys, values = (lists.new(context, lists.content(context, part)) for part in parts(context, target))
+    keys, values = (run_lists.new(context, run_lists.content(context, part)) for part in parts(context, target))
     context.state.values[made] = RunPairs({Part.KEYS: keys, Part.VALUES: values})
     return made
 

@@ -15,11 +15,11 @@ from typing import Any
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.types import FLOAT, TensorType
-from jitgrad.script.frontend.containers import lists
 from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart, State
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import Number
 from jitgrad.script.graph.ir import Block, Value, walk
 from jitgrad.script.graph.irops import Effect, effect
@@ -246,7 +246,7 @@ def thrown(context: Context, error: effects.Raised) -> calls.ExceptionValue:
         if kind == "text":
             return text(parts)
         items = tuple([argument(p) for p in parts])
-        return items if kind == "tuple" else lists.new(context, items)
+        return items if kind == "tuple" else run_lists.new(context, items)
 
     several = error.template[:1] == (None,)
     args = tuple([argument(a) for a in error.template[1:]]) if several else (text(error.template),)

@@ -13,12 +13,13 @@ from jitgrad import dtypes
 from jitgrad.device import device
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
-from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.templates.alternatives import Num
+from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values.values import (
     Function,
     Instance,
@@ -96,9 +97,9 @@ def type_name(value: Any) -> str:
         return "str"
     if isinstance(value, (Function, Method)):
         return "function"
-    if isinstance(value, Union) and isinstance(value.inner, tp.Tensor):
+    if isinstance(value, Union) and isinstance(value.inner, Tensor):
         return "Tensor"
-    if isinstance(value, Union) and isinstance(value.inner, tp.Num):
+    if isinstance(value, Union) and isinstance(value.inner, Num):
         return value.inner.kind.__name__
     return type(value).__name__
 
@@ -129,7 +130,7 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if isinstance(fn, Method):
         return fn.call(context, args, kwargs)
     if isinstance(fn, Union):
-        return merge.switch(context, fn, lambda f: call(context, f, args, kwargs))
+        return unions.switch(context, fn, lambda f: call(context, f, args, kwargs))
     try:
         handler = HANDLERS.get(fn)
     except TypeError:
@@ -180,12 +181,12 @@ def _foreign(context: Context, fn: Any) -> UnsupportedCall:
 def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function of the library, on symbolic tensors and numbers."""
     if any(isinstance(a, SymList) for a in (*args, *kwargs.values())):
-        from jitgrad.script.frontend.containers import list_methods, lists
+        from jitgrad.script.frontend.containers import list_methods
 
-        if any(lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
+        if any(run_lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
             special = list_methods.FUNCTIONS.get(fn)
             if special is None:
-                raise lists.not_static(context)
+                raise run_lists.not_static(context)
             return call(context, special, args, kwargs)
     given = tuple([argument(context, a) for a in args])
     named = {k: argument(context, v) for k, v in kwargs.items()}
@@ -206,7 +207,7 @@ def argument(context: Context, value: Any) -> Any:
         return slice(argument(context, value.start), argument(context, value.stop), argument(context, value.step))
     if isinstance(value, Union):
         if value.inner is not None:
-            return merge.force(context, value, "a tensor or number is needed here, not an object of '{}'")
+            return unions.force(context, value, "a tensor or number is needed here, not an object of '{}'")
         raise UnsupportedCall(f"this argument is {type_word(value)}, decided at run time", context.span(),
                               hint="write an `if` around the call")
     if isinstance(value, Text):

@@ -19,14 +19,15 @@ from jitgrad.errors import (
     UnsupportedCall,
     UnsupportedSyntax,
 )
-from jitgrad.script.frontend.containers import contents, lists
-from jitgrad.script.frontend.evaluate import calls, leaves, merge
+from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, thrown
 from jitgrad.script.frontend.source.liveness import exits
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union, is_dynamic
 from jitgrad.script.graph.ir import Value
 
@@ -118,10 +119,10 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
         values.append(context.constant(value))
         return len(values) - 1
     if isinstance(value, Union):
-        held = merge.force(context, value, "None as the argument of an exception")
+        held = unions.force(context, value, "None as the argument of an exception")
         if not isinstance(held, Union):
             return _stated(context, held, values)
-    if type(value) is tuple or (isinstance(value, SymList) and lists.run_items(context, value) is None):
+    if type(value) is tuple or (isinstance(value, SymList) and run_lists.run_items(context, value) is None):
         items = value if type(value) is tuple else contents.items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
     template, found = template_of(context, [value])
@@ -247,14 +248,14 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
             _take(context, handler, first if known else calls.ExceptionValue(first.cls, (), unknown=True))
             return
-        cls, args = leaves.without(context, arrived, UNBOUND, known=True)
+        cls, args = unions.without(context, arrived, UNBOUND, known=True)
         known = isinstance(args, tuple) and not any(isinstance(a, Union) and a.inner is not None for a in args)
 
         def run(cls: Any) -> None:
             _take(context, handler, calls.ExceptionValue(cls, args if known else (), unknown=not known))
 
         if isinstance(cls, Union):
-            merge.switch(context, cls, run, live)
+            unions.switch(context, cls, run, live)
         else:
             run(cls)
 

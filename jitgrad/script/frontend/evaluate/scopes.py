@@ -16,6 +16,7 @@ from jitgrad.script.frontend.evaluate.exceptions import with_finish
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.values import Number, Union, class_of, type_word
 
 #: what a branch may have chosen between
@@ -35,7 +36,7 @@ def with_(context: Context, s: ast.With) -> None:
         context.entering = before
         context.node = items[0].context_expr
         if isinstance(value, Union) and value.inner is None and all(isinstance(v, _SCOPES) for v in value.statics):
-            merge.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
+            unions.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
                          live_after(context, s))
             return
         if isinstance(value, calls.GradScope) and isinstance(value.enabled, Number):

@@ -7,10 +7,11 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents, lists
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls, names
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.state import effects, frames
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, operators, subscripts
 from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, setattribute
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
@@ -18,9 +19,9 @@ from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, Sym
 
 def assign_name(context: Context, name: str, value: Any, node: ast.AST) -> None:
     """Bind a name where the current frame's scope has it."""
-    key = frames.place(context.frame, name)
+    key = names.place(context.frame, name)
     if key is None:
-        frames.store_outside(context, context.frame, name, value)
+        names.store_outside(context, context.frame, name, value)
         return
     context.state.values[key] = value
     place = context.span(node)
@@ -50,7 +51,7 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
 def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     wanted = len(target.elts)
     starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
-    held = lists.run_items(context, value) if isinstance(value, SymList) else None
+    held = run_lists.run_items(context, value) if isinstance(value, SymList) else None
     if held is not None and starred is None:
         items = _unpacked_list(context, held, wanted)
     elif isinstance(value, SymTensor) and isinstance(contents.length(context, value), Number) and starred is None:
@@ -81,7 +82,7 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
 
 
 def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
-    _check_count(context, lists.length(context, held), wanted)
+    _check_count(context, run_lists.length(context, held), wanted)
     return list(lists.unpacked(context, held, wanted))
 
 
@@ -110,7 +111,7 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
     op = operators.BINARY[type(s.op)]
     target = s.target
     if isinstance(target, ast.Name):
-        old = frames.load(context, context.frame, target.id)
+        old = names.load(context, context.frame, target.id)
         assign_name(context, target.id, _updated(context, op, old, s), target)
     elif isinstance(target, ast.Attribute):
         obj = ex.evaluate(context, target.value)
@@ -129,7 +130,7 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     value = ex.evaluate(context, s.value)
     context.node = s
-    old = merge.force(context, old, f"unsupported operand type(s) for {operators.SYMBOLS[op]}=: '{{}}' and "
+    old = unions.force(context, old, f"unsupported operand type(s) for {operators.SYMBOLS[op]}=: '{{}}' and "
                                     f"'{calls.type_name(value)}'")
     if isinstance(old, SymTensor) and hasattr(type(old), f"__i{op}__"):
         given = calls.argument(context, value)
@@ -150,8 +151,8 @@ def delete(context: Context, s: ast.Delete) -> None:
 
 def _delete(context: Context, target: ast.expr) -> None:
     if isinstance(target, ast.Name):
-        frames.load(context, context.frame, target.id)  # an unbound name is an error here
-        key = frames.place(context.frame, target.id)
+        names.load(context, context.frame, target.id)  # an unbound name is an error here
+        key = names.place(context.frame, target.id)
         if key is None:
             raise UnsupportedCall(f"`del` of the global `{target.id}`", context.span(target),
                                   hint="assign None to it")

@@ -18,13 +18,13 @@ from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.evaluate import leaves as lowering
-from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, requires_grad
 from jitgrad.script.frontend.library import hooks
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.templates.tensors import ARGUMENT
+from jitgrad.script.frontend.values import heap, locations, numbers
 from jitgrad.script.frontend.values.values import Storage, SymTensor, Union, type_word
 from jitgrad.script.graph.ir import Block, Node, Value
 
@@ -98,7 +98,7 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
     targets = _tensors(context, inputs)
     wrt = []
     for t in targets:
-        if t.storage.alias.startswith(tp.ARGUMENT):
+        if t.storage.alias.startswith(ARGUMENT):
             raise UnsupportedCall("the gradient of an item of a list of run-time length", context.span(),
                                   hint="stack the list, and take the gradient of that")
         if not requires_grad.require(context, t, NO_HISTORY):
@@ -330,7 +330,7 @@ def _own(context: Context, storage: Storage) -> None:
 def _current(context: Context, storage: Storage) -> Any:
     """What a `.grad` holds; what may be None is in the state, where its payload will replace it."""
     slot = slot_of(storage)
-    found = merge.fetch(context, context.state, slot)
+    found = locations.fetch(context, context.state, slot)
     if isinstance(found, Union):
         context.state.values[slot] = found
     return found
@@ -409,9 +409,9 @@ def _accumulate(context: Context, storage: Storage, value: Value, create: bool) 
     """Add a gradient to a leaf's `.grad` as eager's engine does."""
     before = _current(context, storage)
     if isinstance(before, Union):
-        merge.branch(context, lowering.is_static(context, before, None),
+        merge.branch(context, unions.is_static(context, before, None),
                      lambda: _store(context, storage, _tensor(context, value, create)),
-                     lambda: _add(context, storage, lowering.settle(context, before), value, create))
+                     lambda: _add(context, storage, unions.settle(context, before), value, create))
     elif before is None:
         _store(context, storage, _tensor(context, value, create))
     else:

@@ -19,8 +19,9 @@ from typing import Any
 
 from jitgrad.errors import Span
 from jitgrad.script.frontend.gradients import backward, carried_leaves
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value, walk
 

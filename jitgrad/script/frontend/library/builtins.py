@@ -19,6 +19,7 @@ from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, has_attribute, setattribute
 from jitgrad.script.frontend.values.values import (
@@ -117,7 +118,7 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         else:
             flat.append(c)
     if isinstance(value, Union):
-        return merge.switch(context, value, lambda v: _isinstance(context, (v, classes), {}))
+        return unions.switch(context, value, lambda v: _isinstance(context, (v, classes), {}))
     if isinstance(value, SymTensor):
         original = context.inputs.tensors.get(value.storage.input) if not value.path else None
         if original is not None:
@@ -218,7 +219,7 @@ def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 def number_argument(context: Context, value: Any, what: str) -> Any:
     """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
-    value = merge.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
+    value = unions.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
     if isinstance(value, SymTensor):
         return effects.guarded(context, lambda: backend().item(value))
     return value
@@ -382,7 +383,7 @@ def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(list)
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
-        return lists.new(context, lists.content(context, args[0]))
+        return run_lists.new(context, run_lists.content(context, args[0]))
     if args and lists.is_open(context, args[0]):
         return calls.call(context, list_methods.collected, args, {})
     return contents.new_list(context, contents.items_of(context, args[0]) if args else [])
@@ -402,7 +403,7 @@ def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return lists.new(context, containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
+    return run_lists.new(context, containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
 def _set_of(cls: type) -> Handler:

@@ -15,14 +15,16 @@ from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.library.printing import template_of
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import heap, locations, numbers
 from jitgrad.script.frontend.values.values import (
     Function,
     Method,
@@ -36,7 +38,6 @@ from jitgrad.script.frontend.values.values import (
     size_number,
     type_word,
 )
-from jitgrad.script.graph.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.marks import BY_ANNOTATION, Mark
 
@@ -51,7 +52,7 @@ def marked(context: Context, fn: types.FunctionType, mark: Mark, args: tuple[Any
             f"`{fn.__qualname__}` is marked `@jit.unused`: a script cannot call it",))
     for k, value in enumerate(args):
         if isinstance(value, Union) and not _optional(value):
-            return merge.switch(context, value, lambda v, k=k: marked(  # type: ignore[misc]
+            return unions.switch(context, value, lambda v, k=k: marked(  # type: ignore[misc]
                 context, fn, mark, (*args[:k], v, *args[k + 1:]), kwargs))
     return _Emission(context, fn, args, kwargs).emit(mark)
 
@@ -78,7 +79,7 @@ class _Arguments(Results):
     def stores(self) -> tuple[tuple[sig.Place, sig.Result], ...]:
         """What the script has assigned or changed so far, and not stored."""
         context, inputs = self.context, self.context.inputs
-        numbers = [(inputs.sources[inputs.target(key)], merge.fetch(context, context.state, key))
+        numbers = [(inputs.sources[inputs.target(key)], locations.fetch(context, context.state, key))
                    for key in inputs.written if not isinstance(key, Storage)]
         self.storing = True
         found = [*((path, self.tree(value)) for path, value in numbers),

@@ -13,8 +13,9 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.library import customs
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import Storage, SymTensor, type_word
 from jitgrad.script.graph.ir import Block, Value, walk
 

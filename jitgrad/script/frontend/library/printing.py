@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend.containers import dict_methods, list_methods, lists, open_dicts
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.containers import dict_methods, list_methods, open_dicts
+from jitgrad.script.frontend.evaluate import calls
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import strings
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import heap, strings
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTuple, Union
 from jitgrad.script.graph.ir import Value
 
@@ -55,7 +56,7 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     for i, a in enumerate(args):
         if i:
             parts.append(" " if sep is None else sep)
-        if isinstance(a, SymList) and lists.run_items(context, a) is not None:
+        if isinstance(a, SymList) and run_lists.run_items(context, a) is not None:
             _print_list(context, parts, a, args[i + 1:], sep, end)
             return
         if open_dicts.is_open(context, a):
@@ -77,7 +78,7 @@ def _print_list(context: Context, before: list[Any], value: SymList | SymDict, a
                 end: Any) -> None:
     """A list of run-time length: printed item by item."""
     if isinstance(value, SymTuple):
-        raise lists.not_static(context)
+        raise run_lists.not_static(context)
     if before:
         template, values = template_of(context, before)
         effects.emit(context, "print", *values, template=template)
@@ -93,5 +94,5 @@ def _print_list(context: Context, before: list[Any], value: SymList | SymDict, a
 
 def _print_union(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> None:
     """A value that may be None or one of several objects: a branch over what it is."""
-    merge.switch(context, args[index],
+    unions.switch(context, args[index],
                  lambda v: print_(context, (*args[:index], v, *args[index + 1:]), kwargs))

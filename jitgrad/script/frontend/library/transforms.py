@@ -13,13 +13,15 @@ from jitgrad import func
 from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend.containers import contents, lists
+from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import backward, carried_leaves
 from jitgrad.script.frontend.library import funclib, functionallib
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import Method, SymDict, SymList, SymTensor, type_word
 from jitgrad.script.graph.ir import Value
 
@@ -87,7 +89,7 @@ def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
         items = [change(v) for v in tree]
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, SymList):
-        return lists.new(context, tuple([change(v) for v in contents.items_of(context, tree)]))
+        return run_lists.new(context, tuple([change(v) for v in contents.items_of(context, tree)]))
     if isinstance(tree, SymDict):
         return contents.new_dict(context, {k: change(v) for k, v in contents.dict_of(context, tree).items()})
     raise UnsupportedCall(f"`{name}` with respect to {type_word(tree)}", context.span(),

@@ -286,6 +286,10 @@ class Context:
         """Whether a value may carry a gradient."""
         return value.id in self.builder.history
 
+    def mark_history(self, values: Sequence[Value], flags: Sequence[bool]) -> None:
+        """Say which values may carry a gradient."""
+        self.builder.history.update(v.id for v, h in zip(values, flags, strict=True) if h)
+
 
 class _Active(threading.local):
     stack: tuple[Context, ...] = ()

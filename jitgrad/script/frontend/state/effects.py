@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import InvalidOperation, JitgradError, ShapeMismatch, TypeMismatch, UnsupportedCall
-from jitgrad.script.frontend.state import dispatch, heap
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.graph.ir import Value
 
@@ -20,12 +20,29 @@ class Raised(Exception):
         self.error, self.template, self.values, self.attempt = error, template, values, attempt
 
 
+def commit_dirty(context: Context) -> None:
+    """Emit a commit for every outer storage or slot whose memory is not current."""
+    state, inputs = context.state, context.inputs
+    for key in inputs.dirty:
+        value = state.values.get(key)
+        if value is None:
+            continue
+        clean = ("clean", key)
+        current = inputs.commit_value(key, value)
+        if current is None or state.values.get(clean) is current:
+            continue
+        context.builder.emit("commit", (current,), target=inputs.target(key))
+        state.values[clean] = current
+    if not context.depth:  # inside a branch or loop what was written may be written again on another way
+        inputs.dirty.clear()
+
+
 def emit(context: Context, op: str, *inputs: Value, **attrs: Any) -> tuple[Value, ...]:
     """Emit a node that may leave the program or be observed: memory that was written is made current before."""
     fails = op == "check" or bool(attrs.get("checked"))
     if fails and context.tries and dispatch.watch(context, op, inputs, attrs):
         return ()
-    heap.commit_dirty(context)
+    commit_dirty(context)
     if fails:
         dispatch.announce_stores(context)
     return context.builder.emit(op, inputs, **attrs)
@@ -39,7 +56,7 @@ def raise_now(context: Context, error: type[BaseException], template: tuple[Any,
         if found is not None:
             return found
     false = context.one("num.const", value=False)
-    heap.commit_dirty(context)
+    commit_dirty(context)
     dispatch.announce_stores(context)
     context.builder.emit("check", (false, *values), error=error, template=template)
     return Raised()

@@ -11,13 +11,14 @@ from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCa
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.boundary.inputs import trusted
 from jitgrad.script.frontend.containers import containers, contents
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import backward, requires_grad
 from jitgrad.script.frontend.library import hooks
 from jitgrad.script.frontend.library.customs import SymFunctionCtx
 from jitgrad.script.frontend.library.printing import STREAMS
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import objects, strings, subscripts
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
@@ -55,9 +56,9 @@ def getattribute(context: Context, obj: Any, name: str) -> Any:
         return _of_number(context, obj, name)
     if isinstance(obj, Union):
         if obj.inner is not None and all(s is None for s in obj.statics):
-            return getattribute(context, merge.force(
+            return getattribute(context, unions.force(
                 context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError), name)
-        return merge.switch(context, obj, lambda v: getattribute(context, v, name))
+        return unions.switch(context, obj, lambda v: getattribute(context, v, name))
     if isinstance(obj, (SymList, SymDict, TensorMap, Range)):
         return containers.method(context, obj, name)
     if isinstance(obj, (Function, Method)):
@@ -303,7 +304,7 @@ def has_attribute(context: Context, obj: Any, name: str) -> bool:
 def setattribute(context: Context, obj: Any, name: str, value: Any) -> None:
     """`obj.name = value`."""
     if isinstance(obj, Union):
-        merge.switch(context, obj, lambda v: setattribute(context, v, name, value))
+        unions.switch(context, obj, lambda v: setattribute(context, v, name, value))
         return
     if isinstance(obj, Instance):
         objects.setattribute(context, obj, name, value)

@@ -10,10 +10,11 @@ from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.containers import contents, foreign_dicts, list_methods, lists, open_dicts
-from jitgrad.script.frontend.evaluate import calls, leaves, merge
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, objects
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import heap, numbers, objects
 from jitgrad.script.frontend.values.operators import forced
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
@@ -78,9 +79,9 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
 
 def _compare_unions(context: Context, name: str, a: Any, b: Any) -> Any:
     if isinstance(a, Union):
-        result = merge.switch(context, a, lambda x: compare(context, ast.Eq(), x, b))
+        result = unions.switch(context, a, lambda x: compare(context, ast.Eq(), x, b))
     else:
-        result = merge.switch(context, b, lambda x: compare(context, ast.Eq(), a, x))
+        result = unions.switch(context, b, lambda x: compare(context, ast.Eq(), a, x))
     return result if name == "eq" else numbers.negate(context, result)
 
 
@@ -137,7 +138,7 @@ def _is(context: Context, a: Any, b: Any) -> Any:
         if isinstance(value, Union):
             if is_dynamic(other):
                 raise NotStatic("`is` between values that are known only at run time", context.span())
-            test = leaves.is_static(context, value, other)
+            test = unions.is_static(context, value, other)
             if isinstance(test, Number):
                 test.maybe = (value, other)
             return test
@@ -166,7 +167,7 @@ def _in(context: Context, item: Any, container: Any) -> Any:
         found = foreign_dicts.find(context, container, item)
         if not isinstance(found, Union):
             return found is not UNBOUND
-        return numbers.negate(context, leaves.is_static(context, found, UNBOUND))
+        return numbers.negate(context, unions.is_static(context, found, UNBOUND))
     if isinstance(container, Range) or (isinstance(container, range) and isinstance(item, Number)):
         bounds = (container.start, container.stop, container.step)
         return truth(context, calls.call(context, list_methods.in_range, (item, *bounds), {}))
@@ -179,7 +180,7 @@ def _in(context: Context, item: Any, container: Any) -> Any:
         if not is_dynamic(item) and not is_dynamic(container):
             return effects.guarded(context, lambda: item in container)
         raise UnsupportedCall(f"`in` with {type_word(container)}", context.span())
-    if isinstance(container, SymList) and lists.run_items(context, container) is not None:
+    if isinstance(container, SymList) and run_lists.run_items(context, container) is not None:
         return calls.call(context, list_methods.contains, (container, item), {})
     result: Any = False
     for x in contents.items_of(context, container):
@@ -194,7 +195,7 @@ def truth(context: Context, value: Any) -> Any:
     if isinstance(value, SymTensor):
         return effects.guarded(context, lambda: _tensor_truth(context, value))
     if isinstance(value, Union):
-        return merge.switch(context, value, lambda v: truth(context, v))
+        return unions.switch(context, value, lambda v: truth(context, v))
     if isinstance(value, SymList):
         return truth(context, contents.length(context, value))
     if isinstance(value, SymDict):

@@ -17,9 +17,11 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.numbers import NUMBERS
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Borrowed,
@@ -112,7 +114,7 @@ def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: 
 
 def items_of(context: Context, obj: Instance) -> dict[str, Any]:
     """The attributes of a made object now."""
-    items: dict[str, Any] = merge.fetch(context, context.state, obj)
+    items: dict[str, Any] = locations.fetch(context, context.state, obj)
     return items
 
 
@@ -130,7 +132,7 @@ def getattribute(context: Context, obj: Instance, name: str) -> Any:
     if name in items:
         value = items[name]
         if value is UNBOUND or (isinstance(value, Union) and UNBOUND in value.statics):
-            value = merge.bound(context, value, AttributeError, text)
+            value = unions.bound(context, value, AttributeError, text)
         return value
     if name == "__class__":
         return obj.cls

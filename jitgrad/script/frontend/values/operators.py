@@ -9,9 +9,10 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, family, operator_of
 from jitgrad.script.frontend.containers import contents, list_methods, lists
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, objects, strings
 from jitgrad.script.frontend.values.values import (
     Number,
@@ -73,19 +74,19 @@ def forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     if family(f"num.{op}") == "comparison":
         what = "'{}' not supported between instances of {} and {}"
     symbol = SYMBOLS[op]
-    return (merge.force(context, a, what.format(symbol, "'{}'", second)),
-            merge.force(context, b, what.format(symbol, first, "'{}'")))
+    return (unions.force(context, a, what.format(symbol, "'{}'", second)),
+            unions.force(context, b, what.format(symbol, first, "'{}'")))
 
 
 def _list_arithmetic(context: Context, op: str, a: SymList, b: Any) -> Any:
     if isinstance(a, SymTuple) or isinstance(b, SymTuple):
-        raise lists.not_static(context)
+        raise run_lists.not_static(context)
     if op == "add" and isinstance(b, SymList):
-        held, more = lists.content(context, a), lists.content(context, b)
+        held, more = run_lists.content(context, a), run_lists.content(context, b)
         if not isinstance(held, tuple) or not isinstance(more, tuple):
-            return lists.new(context, lists.extend(context, held, more))
+            return run_lists.new(context, lists.extend(context, held, more))
     if op == "mul" and isinstance(b, (int, Number)) and (
-            isinstance(b, Number) or lists.run_items(context, a) is not None):
+            isinstance(b, Number) or run_lists.run_items(context, a) is not None):
         if not isinstance(b, Number) or b.number_type in (int, bool):
             return calls.call(context, list_methods.repeated, (a, b), {})
         raise effects.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
@@ -101,7 +102,7 @@ def unary(context: Context, operator: ast.unaryop, operand: Any) -> Any:
     """`-a`, `+a`, `~a` on any value."""
     op = UNARY[type(operator)]
     sign = SYMBOLS[op]
-    value = merge.force(context, operand, f"bad operand type for unary {sign}: '{{}}'")
+    value = unions.force(context, operand, f"bad operand type for unary {sign}: '{{}}'")
     if isinstance(value, SymTensor):
         return effects.guarded(context, lambda: operator_of(op)(value))
     method = objects.method_of(value, f"__{op}__")

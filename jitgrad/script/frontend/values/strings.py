@@ -14,11 +14,13 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, leaves, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import requires_grad
-from jitgrad.script.frontend.state import effects, heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, subscripts
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.templates.alternatives import tag_of
+from jitgrad.script.frontend.values import heap, numbers, subscripts
 from jitgrad.script.frontend.values.values import (
     Instance,
     Method,
@@ -98,8 +100,8 @@ def _is_parameter(context: Context, tensor: SymTensor) -> bool:
 def _union(context: Context, value: Union, conversion: str, spec: str) -> list[Any]:
     if value.inner is None and all(isinstance(s, (str, int, float, type(None))) for s in value.statics):
         texts = tuple([format(_CONVERT[conversion](s), spec) for s in value.statics])
-        return [(numbers.wrap(context, leaves.tag_of(context, value)), texts, "")]
-    held = merge.force(context, value, "text of None instead of '{}'")
+        return [(numbers.wrap(context, tag_of(context, value)), texts, "")]
+    held = unions.force(context, value, "text of None instead of '{}'")
     if isinstance(held, Union):
         raise UnsupportedCall(f"the text of {type_word(value)}, decided at run time", context.span(),
                               hint="write the `if` around the statement")
@@ -232,7 +234,7 @@ def _converted(context: Context, value: Any, found: re.Match[str]) -> Any:
     align = "<" if "-" in flags else ">" if width and kind in "rsa" else ""
     if kind in "rsa":
         return (value, kind, f"{align}{width}{precision}")
-    value = merge.force(context, value, f"%{kind} format: a real number is required, not {{}}")
+    value = unions.force(context, value, f"%{kind} format: a real number is required, not {{}}")
     if isinstance(value, SymTensor):
         tensor = value
         value = effects.guarded(context, lambda: backend().item(tensor))

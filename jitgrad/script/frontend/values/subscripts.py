@@ -9,9 +9,10 @@ from typing import Any, cast
 from jitgrad.device import CPU
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values.values import (
     Number,
     Range,
@@ -32,9 +33,9 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
     from jitgrad.script.frontend.containers.iteration import pick
 
     if isinstance(obj, Union):
-        obj = merge.force(context, obj, "'{}' object is not subscriptable")
+        obj = unions.force(context, obj, "'{}' object is not subscriptable")
         if isinstance(obj, Union):
-            return merge.switch(context, obj, lambda v: getitem(context, v, index))
+            return unions.switch(context, obj, lambda v: getitem(context, v, index))
     if isinstance(obj, SymTensor):
         given = _key(context, index)
         return effects.guarded(context, lambda: operator.getitem(cast("Any", obj), given))
@@ -79,9 +80,9 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
     from jitgrad.script.frontend.containers import foreign_dicts, open_dicts
 
     if isinstance(obj, Union):
-        obj = merge.force(context, obj, "'{}' object does not support item assignment")
+        obj = unions.force(context, obj, "'{}' object does not support item assignment")
         if isinstance(obj, Union):
-            merge.switch(context, obj, lambda v: setitem(context, v, index, value))
+            unions.switch(context, obj, lambda v: setitem(context, v, index, value))
             return
     if isinstance(obj, SymTensor):
         given, source = _key(context, index), calls.argument(context, value)
@@ -101,7 +102,7 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
         from jitgrad.script.frontend.containers import lists
 
         contents.own(context, obj)
-        held = lists.run_items(context, obj)
+        held = run_lists.run_items(context, obj)
         if held is None and isinstance(index, slice):
             held = lists.about_to_change(context, obj, index, value)
         if held is not None:

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from jitgrad.ops.types import TensorType, short_name
 from jitgrad.script.frontend.state.context import current
+from jitgrad.script.frontend.values.heap import Path, Storage, SymTensor
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, guarded_int, size_number
-from jitgrad.script.frontend.values.symtensors import Path, Storage, SymTensor
 from jitgrad.script.graph.ir import Value
 
 if TYPE_CHECKING:
-    from jitgrad.script.frontend.evaluate.templates import Template
     from jitgrad.script.frontend.source.source import Source
     from jitgrad.script.frontend.state.frames import Frame
+    from jitgrad.script.frontend.templates.template import Template
 
 __all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Method", "Number", "Part", "Path", "Range",
            "RunItems", "RunPairs", "Storage", "SymDict", "SymList", "SymTensor", "SymTuple", "Tail", "TensorMap",
