@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.values import (
@@ -54,6 +54,8 @@ def writable(context: Context, container: Any) -> None:
                               hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
                                    "`rows.append(row.copy())`")
     if container in context.frozen:
+        if REFERENCES not in context.decisions:
+            raise Restart(REFERENCES, "a container that a branch chose is changed: names refer to the one chosen")
         raise UnsupportedCall(f"this {calls.type_name(container)} may or may not be another one: a branch chose it, "
                               "and it is changed", context.span(), hint="copy it before the change")
 

@@ -104,7 +104,7 @@ def raised(context: Context, error: calls.ExceptionValue) -> effects.Raised:
 
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
-    """An argument of an exception as a template has it (`interpret.exception`); graph values are added to `values`."""
+    """An argument of an exception as a template has it (`effects.exception`); graph values are added to `values`."""
     from jitgrad.script.frontend.library.printing import template_of
 
     if value is None:
