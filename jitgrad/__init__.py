@@ -45,7 +45,7 @@ _PUBLIC = ("accelerator", "amp", "autograd", "backends", "cpu", "cuda", "distrib
            "onnx", "optim", "testing", "utils")
 _MODULES = frozenset(name.removesuffix(".py") for name in _os.listdir(_os.path.dirname(__file__)))
 _LATE = {"save": "serialization", "load": "serialization", "eager_mode": "script.executor",
-         "ignore": "script.marks", "set_printoptions": "eager.format"}
+         "ignore": "script.graph.marks", "set_printoptions": "eager.format"}
 
 
 def __getattr__(name: str) -> _Any:
