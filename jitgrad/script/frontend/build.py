@@ -19,7 +19,11 @@ from jitgrad.script.call.list_kinds import NOTHING, Kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
-from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.containers import (
+    mappings,  # noqa: F401  (it registers kinds)
+    sequences,  # noqa: F401
+)
+from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.evaluate.statements import run_function
 from jitgrad.script.frontend.gradients import backward, requires_grad
 from jitgrad.script.frontend.library import (
@@ -31,13 +35,24 @@ from jitgrad.script.frontend.library import (
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import dispatch, heap
 from jitgrad.script.frontend.state.context import Context, Restart, activated
+from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
+from jitgrad.script.frontend.values import (
+    functions,  # noqa: F401
+    instances,  # noqa: F401
+    raised,  # noqa: F401
+    strings,  # noqa: F401
+    tensors,  # noqa: F401
+    unions,  # noqa: F401
+)
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
+
+dispatch.fill(call=calls.call, branch=merge.branch, raise_now=merge.raise_now)
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
@@ -124,7 +139,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             context.inputs.keep_apart()
             written = _written(context, results)
             heap.commit_dirty(context)
-        except merge.Raised:
+        except Raised:
             tree = sig.Static(None)
         placement.refuse_two(context)
         # on a GPU, what must be deterministic has scatters of its own

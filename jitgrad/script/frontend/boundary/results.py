@@ -17,7 +17,7 @@ from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state import heap, item_origins
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import objects
+from jitgrad.script.frontend.values import instances
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Borrowed,
@@ -115,7 +115,7 @@ class Results:
             found = contents.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
         if isinstance(value, Instance):
-            found = {k: v for k, v in objects.items_of(self.context, value).items() if v is not UNBOUND}
+            found = {k: v for k, v in instances.items_of(self.context, value).items() if v is not UNBOUND}
             return sig.Object(value.cls, tuple(found), tuple(self.tree(v) for v in found.values()),
                               self._identity(value))
         if isinstance(value, Text):

@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import (
     Part,
     Range,
@@ -42,7 +43,7 @@ def new_set(context: Context, items: list[Any], cls: type = set) -> Any:
     """A set of static items: a plain Python set that nothing changes."""
     if is_dynamic(items):
         raise UnsupportedCall("a set of run-time values", context.span(), hint="use a list, or `torch.unique`")
-    return calls.guarded(context, lambda: cls(items))
+    return guarded(context, lambda: cls(items))
 
 
 def writable(context: Context, container: Any) -> None:
@@ -141,7 +142,7 @@ def length(context: Context, value: Any) -> Any:
     method = getattr(class_of(value), "__len__", None)
     if isinstance(method, types.FunctionType):
         return calls.call(context, method, (value,), {})
-    return calls.guarded(context, lambda: len(value))
+    return guarded(context, lambda: len(value))
 
 
 def own(context: Context, container: SymList) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.values.protocol import Kind, register
 from jitgrad.script.frontend.values.values import Number
 
 #: takes an item; whether the consumer is done (False, True or a run-time bool)
@@ -34,6 +35,11 @@ class Generator:
                                   hint="make a list of it, `list(...)`, or make the generator where it is used")
         self._consumed = True
         self._produce(context, consumer)
+
+
+@register(Generator)
+class GeneratorKind(Kind):
+    """A generator."""
 
 
 def collect(context: Context, generator: Generator) -> list[Any]:

@@ -12,6 +12,8 @@ from jitgrad.script.frontend.containers.generators import Generator, collect
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.values import numbers, subscripts
+from jitgrad.script.frontend.values.protocol import Kind, register
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Number,
@@ -119,6 +121,11 @@ class Iterator(Iterable):
             context.effect("check", there.value, error=StopIteration, template=None)
         self._taken += 1
         return self.item(context, self._taken - 1)
+
+
+@register(Range, Iterable)
+class IterableKind(Kind):
+    """What a `for` goes over, and nothing else."""
 
 
 def sequence(items: Sequence[Any]) -> Iterable:
@@ -258,13 +265,13 @@ def pick(context: Context, obj: Any, index: Any) -> Any:
     if isinstance(index, SymTensor):
         from jitgrad.ops.backend import backend
 
-        index = calls.guarded(context, lambda: backend().item(index))
+        index = guarded(context, lambda: backend().item(index))
     if not isinstance(index, Number):
         if isinstance(index, slice):
             index = slice(*(None if p is None else calls.static(context, p, "a slice of a list or tuple")
                             for p in (index.start, index.stop, index.step)))
         items = obj if isinstance(obj, (tuple, range)) else contents.items_of(context, obj)
-        found = calls.guarded(context, lambda: items[index])
+        found = guarded(context, lambda: items[index])
         return contents.new_list(context, found) if isinstance(obj, SymList) and isinstance(index, slice) else found
     _unroll_counter(context, index)
     parts = contents.items_of(context, obj) if not hasattr(type(obj), "_modules") else []

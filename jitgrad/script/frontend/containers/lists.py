@@ -22,6 +22,7 @@ from jitgrad.script.frontend.evaluate import leaves as lowering
 from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import (
     Instance,
     Number,
@@ -81,7 +82,7 @@ def is_open(context: Context, value: Any) -> bool:
         return not isinstance(value.length, int)
     if not isinstance(value, (SymTensor, Range)):
         return False
-    iterable = calls.guarded(context, lambda: Iterable.of(context, value))
+    iterable = guarded(context, lambda: Iterable.of(context, value))
     assert isinstance(iterable, Iterable)
     return not isinstance(iterable.length, int)
 
@@ -294,7 +295,7 @@ def place(context: Context, held: RunItems, index: Any, text: str, empty: str = 
         from jitgrad.ops.backend import backend
 
         tensor = index
-        index = calls.guarded(context, lambda: backend().item(tensor))
+        index = guarded(context, lambda: backend().item(tensor))
     kinds = (bool, int)
     if not isinstance(index, kinds) and not (isinstance(index, Number) and index.number_type in kinds):
         raise merge.raise_now(context, TypeError, (

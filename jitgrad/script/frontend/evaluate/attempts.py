@@ -17,10 +17,12 @@ from typing import Any
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.types import FLOAT, TensorType
 from jitgrad.script.frontend.containers import lists
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context, Restart, State
+from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import Number
 from jitgrad.script.graph.ir import Block, Value, walk
 from jitgrad.script.graph.irops import Effect, effect
@@ -35,7 +37,7 @@ class Handler:
 
     def __init__(self, context: Context, classes: Classes, node: ast.ExceptHandler):
         self.id, self.classes, self.node = context.new_id(), classes, node
-        self.raised: list[calls.ExceptionValue] = []
+        self.raised: list[ExceptionValue] = []
         inside = [n for s in node.body for n in ast.walk(s)]
         self.reads = any(isinstance(n, ast.Raise) and n.exc is None for n in inside) or (
             node.name is not None and any(isinstance(n, ast.Name) and n.id == node.name for n in inside))
@@ -56,7 +58,7 @@ class Attempt:
 
     __slots__ = ("depth", "finish", "frame", "handlers", "loops", "modes")
 
-    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[merge.Raised], None] | None):
+    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[Raised], None] | None):
         self.depth, self.frame, self.modes = context.depth, context.frame, context.modes
         self.loops = len(context.frame.loops)
         self.handlers, self.finish = handlers, finish
@@ -96,7 +98,7 @@ class MayFail(Exception):
     `state`: variables and heap where it fails.
     """
 
-    def __init__(self, step: Step, condition: Number | None, error: calls.ExceptionValue, state: State):
+    def __init__(self, step: Step, condition: Number | None, error: ExceptionValue, state: State):
         super().__init__(error)
         self.step, self.condition, self.error, self.state = step, condition, error, state
 
@@ -108,7 +110,7 @@ class MayFail(Exception):
         throw(context, self.error)
 
 
-def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: merge.Raised
+def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: Raised
              ) -> ScriptError | MayFail:
     """What to raise where an operation may fail with an error that `attempt` handles."""
     step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
@@ -121,7 +123,7 @@ def may_fail(context: Context, attempt: Attempt, condition: Number | None, error
 
 
 def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]
-              ) -> merge.Raised | None:
+              ) -> Raised | None:
     """A raise that an enclosing `try` sees: the unwinding to it; None where the raise is to be emitted here."""
     tries = context.tries
     try:
@@ -131,17 +133,17 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
             if handler is None and attempt.finish is None:
                 continue
             if attempt.depth == context.depth:
-                return merge.Raised(error, template, values, attempt)
+                return Raised(error, template, values, attempt)
             if handler is not None:
-                raise may_fail(context, attempt, None, merge.Raised(error, template, values))
+                raise may_fail(context, attempt, None, Raised(error, template, values))
             context.tries = tries[:index]
-            _finish_here(context, attempt, merge.Raised(error, template, values))
+            _finish_here(context, attempt, Raised(error, template, values))
         return None
     finally:
         context.tries = tries
 
 
-def _finish_here(context: Context, attempt: Attempt, error: merge.Raised) -> None:
+def _finish_here(context: Context, attempt: Attempt, error: Raised) -> None:
     """What `finally` says, in front of a raise inside a branch, a loop or a call."""
     before = context.frame, context.node, context.modes
     context.frame, context.modes = attempt.frame, attempt.modes
@@ -165,7 +167,7 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
         return op == "check"
     if op == "check":
         condition: Any = numbers.wrap(context, inputs[0])
-        failure = merge.Raised(attrs["error"], attrs["template"], inputs[1:])
+        failure = Raised(attrs["error"], attrs["template"], inputs[1:])
     else:
         found = _arithmetic(context, op, inputs, attrs)
         if found is None:
@@ -184,7 +186,7 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
 
 
 def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]
-                ) -> tuple[Any, merge.Raised] | None:
+                ) -> tuple[Any, Raised] | None:
     """When arithmetic succeeds, and what it raises where not; None where a script cannot tell beforehand."""
     x = numbers.wrap(context, inputs[0])
     condition: Any
@@ -193,7 +195,7 @@ def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dic
         operation, arguments = _DIVISIONS[op], (1.0 if FLOAT in (inputs[0].type, inputs[1].type) else 1, 0)
     elif op == "num.pow":
         if FLOAT not in (inputs[0].type, inputs[1].type):
-            return True, merge.Raised()  # the exponent is not negative
+            return True, Raised()  # the exponent is not negative
         condition = numbers.either(context, numbers.compare(context, "ne", x, 0),
                                    numbers.compare(context, "ge", _known(context, inputs[1]), 0))
         operation, arguments = operator.pow, (0.0, -1)
@@ -206,7 +208,7 @@ def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dic
     try:
         operation(*arguments)
     except (ZeroDivisionError, ValueError) as error:  # Python's own words
-        return condition, merge.Raised(type(error), (str(error),))
+        return condition, Raised(type(error), (str(error),))
     raise AssertionError(op)
 
 
@@ -242,10 +244,10 @@ _ARITHMETIC: dict[str, Classes] = {
 }
 
 
-def thrown(context: Context, error: merge.Raised) -> calls.ExceptionValue:
+def thrown(context: Context, error: Raised) -> ExceptionValue:
     """The exception object of a raise that unwound to its handler."""
     if error.template is None:
-        return calls.ExceptionValue(error.error, ())
+        return ExceptionValue(error.error, ())
     from jitgrad.script.frontend.values import strings
 
     def held(value: Value) -> Any:
@@ -266,7 +268,7 @@ def thrown(context: Context, error: merge.Raised) -> calls.ExceptionValue:
 
     several = error.template[:1] == (None,)
     args = tuple([argument(a) for a in error.template[1:]]) if several else (text(error.template),)
-    return calls.ExceptionValue(error.error, args)
+    return ExceptionValue(error.error, args)
 
 
 __all__ = ["Attempt", "Classes", "Handler", "MayFail", "Step", "intercept", "thrown", "watch"]

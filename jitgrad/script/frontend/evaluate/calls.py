@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import operator
 import types
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from jitgrad import dtypes
-from jitgrad.device import device
-from jitgrad.errors import InvalidOperation, JitgradError, NotStatic, ShapeMismatch, TypeMismatch, UnsupportedCall
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.values.static import PLAIN, guarded
 from jitgrad.script.frontend.values.values import (
     Function,
     Instance,
@@ -36,46 +34,9 @@ from jitgrad.script.frontend.values.values import (
 )
 from jitgrad.script.graph.marks import mark_of
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
-DUNDER: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
-    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
-    "rshift": operator.rshift, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "eq": operator.eq, "ne": operator.ne, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
-}
 DEPTH = 64
 #: what `contextlib.contextmanager` makes of a generator function
 _CONTEXT_MANAGER = contextlib.contextmanager(iter).__code__
-
-
-class Super:
-    """`super()` inside a method."""
-
-    __slots__ = ("instance", "owner")
-
-    def __init__(self, owner: type, instance: Any):
-        self.owner, self.instance = owner, instance
-
-
-class ExceptionValue:
-    """An exception that the script makes: class and arguments. `unknown`: one of several, decided at run time."""
-
-    __slots__ = ("args", "cls", "unknown")
-
-    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], unknown: bool = False):
-        self.cls, self.args, self.unknown = cls, args, unknown
-
-
-def check_readable(context: Context, error: ExceptionValue) -> None:
-    """Refuse to look into an exception whose arguments are decided at run time, or by a class of the user's."""
-    if error.unknown:
-        raise UnsupportedCall("the arguments of an exception that only some runs raise", context.span(),
-                              hint="keep what the handler needs in a variable before the `raise`")
-    for name in ("__new__", "__init__", "__str__"):
-        if hasattr(getattr(error.cls, name), "__code__"):
-            raise UnsupportedCall(f"the arguments or text of a `{error.cls.__name__}`, whose class defines `{name}`",
-                                  context.span(), hint="keep what the handler needs in a variable before the `raise`")
 
 
 class GradScope:
@@ -108,31 +69,6 @@ def type_name(value: Any) -> str:
     if isinstance(value, Union) and isinstance(value.inner, tp.Num):
         return value.inner.kind.__name__
     return type(value).__name__
-
-
-def guarded(context: Context, operation: Callable[[], Any]) -> Any:
-    """Run an operation of the library or of Python now; what it raises, the script raises."""
-    try:
-        return operation()
-    except (JitgradError, merge.Raised, Restart):
-        raise
-    except NotImplementedError as error:
-        raise UnsupportedCall(str(error), context.span()) from error
-    except (TypeError, RuntimeError) as error:
-        if context.depth == 0:
-            raise _kind(error)(str(error), context.span()) from error
-        raise merge.raise_now(context, type(error), (str(error),)) from error
-    except (IndexError, ValueError, KeyError, ZeroDivisionError, OverflowError, AttributeError) as error:
-        text = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
-        raise merge.raise_now(context, type(error), (str(text),)) from error
-
-
-def _kind(error: Exception) -> type[TypeMismatch | ShapeMismatch | InvalidOperation]:
-    """The class of refusal for what the library raised while compiling."""
-    if isinstance(error, TypeError):
-        return TypeMismatch
-    words = ("shape", "size", "dim", "matri", "rank", "element", "vector")
-    return ShapeMismatch if any(w in str(error) for w in words) else InvalidOperation
 
 
 def static(context: Context, value: Any, what: str) -> Any:
@@ -270,7 +206,7 @@ def _pure(fn: Any) -> bool:
 def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from jitgrad.amp.autocast_mode import autocast
     from jitgrad.eager.autograd.grad_mode import _Scope
-    from jitgrad.script.frontend.values.objects import construct
+    from jitgrad.script.frontend.values.instances import construct
 
     if issubclass(cls, _Scope):
         name = cls.__name__

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.containers import containers, contents
+from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
 from jitgrad.script.frontend.evaluate import calls, loops, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Function, Number
 
 
@@ -22,7 +23,7 @@ def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) 
     made = contents.new_list(context, [])
 
     def add() -> None:
-        containers.append(context, made, ex.evaluate(context, node.elt))
+        sequences.append(context, made, ex.evaluate(context, node.elt))
 
     _generate(context, node, node.generators, add, frozenset(
         n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
@@ -133,7 +134,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame = context.frame
     generator = generators[0]
     source = ex.evaluate(context, generator.iter)
-    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    iterable = guarded(context, lambda: Iterable.of(context, source))
     assert iterable is not None
     length = iterable.length
     if bound is None and not isinstance(length, int):

@@ -26,7 +26,9 @@ from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler,
 from jitgrad.script.frontend.source.liveness import exits
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union, is_dynamic
 from jitgrad.script.graph.ir import Value
 
@@ -41,7 +43,7 @@ def assert_(context: Context, s: ast.Assert) -> None:
 
     def fail() -> None:
         args = () if s.msg is None else (ex.evaluate(context, s.msg),)
-        throw(context, calls.ExceptionValue(AssertionError, args))
+        throw(context, ExceptionValue(AssertionError, args))
 
     if test is False:
         fail()
@@ -64,13 +66,13 @@ def raise_(context: Context, s: ast.Raise) -> None:
         ex.evaluate(context, s.cause)
     context.node = s
     if isinstance(value, type) and issubclass(value, BaseException):
-        value = calls.ExceptionValue(value, ())
-    if not isinstance(value, calls.ExceptionValue):
+        value = ExceptionValue(value, ())
+    if not isinstance(value, ExceptionValue):
         raise merge.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
     throw(context, value)
 
 
-def throw(context: Context, error: calls.ExceptionValue) -> None:
+def throw(context: Context, error: ExceptionValue) -> None:
     """Raise an exception: to a handler in this function by its flag, else out of here."""
     if error.unknown:
         raise UnsupportedCall("which exception is raised again is known only at run time", context.span(),
@@ -88,7 +90,7 @@ def throw(context: Context, error: calls.ExceptionValue) -> None:
     raise raised(context, error)
 
 
-def raised(context: Context, error: calls.ExceptionValue) -> merge.Raised:
+def raised(context: Context, error: ExceptionValue) -> Raised:
     """The raise of an exception, for the caller to raise."""
     from jitgrad.script.frontend.library.printing import template_of
 
@@ -162,7 +164,7 @@ def try_(context: Context, s: ast.Try) -> None:
 
 
 def with_finish(context: Context, run: Callable[[], None],
-                finish: Callable[[merge.Raised | Handler | None], None]) -> None:
+                finish: Callable[[Raised | Handler | None], None]) -> None:
     """`run`, then `finish`, whichever way control takes.
 
     `finish` is given the exception on its way, None, or the handler that one is on its way to in some runs.
@@ -173,7 +175,7 @@ def with_finish(context: Context, run: Callable[[], None],
     context.tries = [*outer, attempt]
     try:
         run()
-    except merge.Raised as error:
+    except Raised as error:
         context.tries = outer
         context.frame, context.node, context.modes = frame, node, modes
         if error.attempt is not attempt:
@@ -207,10 +209,10 @@ def _handled(context: Context, s: ast.Try) -> None:
     frame, node, modes = context.frame, context.node, context.modes
     outer = context.tries
     context.tries = [*outer, attempt]
-    caught: calls.ExceptionValue | None = None
+    caught: ExceptionValue | None = None
     try:
         run_block(context, s.body)
-    except merge.Raised as error:
+    except Raised as error:
         if error.attempt is not attempt:
             raise
         caught = thrown(context, error)
@@ -245,13 +247,13 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
         first = handler.raised[0]
         if not handler.reads:
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
-            _take(context, handler, first if known else calls.ExceptionValue(first.cls, (), unknown=True))
+            _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
             return
         cls, args = leaves.without(context, arrived, UNBOUND, known=True)
         known = isinstance(args, tuple) and not any(isinstance(a, Union) and a.inner is not None for a in args)
 
         def run(cls: Any) -> None:
-            _take(context, handler, calls.ExceptionValue(cls, args if known else (), unknown=not known))
+            _take(context, handler, ExceptionValue(cls, args if known else (), unknown=not known))
 
         if isinstance(cls, Union):
             merge.switch(context, cls, run, live)
@@ -266,7 +268,7 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
         _after(context, s, rest)
 
 
-def _take(context: Context, handler: Handler, error: calls.ExceptionValue) -> None:
+def _take(context: Context, handler: Handler, error: ExceptionValue) -> None:
     """Run a handler's body."""
     from jitgrad.script.frontend.evaluate.statements import run_block
     from jitgrad.script.frontend.evaluate.targets import assign_name
@@ -290,13 +292,13 @@ def _classes(context: Context, handler: ast.ExceptHandler) -> Classes:
     return found if isinstance(found, tuple) else (found,)
 
 
-def _python_error(error: ScriptError) -> calls.ExceptionValue | None:
+def _python_error(error: ScriptError) -> ExceptionValue | None:
     """What Python would have raised where compilation found an error; None for a refusal."""
     if isinstance(error, UnresolvedAttribute):
-        return calls.ExceptionValue(AttributeError, (error.message,))
+        return ExceptionValue(AttributeError, (error.message,))
     if isinstance(error, UnresolvedName):
-        return calls.ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
+        return ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
     cause = error.__cause__
     if isinstance(error, (TypeMismatch, ShapeMismatch)) and isinstance(cause, (TypeError, RuntimeError)):
-        return calls.ExceptionValue(type(cause), (str(cause),))
+        return ExceptionValue(type(cause), (str(cause),))
     return None

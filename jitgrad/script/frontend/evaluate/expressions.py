@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
-from jitgrad.script.frontend.containers import containers, contents
+from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.evaluate import calls, leaves, merge
 from jitgrad.script.frontend.state import frames
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, strings, subscripts
-from jitgrad.script.frontend.values.attributes import getattribute
 from jitgrad.script.frontend.values.comparisons import compare, truth
 from jitgrad.script.frontend.values.operators import BINARY, binary, unary
+from jitgrad.script.frontend.values.protocol import get_attribute
 from jitgrad.script.frontend.values.values import Function, Number, Union
 
 
@@ -59,9 +59,9 @@ def _list(context: Context, node: ast.List) -> Any:
     made = contents.new_list(context, [])
     for e in node.elts:
         if isinstance(e, ast.Starred):
-            containers.extend(context, made, evaluate(context, e.value))
+            sequences.extend(context, made, evaluate(context, e.value))
         else:
-            containers.append(context, made, evaluate(context, e))
+            sequences.append(context, made, evaluate(context, e))
     return made
 
 
@@ -77,7 +77,7 @@ def _dict(context: Context, node: ast.Dict) -> Any:
 
 
 def _attribute(context: Context, node: ast.Attribute) -> Any:
-    return getattribute(context, evaluate(context, node.value), node.attr)
+    return get_attribute(context, evaluate(context, node.value), node.attr)
 
 
 def _subscript(context: Context, node: ast.Subscript) -> Any:

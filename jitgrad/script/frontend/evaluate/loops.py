@@ -22,6 +22,7 @@ from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import (
     HELD,
@@ -469,7 +470,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             go_on: Any = False
             try:
                 go_on = body(counter)
-            except merge.Raised:
+            except Raised:
                 dead = True
                 context.frame, context.node, context.modes = frame, node, modes
             end = begin if dead else context.state

@@ -13,6 +13,7 @@ from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.aliases import Links, propagate, unwritable
 from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import (
     HELD,
@@ -29,15 +30,6 @@ from jitgrad.script.graph.ir import Block, Node, Value, sizes_of
 from jitgrad.script.graph.irops import GUARDED, Effect, effect
 
 RESULT = "result of the expression"
-
-
-class Raised(Exception):
-    """Control does not go on from here: an exception is raised at run time, or handled by a `try` (`attempt`)."""
-
-    def __init__(self, error: type[BaseException] = Exception, template: tuple[Any, ...] | None = None,
-                 values: Sequence[Value] = (), attempt: Any = None):
-        super().__init__(error, template)
-        self.error, self.template, self.values, self.attempt = error, template, values, attempt
 
 
 def raise_now(context: Context, error: type[BaseException], template: tuple[Any, ...] | None,
@@ -412,7 +404,7 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
     """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
     if value is UNBOUND:
         raise raise_now(context, error, (text,))
-    if not isinstance(value, Union):
+    if not isinstance(value, Union) or UNBOUND not in value.statics:
         return value
     missing = lowering.is_static(context, value, UNBOUND)
     context.effect("check", numbers.negate(context, missing).value, error=error, template=(text,))

@@ -12,6 +12,7 @@ from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.comparisons import compare, truth
+from jitgrad.script.frontend.values.protocol import get_attribute, has_attribute
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTensor, class_of
 
 Bindings = list[tuple[str, Any]]
@@ -140,7 +141,7 @@ def _mapping(context: Context, pattern: ast.MatchMapping, subject: Any, bindings
 
 def _class(context: Context, pattern: ast.MatchClass, subject: Any, bindings: Bindings) -> Any:
     from jitgrad.script.frontend.state.handlers import HANDLERS
-    from jitgrad.script.frontend.values.attributes import getattribute, has_attribute
+    pass
 
     cls = ex.evaluate(context, pattern.cls)
     test = HANDLERS[isinstance](context, (subject, cls), {})
@@ -158,5 +159,5 @@ def _class(context: Context, pattern: ast.MatchClass, subject: Any, bindings: Bi
     for name, part in zip(names, [*pattern.patterns, *pattern.kwd_patterns], strict=True):
         if not has_attribute(context, subject, name):
             return False
-        parts.append((part, getattribute(context, subject, name)))
+        parts.append((part, get_attribute(context, subject, name)))
     return _all(context, parts, bindings)

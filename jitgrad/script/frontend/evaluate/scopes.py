@@ -15,6 +15,7 @@ from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
 from jitgrad.script.frontend.evaluate.exceptions import with_finish
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values.values import Number, Union, class_of, type_word
 
 #: what a branch may have chosen between
@@ -97,7 +98,7 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
                                      "`autocast(...)`, and context managers written in Python")
     bind(calls.call(context, cls.__enter__, (value,), {}))
 
-    def leave(error: merge.Raised | Handler | None) -> None:
+    def leave(error: Raised | Handler | None) -> None:
         raised: tuple[Any, ...] = (None, None, None)
         if error is not None and _reads_exception(cls.__exit__):
             if isinstance(error, Handler):

@@ -32,6 +32,7 @@ from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import UNBOUND, Number, Union
 
 _RESULT = ("result",)
@@ -285,7 +286,7 @@ def _for(context: Context, s: ast.For) -> None:
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return
-    iterable = calls.guarded(context, lambda: Iterable.of(context, source))
+    iterable = guarded(context, lambda: Iterable.of(context, source))
     context.node = s
     assert iterable is not None
     loop = _Loop(context, s)

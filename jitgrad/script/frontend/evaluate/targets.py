@@ -12,7 +12,8 @@ from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.state import frames
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, operators, subscripts
-from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, setattribute
+from jitgrad.script.frontend.values.protocol import delete_attribute, get_attribute, set_attribute
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
 
 
@@ -37,7 +38,7 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
     elif isinstance(target, ast.Attribute):
         obj = ex.evaluate(context, target.value)
         context.node = target
-        setattribute(context, obj, target.attr, value)
+        set_attribute(context, obj, target.attr, value)
     elif isinstance(target, ast.Subscript):
         obj = ex.evaluate(context, target.value)
         index = ex.evaluate(context, target.slice)
@@ -118,10 +119,10 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
         assign_name(context, target.id, _updated(context, op, old, s), target)
     elif isinstance(target, ast.Attribute):
         obj = ex.evaluate(context, target.value)
-        old = getattribute(context, obj, target.attr)
+        old = get_attribute(context, obj, target.attr)
         new = _updated(context, op, old, s)
         if new is not old or not isinstance(new, SymTensor):
-            setattribute(context, obj, target.attr, new)
+            set_attribute(context, obj, target.attr, new)
     elif isinstance(target, ast.Subscript):
         obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
         old = subscripts.getitem(context, obj, index)
@@ -137,11 +138,11 @@ def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
                                     f"'{calls.type_name(value)}'")
     if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
         given = calls.argument(context, value)
-        return calls.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
+        return guarded(context, lambda: getattr(old, _INPLACE[op])(given))
     if isinstance(old, SymList) and op == "add":
-        from jitgrad.script.frontend.containers import containers
+        from jitgrad.script.frontend.containers import sequences
 
-        containers.extend(context, old, value)
+        sequences.extend(context, old, value)
         return old
     return operators.binary(context, op, old, value)
 

@@ -25,6 +25,8 @@ from jitgrad.script.frontend.library import hooks
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.static import guarded
+from jitgrad.script.frontend.values.tensors import getter, method, setter
 from jitgrad.script.frontend.values.values import Storage, SymTensor, Union, type_word
 from jitgrad.script.graph.ir import Block, Node, Value
 
@@ -38,6 +40,7 @@ NO_HISTORY = "One of the differentiated Tensors does not require grad"
 # --- the two calls -------------------------------------------------------------------------------------------------
 
 
+@method("backward")
 def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False,
              inputs: Any = None) -> None:
     """`tensor.backward(...)`; also of several tensors."""
@@ -198,7 +201,7 @@ def _same_sizes(context: Context, a: Sequence[Any], b: Sequence[Any], message: C
         raise merge.raise_now(context, RuntimeError, (message(),))
     checker = SymbolicChecker(context)
     for m, n in zip(a, b, strict=True):
-        calls.guarded(context, lambda m=m, n=n: checker.equal(m, n, message))  # type: ignore[misc]
+        guarded(context, lambda m=m, n=n: checker.equal(m, n, message))  # type: ignore[misc]
 
 
 def _leaf(context: Context, tensor: SymTensor) -> Storage:
@@ -309,6 +312,7 @@ def slot_of(storage: Storage) -> tuple[str, Storage]:
     return ("grad", storage)
 
 
+@getter("grad")
 def read_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.grad`."""
     context.inputs.one_each()
@@ -336,6 +340,7 @@ def _current(context: Context, storage: Storage) -> Any:
     return found
 
 
+@setter("grad")
 def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.grad = value`."""
     context.inputs.one_each()
@@ -357,6 +362,7 @@ def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
     _store(context, tensor.storage, value)
 
 
+@method("retain_grad")
 def retain(context: Context, tensor: SymTensor) -> None:
     """`tensor.retain_grad()`."""
     if not tensor.requires_grad:
@@ -372,6 +378,7 @@ def retain(context: Context, tensor: SymTensor) -> None:
     context.leaves[storage] = None
 
 
+@setter("data")
 def set_data(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.data = value`: the content is replaced, the history is not."""
     target = tensor.detach()

@@ -14,6 +14,7 @@ from jitgrad.script.autodiff import history
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.tensors import getter
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value
 
@@ -37,6 +38,7 @@ def exactly(context: Context, values: Sequence[Value], path: Sequence[Block] | N
     return [found.get(v, False) for v in values]
 
 
+@getter("requires_grad")
 def requires_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.requires_grad`: a bool, or a number of the run."""
     if not tensor.requires_grad or tensor.storage.requires_grad:

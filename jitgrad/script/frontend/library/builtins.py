@@ -10,7 +10,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend.containers import containers, contents, list_methods, lists
+from jitgrad.script.frontend.containers import contents, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import calls, merge
@@ -18,7 +18,9 @@ from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers, strings
-from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, has_attribute, setattribute
+from jitgrad.script.frontend.values.protocol import delete_attribute, get_attribute, has_attribute, set_attribute
+from jitgrad.script.frontend.values.raised import ExceptionValue
+from jitgrad.script.frontend.values.static import DUNDER, PLAIN, guarded
 from jitgrad.script.frontend.values.values import (
     Borrowed,
     Function,
@@ -26,6 +28,7 @@ from jitgrad.script.frontend.values.values import (
     Method,
     Number,
     Range,
+    Super,
     SymDict,
     SymList,
     SymTensor,
@@ -40,7 +43,7 @@ from jitgrad.script.frontend.values.values import (
 
 @handles(len)
 def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.guarded(context, lambda: contents.length(context, args[0]))
+    return guarded(context, lambda: contents.length(context, args[0]))
 
 
 @handles(range)
@@ -48,12 +51,12 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     given = []
     for a in args:
         if isinstance(a, SymTensor):
-            a = calls.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
+            a = guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
         if (isinstance(a, Number) and a.number_type is float) or isinstance(a, float):
             raise merge.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
         given.append(a)
     if not any(isinstance(a, Number) for a in given):
-        return calls.guarded(context, lambda: range(*given))
+        return guarded(context, lambda: range(*given))
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     return Range(start, stop, step)
 
@@ -67,7 +70,7 @@ def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(zip)
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args]
-    found = calls.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
+    found = guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
     return it.Iterator(context, found)
 
 
@@ -91,7 +94,7 @@ def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _iterable(context: Context, value: Any) -> it.Iterable:
-    found = calls.guarded(context, lambda: it.Iterable.of(context, value))
+    found = guarded(context, lambda: it.Iterable.of(context, value))
     assert isinstance(found, it.Iterable)
     return found
 
@@ -146,7 +149,7 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
                       (Generator, types.GeneratorType)):
         if isinstance(value, cls):
             return real
-    if isinstance(value, (Instance, calls.ExceptionValue)):
+    if isinstance(value, (Instance, ExceptionValue)):
         return value.cls
     if isinstance(value, Borrowed):
         return class_of(value)
@@ -157,12 +160,12 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(slice)
 def _slice(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.guarded(context, lambda: slice(*args))
+    return guarded(context, lambda: slice(*args))
 
 
 @handles(issubclass)
 def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return calls.guarded(context, lambda: issubclass(*args))
+    return guarded(context, lambda: issubclass(*args))
 
 
 @handles(callable)
@@ -180,7 +183,7 @@ def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     name = calls.static(context, args[1], "the attribute's name")
     if len(args) == 3 and not has_attribute(context, args[0], name):
         return args[2]
-    return getattribute(context, args[0], name)
+    return get_attribute(context, args[0], name)
 
 
 @handles(delattr)
@@ -195,20 +198,20 @@ def _hasattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(setattr)
 def _setattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    setattribute(context, args[0], calls.static(context, args[1], "the attribute's name"), args[2])
+    set_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"), args[2])
 
 
 @handles(super)
 def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) == 2:
-        return calls.Super(args[0], args[1])
+        return Super(args[0], args[1])
     frame = context.frame
     function: Any = frame.function
     code = getattr(function, "__code__", None)
     if code is None or "__class__" not in code.co_freevars:
         raise UnsupportedCall("`super()` outside a method", context.span())
     owner = function.__closure__[code.co_freevars.index("__class__")].cell_contents
-    return calls.Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
+    return Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------
@@ -218,7 +221,7 @@ def number_argument(context: Context, value: Any, what: str) -> Any:
     """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
     value = merge.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: backend().item(value))
+        return guarded(context, lambda: backend().item(value))
     return value
 
 
@@ -229,10 +232,10 @@ def _conversion(to: type) -> Handler:
         value = number_argument(context, args[0], f"{to.__name__}()")
         if isinstance(value, Number):
             return numbers.cast(context, value, to)
-        if is_dynamic(value) or not isinstance(value, calls.PLAIN):
+        if is_dynamic(value) or not isinstance(value, PLAIN):
             raise merge.raise_now(context, TypeError, (
                 f"{to.__name__}() argument must be a string or a real number, not '{calls.type_name(value)}'",))
-        return calls.guarded(context, lambda: to(value, *args[1:]))
+        return guarded(context, lambda: to(value, *args[1:]))
     return convert
 
 
@@ -250,8 +253,8 @@ def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: abs(value))
-    return calls.guarded(context, lambda: numbers.unary(context, "abs", value))
+        return guarded(context, lambda: abs(value))
+    return guarded(context, lambda: numbers.unary(context, "abs", value))
 
 
 @handles(round)
@@ -260,7 +263,7 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
         tensor: Any = value
-        return calls.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
+        return guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
     return numbers.round_(context, value, digits)
 
 
@@ -270,7 +273,7 @@ def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
     if len(args) == 3:
         if not any(isinstance(a, Number) for a in args):
-            return calls.guarded(context, lambda: pow(*args))
+            return guarded(context, lambda: pow(*args))
         return numbers.power_modulo(context, *args)
     return binary(context, "pow", args[0], args[1])
 
@@ -291,7 +294,7 @@ def _extreme(largest: bool) -> Handler:
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
-            return calls.guarded(context, lambda: (max if largest else min)([]))
+            return guarded(context, lambda: (max if largest else min)([]))
         key = kwargs.get("key")
         if key is None:
             result = items[0]
@@ -324,11 +327,11 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
         from jitgrad.script.frontend.values.comparisons import truth
 
-        test = truth(context, calls.guarded(context, lambda: calls.DUNDER["gt" if largest else "lt"](b, a)))
+        test = truth(context, guarded(context, lambda: DUNDER["gt" if largest else "lt"](b, a)))
         if not isinstance(test, Number):
             return b if test else a
         return merge.branch(context, test, lambda: b, lambda: a)
-    return calls.guarded(context, lambda: (max if largest else min)(a, b))
+    return guarded(context, lambda: (max if largest else min)(a, b))
 
 
 HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
@@ -388,7 +391,7 @@ def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(dict)
 def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return contents.new_dict(context, {**(containers.pairs(context, args[0]) if args else {}), **kwargs})
+    return contents.new_dict(context, {**(mappings.pairs(context, args[0]) if args else {}), **kwargs})
 
 
 @handles(dict.fromkeys)
@@ -400,7 +403,7 @@ def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return lists.new(context, containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
+    return lists.new(context, sequences.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
 def _set_of(cls: type) -> Handler:

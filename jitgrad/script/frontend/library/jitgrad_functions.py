@@ -20,6 +20,7 @@ from jitgrad.script.frontend.library import customs, modules
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Number, SymTensor, Union
 from jitgrad.script.graph.marks import refuse
 from jitgrad.utils.checkpoint import checkpoint
@@ -37,7 +38,7 @@ def _device_count(context: Context, args: Any, kwargs: Any) -> int:
 
 @handles(cuda.current_device)
 def _current_device(context: Context, args: Any, kwargs: Any) -> int:
-    calls.guarded(context, require_gpu)
+    guarded(context, require_gpu)
     return int(fact("current").index)
 
 
@@ -49,7 +50,7 @@ def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
 
 @handles(autocast_mode.is_autocast_enabled)
 def _is_autocast_enabled(context: Context, args: Any, kwargs: Any) -> bool:
-    return bool(calls.guarded(context, lambda: autocast_mode.is_autocast_enabled(*args, **kwargs)))
+    return bool(guarded(context, lambda: autocast_mode.is_autocast_enabled(*args, **kwargs)))
 
 
 @handles(autocast_mode.get_autocast_dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import strings
+from jitgrad.script.frontend.values.objects import STANDS_FOR
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTuple, Union
 from jitgrad.script.graph.ir import Value
 
@@ -25,6 +27,7 @@ class Stream:
 
 
 STREAMS = {name: Stream(name) for name in ("stdout", "stderr")}
+STANDS_FOR.update({(sys, name): stream for name, stream in STREAMS.items()})
 Template = tuple[Any, ...]
 
 

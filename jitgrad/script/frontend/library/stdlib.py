@@ -17,7 +17,8 @@ from jitgrad.script.frontend.library.builtins import number_argument
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers, subscripts
-from jitgrad.script.frontend.values.attributes import getattribute
+from jitgrad.script.frontend.values.protocol import get_attribute
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Method, Number
 
 
@@ -32,13 +33,13 @@ def _math(name: str) -> Handler:
         if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
             return mathematics.COMPOSED[name](context, *given, **kwargs)
         if kwargs:
-            return calls.guarded(context, lambda: getattr(math, name)(*given, **kwargs))
+            return guarded(context, lambda: getattr(math, name)(*given, **kwargs))
         if any(isinstance(a, Number) for a in given) and name not in numbers.KNOWN:
             raise NotStatic(f"`math.{name}` of a number that is known only at run time", context.span())
         if name == "log" and len(given) == 2 and any(isinstance(a, Number) for a in given):
             top, bottom = (numbers.math_call(context, "log", (a,)) for a in given)
             return numbers.binary(context, "truediv", top, bottom)
-        return calls.guarded(context, lambda: numbers.math_call(context, name, given))
+        return guarded(context, lambda: numbers.math_call(context, name, given))
     return handler
 
 
@@ -98,7 +99,7 @@ def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         for path in args:
             value = given[0]
             for name in path.split("."):
-                value = getattribute(cx, value, name)
+                value = get_attribute(cx, value, name)
             found.append(value)
         return found[0] if len(found) == 1 else tuple(found)
 

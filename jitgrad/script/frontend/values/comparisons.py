@@ -12,8 +12,9 @@ from jitgrad.script.frontend.containers import contents, foreign_dicts, list_met
 from jitgrad.script.frontend.evaluate import calls, leaves, merge
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, objects
+from jitgrad.script.frontend.values import instances, numbers
 from jitgrad.script.frontend.values.operators import forced
+from jitgrad.script.frontend.values.static import DUNDER, PLAIN, guarded
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Borrowed,
@@ -50,7 +51,7 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
         if a is None or b is None:
             return name == "ne"
-        return calls.guarded(context, lambda: calls.DUNDER[name](a, b))
+        return guarded(context, lambda: DUNDER[name](a, b))
     if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
         return numbers.compare(context, name, a, b)
     if isinstance(a, Text) or isinstance(b, Text):
@@ -65,14 +66,14 @@ def compare(context: Context, op: ast.cmpop, a: Any, b: Any) -> Any:
             return _compare_collections(context, name, a, b)
     if isinstance(a, SymDict) and isinstance(b, SymDict) and name in ("eq", "ne"):
         return _compare_dicts(context, name, a, b)
-    result = objects.compare(context, name, a, b)
+    result = instances.compare(context, name, a, b)
     if result is not NotImplemented:
         return result
     if is_dynamic(a) or is_dynamic(b):
         if name in ("eq", "ne"):
             return name == "ne"
         raise UnsupportedCall(f"comparison of {type_word(a)} with {type_word(b)}", context.span())
-    return calls.guarded(context, lambda: calls.DUNDER[name](a, b))
+    return guarded(context, lambda: DUNDER[name](a, b))
 
 
 def _compare_unions(context: Context, name: str, a: Any, b: Any) -> Any:
@@ -105,7 +106,7 @@ def _compare_sequences(context: Context, name: str, a: list[Any], b: list[Any]) 
                 result = numbers.both(context, result, same)
         return result if name == "eq" else numbers.negate(context, result)
     if not a or not b:
-        return calls.DUNDER[name](len(a), len(b))
+        return DUNDER[name](len(a), len(b))
     equal = truth(context, compare(context, ast.Eq(), a[0], b[0]))
     if not isinstance(equal, Number):
         return _compare_sequences(context, name, a[1:], b[1:]) if equal else _ordered(context, name, a[0], b[0])
@@ -169,14 +170,14 @@ def _in(context: Context, item: Any, container: Any) -> Any:
     if isinstance(container, Range) or (isinstance(container, range) and isinstance(item, Number)):
         bounds = (container.start, container.stop, container.step)
         return truth(context, calls.call(context, list_methods.in_range, (item, *bounds), {}))
-    method = objects.method_of(container, "__contains__")
+    method = instances.method_of(container, "__contains__")
     if method is not None and not isinstance(container, type):
         return truth(context, calls.call(context, method, (container, item), {}))
     if isinstance(container, (str, bytes, range)) or not (isinstance(container, (tuple, SymList))):
         if isinstance(container, (set, frozenset)) and isinstance(item, Number):
             return _in(context, item, tuple(container))
         if not is_dynamic(item) and not is_dynamic(container):
-            return calls.guarded(context, lambda: item in container)
+            return guarded(context, lambda: item in container)
         raise UnsupportedCall(f"`in` with {type_word(container)}", context.span())
     if isinstance(container, SymList) and lists.run_items(context, container) is not None:
         return calls.call(context, list_methods.contains, (container, item), {})
@@ -191,7 +192,7 @@ def truth(context: Context, value: Any) -> Any:
     if isinstance(value, Number):
         return numbers.truth(context, value)
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: _tensor_truth(context, value))
+        return guarded(context, lambda: _tensor_truth(context, value))
     if isinstance(value, Union):
         return merge.switch(context, value, lambda v: truth(context, v))
     if isinstance(value, SymList):
@@ -204,10 +205,10 @@ def truth(context: Context, value: Any) -> Any:
         return True  # numbers and tensors have texts that are not empty
     if isinstance(value, Range):
         return truth(context, contents.length(context, value))
-    if isinstance(value, (tuple, *calls.PLAIN)):
+    if isinstance(value, (tuple, *PLAIN)):
         return bool(value)
     for name in ("__bool__", "__len__"):
-        method = objects.method_of(value, name)
+        method = instances.method_of(value, name)
         if method is not None:
             return truth(context, calls.call(context, method, (value,), {}))
     return True if isinstance(value, (Instance, Borrowed)) else bool(value)

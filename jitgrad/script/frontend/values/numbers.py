@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
-from jitgrad.errors import TypeMismatch
+from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import Type
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.values import TYPES, Number, size_number
+from jitgrad.script.frontend.values.protocol import Kind, register
+from jitgrad.script.frontend.values.values import TYPES, Method, Number, size_number, type_word
 from jitgrad.script.graph.ir import Value
 
 _PYTHON: dict[str, Callable[..., Any]] = {
@@ -382,3 +383,19 @@ def bind_size(context: Context, number: Any) -> Size:
         found = context.remember(key, dim(symbol))
     size_: Dim = found
     return size_
+
+
+@register(Number)
+class NumberKind(Kind):
+    """A number of the run."""
+
+    def get_attribute(self, context: Context, obj: Number, name: str) -> Any:
+        if name == "is_integer" and obj.number_type is float:
+            return Method(name, lambda cx, args, kwargs: compare(cx, "eq", binary(cx, "mod", obj, 1.0), 0.0))
+        return super().get_attribute(context, obj, name)
+
+    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
+        return UnsupportedCall(f"attribute `{name}` of {type_word(obj)}", context.span())
+
+    def has_attribute(self, context: Context, obj: Number, name: str) -> Any:
+        return hasattr(obj.number_type, name)

@@ -10,7 +10,8 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, objects, strings
+from jitgrad.script.frontend.values import instances, numbers, strings
+from jitgrad.script.frontend.values.static import DUNDER, PLAIN, guarded
 from jitgrad.script.frontend.values.values import (
     Number,
     SymDict,
@@ -32,7 +33,7 @@ SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//",
            "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "matmul": "@", "lt": "<", "le": "<=", "gt": ">",
            "ge": ">=", "eq": "==", "ne": "!="}
 #: static objects whose operators are Python's own
-STATIC = (*calls.PLAIN, set, frozenset, type, types.UnionType, types.GenericAlias)
+STATIC = (*PLAIN, set, frozenset, type, types.UnionType, types.GenericAlias)
 
 
 def binary(context: Context, op: str, a: Any, b: Any) -> Any:
@@ -44,9 +45,9 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if isinstance(a, Union) or isinstance(b, Union):
         a, b = forced(context, op, a, b)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
-        return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+        return guarded(context, lambda: DUNDER[op](a, b))
     if isinstance(a, (bool, int, float, Number)) and isinstance(b, (bool, int, float, Number)):
-        return calls.guarded(context, lambda: numbers.binary(context, op, a, b))
+        return guarded(context, lambda: numbers.binary(context, op, a, b))
     if isinstance(a, SymList) and op in ("add", "mul"):
         return _list_arithmetic(context, op, a, b)
     if isinstance(b, SymList) and op == "mul" and isinstance(a, (int, Number)):
@@ -54,16 +55,16 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
     if op == "or" and isinstance(a, (SymDict, dict)) and isinstance(b, (SymDict, dict)):
         return contents.new_dict(context, {**contents.dict_of(context, a), **contents.dict_of(context, b)})
     if isinstance(a, tuple) and isinstance(b, (tuple, int)):
-        return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
-    if is_dynamic(a) or is_dynamic(b) or not isinstance(a, calls.PLAIN) or not isinstance(b, calls.PLAIN):
-        result = objects.binary(context, op, a, b)
+        return guarded(context, lambda: DUNDER[op](a, b))
+    if is_dynamic(a) or is_dynamic(b) or not isinstance(a, PLAIN) or not isinstance(b, PLAIN):
+        result = instances.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
         if isinstance(a, STATIC) and isinstance(b, STATIC):
-            return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+            return guarded(context, lambda: DUNDER[op](a, b))
         raise merge.raise_now(context, TypeError, (
             f"unsupported operand type(s) for {SYMBOLS[op]}: '{calls.type_name(a)}' and '{calls.type_name(b)}'",))
-    return calls.guarded(context, lambda: calls.DUNDER[op](a, b))
+    return guarded(context, lambda: DUNDER[op](a, b))
 
 
 def forced(context: Context, op: str, a: Any, b: Any) -> tuple[Any, Any]:
@@ -103,10 +104,10 @@ def unary(context: Context, operator: ast.unaryop, operand: Any) -> Any:
     sign = {"neg": "-", "pos": "+", "invert": "~"}[op]
     value = merge.force(context, operand, f"bad operand type for unary {sign}: '{{}}'")
     if isinstance(value, SymTensor):
-        return calls.guarded(context, lambda: calls.DUNDER[op](value))
-    method = objects.method_of(value, f"__{op}__")
+        return guarded(context, lambda: DUNDER[op](value))
+    method = instances.method_of(value, f"__{op}__")
     if method is not None:
         return calls.call(context, method, (value,), {})
     if is_dynamic(value) and not isinstance(value, Number):
         raise merge.raise_now(context, TypeError, (f"bad operand type for unary {sign}: '{calls.type_name(value)}'",))
-    return calls.guarded(context, lambda: numbers.unary(context, op, value))
+    return guarded(context, lambda: numbers.unary(context, op, value))

@@ -9,7 +9,7 @@ import dataclasses
 import re
 import string
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
@@ -19,9 +19,11 @@ from jitgrad.script.frontend.gradients import requires_grad
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers, subscripts
+from jitgrad.script.frontend.values.protocol import Kind, Methods, get_attribute, register
+from jitgrad.script.frontend.values.raised import ExceptionValue, check_readable
+from jitgrad.script.frontend.values.static import PLAIN, StaticKind, guarded
 from jitgrad.script.frontend.values.values import (
     Instance,
-    Method,
     Number,
     SymDict,
     SymList,
@@ -65,16 +67,16 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
         if not conversion and not value.ndim:  # a 0-d tensor is formatted as the number that it holds
             tensor = value
             if spec or not _is_parameter(context, tensor):
-                return [(calls.guarded(context, lambda: backend().item(tensor)), "", spec)]
+                return [(guarded(context, lambda: backend().item(tensor)), "", spec)]
             conversion = "s"
         about = requires_grad.about(context, value) if conversion or not spec else ""
         shown = heap.read(context, value)
         if context.has_history(shown):  # a text that the script returns has none
             shown = context.one("detach", shown)
         return [(heap.new_tensor(context, shown), (conversion or "s") + about if about else conversion, spec)]
-    if isinstance(value, calls.ExceptionValue):
+    if isinstance(value, ExceptionValue):
         return _message(context, value)
-    if isinstance(value, Instance) or (not isinstance(value, (type, *calls.PLAIN)) and not is_dynamic(value)):
+    if isinstance(value, Instance) or (not isinstance(value, (type, *PLAIN)) and not is_dynamic(value)):
         found = _by_method(context, value, conversion, spec)
         if found is not None:
             return found
@@ -84,7 +86,7 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
                 f"unsupported format string passed to {calls.type_name(value)}.__format__",))
         return _container(context, value)
     context.look(value)
-    return [calls.guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
+    return [guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
 
 
 def _is_parameter(context: Context, tensor: SymTensor) -> bool:
@@ -106,9 +108,9 @@ def _union(context: Context, value: Union, conversion: str, spec: str) -> list[A
     return _pieces(context, held, conversion, spec)
 
 
-def _message(context: Context, error: calls.ExceptionValue) -> list[Any]:
+def _message(context: Context, error: ExceptionValue) -> list[Any]:
     """`str(error)`."""
-    calls.check_readable(context, error)
+    check_readable(context, error)
     if issubclass(error.cls, KeyError) and len(error.args) == 1:
         return _pieces(context, error.args[0], "r", "")
     if len(error.args) == 1:
@@ -118,22 +120,22 @@ def _message(context: Context, error: calls.ExceptionValue) -> list[Any]:
 
 def _by_method(context: Context, value: Any, conversion: str, spec: str) -> list[Any] | None:
     """The text that a class written in Python gives its objects; None where it does not."""
-    from jitgrad.script.frontend.values import objects
+    from jitgrad.script.frontend.values import instances
 
     cls = value.cls if isinstance(value, Instance) else type(value)
     if not isinstance(value, Instance) and cls.__module__.split(".")[0] in ("jitgrad", "builtins", "enum"):
         return None
     names = ("__format__",) if not conversion and hasattr(cls.__format__, "__code__") else ()
     for name in (*names, *(("__repr__",) if conversion == "r" else ("__str__", "__repr__"))):
-        method = objects.method_of(value, name)
+        method = instances.method_of(value, name)
         if method is None or (not isinstance(value, Instance) and not _users(method)):
             continue
-        if isinstance(value, Instance) and objects.generated(cls, name):
+        if isinstance(value, Instance) and instances.generated(cls, name):
             return _fields(context, value)
         result = calls.call(context, method, (value, spec) if name == "__format__" else (value,), {})
         return _pieces(context, result, "", "" if name == "__format__" else spec)
     if isinstance(value, Instance):
-        if objects.generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
+        if instances.generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
             return _fields(context, value)
         raise UnsupportedCall(f"the text of {type_word(value)}", context.span(), hint="define `__repr__`")
     return None
@@ -146,9 +148,9 @@ def _users(method: Any) -> bool:
 
 def _fields(context: Context, value: Instance) -> list[Any]:
     """The text that `dataclass` generates."""
-    from jitgrad.script.frontend.values import objects
+    from jitgrad.script.frontend.values import instances
 
-    items = objects.items_of(context, value)
+    items = instances.items_of(context, value)
     shown = [f.name for f in dataclasses.fields(value.cls) if f.repr]
     return _listed(context, f"{value.cls.__qualname__}(", [(f"{n}=", items[n]) for n in shown], ")")
 
@@ -199,7 +201,7 @@ _PERCENT = re.compile(r"%(?:\((?P<name>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d
 def percent(context: Context, template: str, values: Any) -> Any:
     """`template % values`."""
     if not is_dynamic(values):
-        return calls.guarded(context, lambda: template % values)
+        return guarded(context, lambda: template % values)
     named = contents.dict_of(context, values) if isinstance(values, SymDict) else None
     given = iter(values if isinstance(values, tuple) else (values,))
     parts: list[Any] = []
@@ -235,7 +237,7 @@ def _converted(context: Context, value: Any, found: re.Match[str]) -> Any:
     value = merge.force(context, value, f"%{kind} format: a real number is required, not {{}}")
     if isinstance(value, SymTensor):
         tensor = value
-        value = calls.guarded(context, lambda: backend().item(tensor))
+        value = guarded(context, lambda: backend().item(tensor))
     if kind in "diu":
         if precision:
             raise UnsupportedCall("a precision of `%d`", context.span(), hint="use an f-string")
@@ -256,14 +258,14 @@ def formatted(context: Context, template: str, args: Sequence[Any], kwargs: dict
 
 
 def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dict[str, Any], count: Any) -> list[Any]:
-    from jitgrad.script.frontend.values.attributes import getattribute
+    pass
 
     parts: list[Any] = []
-    for literal, field, spec, conversion in calls.guarded(context, lambda: list(string.Formatter().parse(template))):
+    for literal, field, spec, conversion in guarded(context, lambda: list(string.Formatter().parse(template))):
         parts.append(literal)
         if field is None:
             continue
-        first, rest = calls.guarded(context, lambda field=field: _split(field))  # type: ignore[misc]
+        first, rest = guarded(context, lambda field=field: _split(field))  # type: ignore[misc]
         if first == "":
             first = next(count, len(args))
         if isinstance(first, int) and first >= len(args):
@@ -273,7 +275,7 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
             raise merge.raise_now(context, KeyError, (str(first),))
         value = args[first] if isinstance(first, int) else kwargs[first]
         for is_attribute, key in rest:
-            value = getattribute(context, value, key) if is_attribute else subscripts.getitem(context, value, key)
+            value = get_attribute(context, value, key) if is_attribute else subscripts.getitem(context, value, key)
         inner = calls.static(context, text(context, _fields_of(context, spec or "", args, kwargs, count)),
                              "a format specification")
         parts.append((value, conversion or "", inner))
@@ -285,24 +287,28 @@ def _split(field: str) -> tuple[Any, list[tuple[bool, Any]]]:
     return first, list(rest)
 
 
-def method(context: Context, obj: str | Text, name: str) -> Any:
-    """A method of a string that may meet run-time values."""
-    if name == "join" and isinstance(obj, str):
-        def join(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            items = contents.items_of(cx, args[0])
-            for i, item in enumerate(items):
-                if not isinstance(item, (str, Text)):
-                    raise merge.raise_now(cx, TypeError, (
-                        f"sequence item {i}: expected str instance, {calls.type_name(item)} found",))
-            parts: list[Any] = []
-            for i, item in enumerate(items):
-                parts += [obj * (i > 0), (item, "", "")]
-            return text(cx, parts)
+def _join(context: Context, separator: str, items: Any) -> Any:
+    parts: list[Any] = []
+    for i, item in enumerate(contents.items_of(context, items)):
+        if not isinstance(item, (str, Text)):
+            raise merge.raise_now(context, TypeError, (
+                f"sequence item {i}: expected str instance, {calls.type_name(item)} found",))
+        parts += [separator * (i > 0), (item, "", "")]
+    return text(context, parts)
 
-        return Method(name, join)
-    if name == "format" and isinstance(obj, str):
-        return Method(name, lambda cx, args, kwargs: formatted(cx, obj, args, kwargs))
-    if isinstance(obj, str):
-        return getattr(obj, name)
-    raise UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
-                          hint="format the number itself (`f'{x:>8}'`), or work on the string outside the script")
+
+@register(str)
+class StringKind(StaticKind):
+    """A string; some of its methods take values of the run."""
+
+    methods: ClassVar[Methods] = {
+        "join": _join, "format": lambda cx, template, *args, **kwargs: formatted(cx, template, args, kwargs)}
+
+
+@register(Text)
+class TextKind(Kind):
+    """A string with run-time parts."""
+
+    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
+        return UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
+                               hint="format the number itself (`f'{x:>8}'`), or work on the string outside the script")

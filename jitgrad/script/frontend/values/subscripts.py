@@ -11,6 +11,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import (
     Number,
     Range,
@@ -36,7 +37,7 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
             return merge.switch(context, obj, lambda v: getitem(context, v, index))
     if isinstance(obj, SymTensor):
         given = _key(context, index)
-        return calls.guarded(context, lambda: operator.getitem(cast("Any", obj), given))
+        return guarded(context, lambda: operator.getitem(cast("Any", obj), given))
     from jitgrad.script.frontend.containers import open_dicts
 
     if isinstance(obj, SymDict) and open_dicts.finds(context, obj, index):
@@ -58,11 +59,11 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
     if isinstance(obj, (tuple, SymList, range, Range)):
         return pick(context, obj, index)
     if isinstance(obj, type) or type(obj).__module__ == "typing":
-        return calls.guarded(context, lambda: obj[index])  # an annotation
+        return guarded(context, lambda: obj[index])  # an annotation
     if isinstance(index, slice) and "_modules" in getattr(obj, "__dict__", ()):
         for k in range(contents.length(context, obj)):
             getitem(context, obj, k)  # so that the path to each module is known
-        return calls.guarded(context, lambda: obj[index])
+        return guarded(context, lambda: obj[index])
     method = getattr(class_of(obj), "__getitem__", None)
     if isinstance(method, types.FunctionType):
         if isinstance(index, Number) and "_modules" in getattr(obj, "__dict__", ()):
@@ -70,7 +71,7 @@ def getitem(context: Context, obj: Any, index: Any) -> Any:
         return calls.call(context, method, (obj, index), {})
     if is_dynamic(index):
         raise UnsupportedCall(f"a run-time index into {type_word(obj)}", context.span())
-    return calls.guarded(context, lambda: obj[index])
+    return guarded(context, lambda: obj[index])
 
 
 def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
@@ -84,7 +85,7 @@ def setitem(context: Context, obj: Any, index: Any, value: Any) -> None:
             return
     if isinstance(obj, SymTensor):
         given, source = _key(context, index), calls.argument(context, value)
-        calls.guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
+        guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
         return
     if isinstance(obj, SymDict) and open_dicts.takes(context, obj, index):
         open_dicts.setitem(context, obj, index, value)
@@ -129,7 +130,7 @@ def _key(context: Context, index: Any) -> Any:
         found = found * index.step if index.step != 1 else found
         return found + index.start if isinstance(index.start, Number) or index.start else found
 
-    return calls.guarded(context, numbers)
+    return guarded(context, numbers)
 
 
 def _set_list_item(context: Context, obj: SymList, index: Any, value: Any) -> None:
@@ -141,7 +142,7 @@ def _set_list_item(context: Context, obj: SymList, index: Any, value: Any) -> No
         return
     place = calls.static(context, index, "a list index")
     new = contents.items_of(context, value) if isinstance(place, slice) else value
-    calls.guarded(context, lambda: operator.setitem(items, place, new))
+    guarded(context, lambda: operator.setitem(items, place, new))
     context.state.values[obj] = tuple(items)
 
 
@@ -177,5 +178,5 @@ def delitem(context: Context, obj: Any, index: Any) -> None:
         foreign_dicts.change(context, obj, items)
         return
     listed = list(contents.context_items(context, obj))
-    calls.guarded(context, lambda: operator.delitem(listed, place))
+    guarded(context, lambda: operator.delitem(listed, place))
     context.state.values[obj] = tuple(listed)

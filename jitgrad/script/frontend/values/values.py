@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from jitgrad.script.frontend.state.frames import Frame
 
 __all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Method", "Number", "Part", "Path", "Range",
-           "RunItems", "RunPairs", "Storage", "SymDict", "SymList", "SymTensor", "SymTuple", "Tail", "TensorMap",
-           "Text", "Union", "class_of", "guarded_int", "is_dynamic", "size_number", "tensor_word", "type_word"]
+           "RunItems", "RunPairs", "Storage", "Super", "SymDict", "SymList", "SymTensor", "SymTuple", "Tail",
+           "TensorMap", "Text", "Union", "class_of", "guarded_int", "is_dynamic", "size_number", "tensor_word",
+           "type_word"]
 
 
 class _Unbound:
@@ -184,6 +185,15 @@ class Method:
 
     def __init__(self, name: str, call: Any):
         self.name, self.call = name, call
+
+
+class Super:
+    """`super()` inside a method."""
+
+    __slots__ = ("instance", "owner")
+
+    def __init__(self, owner: type, instance: Any):
+        self.owner, self.instance = owner, instance
 
 
 class Range:

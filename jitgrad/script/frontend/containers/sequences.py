@@ -1,27 +1,30 @@
-"""Methods of lists and dicts that a script knows."""
+"""Lists and tuples as values: attributes and methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend.containers import contents, foreign_dicts, list_methods, lists, open_dicts
+from jitgrad.errors import UnresolvedAttribute
+from jitgrad.ops.library.core import product
+from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
+from jitgrad.script.frontend.values.protocol import Kind, Methods, register
+from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import (
-    UNBOUND,
     Method,
     Number,
     RunItems,
-    SymDict,
     SymList,
+    SymTuple,
     Tail,
-    TensorMap,
     is_dynamic,
-    type_word,
 )
+
+#: how many run-time numbers are sorted by comparing neighbours, so that the length stays known
+SORTED = 16
 
 
 def _change(context: Context, target: SymList, items: list[Any]) -> None:
@@ -71,7 +74,7 @@ def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
         return item
     items = contents.items_of(context, target)
     place = calls.static(context, index, "a list index")
-    value = calls.guarded(context, lambda: items.pop(place))
+    value = guarded(context, lambda: items.pop(place))
     _change(context, target, items)
     return value
 
@@ -108,71 +111,6 @@ def _remove(context: Context, target: SymList, value: Any) -> Any:
     calls.call(context, list_methods.remove, (target, value), {})
 
 
-def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    if isinstance(key, Number):
-        return foreign_dicts.look_up(context, contents.dict_of(context, target), key, lambda: default)
-    return contents.dict_of(context, target).get(calls.static(context, key, "a dict key"), default)
-
-
-def _keys(context: Context, target: SymDict) -> Any:
-    return tuple(contents.dict_of(context, target))
-
-
-def _values(context: Context, target: SymDict) -> Any:
-    return tuple(contents.dict_of(context, target).values())
-
-
-def _items(context: Context, target: SymDict) -> Any:
-    return tuple(contents.dict_of(context, target).items())
-
-
-def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
-    items = dict(contents.dict_of(context, target))
-    if other is not None:
-        items.update(pairs(context, other))
-    items.update(named)
-    foreign_dicts.change(context, target, items)
-
-
-def pairs(context: Context, value: Any) -> dict[Any, Any]:
-    """What `dict(value)` holds."""
-    if isinstance(value, (SymDict, dict)):
-        return contents.dict_of(context, value)
-    found = {}
-    for pair in contents.items_of(context, value):
-        k, v = contents.items_of(context, pair)
-        found[calls.static(context, k, "a dict key")] = v
-    return found
-
-
-def _copy_dict(context: Context, target: SymDict) -> SymDict:
-    made = SymDict()
-    context.state.values[made] = dict(contents.dict_of(context, target))
-    return made
-
-
-def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    items = contents.dict_of(context, target)
-    name = calls.static(context, key, "a dict key")
-    if name not in items:
-        foreign_dicts.change(context, target, {**items, name: default})
-        return default
-    return items[name]
-
-
-def _find(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
-    found = foreign_dicts.find(context, target, key)
-    return default if found is UNBOUND else merge.bound(context, found, KeyError, "")
-
-
-def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
-    found = foreign_dicts.find(context, target, key)
-    if found is UNBOUND:
-        foreign_dicts.setitem(context, target, key, default)
-        return default
-    return merge.bound(context, found, KeyError, "")
-
-
 def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
     lists.change(context, target, ordered(context, target, key, reverse))
 
@@ -192,7 +130,7 @@ def ordered(context: Context, values: Any, key: Any, reverse: Any) -> Any:
 def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> Any:
     keys = [calls.call(context, key, (x,), {}) if key is not None else x for x in items]
     if not is_dynamic(keys):
-        order = calls.guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
+        order = guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
         return tuple([items[i] for i in order])
     if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
             isinstance(x, (bool, int, float, Number)) for x in items):
@@ -208,54 +146,52 @@ def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> Any
     return tuple([x for _, x in pairs])
 
 
-_REQUIRED = object()
+@register(SymList)
+class ListKind(Kind):
+    """A list of the script."""
+
+    methods: ClassVar[Methods] = {
+        "append": append, "extend": extend, "insert": _insert, "pop": _pop, "reverse": _reverse, "clear": _clear,
+        "copy": _copy_list, "index": _index, "count": _count, "remove": _remove, "sort": _sort}
+
+    def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
+        return hasattr(list, name)
 
 
-def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
-    items = dict(contents.dict_of(context, target))
-    place = calls.static(context, key, "a dict key")
-    if place not in items:
-        if default is _REQUIRED:
-            raise merge.raise_now(context, KeyError, (str(place),))
-        return default
-    value = items.pop(place)
-    foreign_dicts.change(context, target, items)
-    return value
+@register(SymTuple)
+class SymTupleKind(Kind):
+    """A tuple of any length."""
+
+    def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
+        return hasattr(tuple, name)
 
 
-def _pop_item(context: Context, target: SymDict) -> Any:
-    items = contents.dict_of(context, target)
-    if not items:
-        raise merge.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
-    key = list(items)[-1]
-    return key, _pop_key(context, target, key)
+@register(tuple)
+class TupleKind(Kind):
+    """A tuple, a named one included."""
 
+    methods: ClassVar[Methods] = {"numel": lambda cx, obj: product(obj),
+               "index": lambda cx, obj, *args: guarded(cx, lambda: obj.index(*args)),
+               "count": lambda cx, obj, value: obj.count(value)}
 
-def _clear_dict(context: Context, target: SymDict) -> None:
-    foreign_dicts.change(context, target, {})
+    def get_attribute(self, context: Context, obj: tuple[Any, ...], name: str) -> Any:
+        fields = getattr(type(obj), "_fields", ())
+        if name in fields:
+            return obj[fields.index(name)]
+        if name == "_fields":
+            return fields
+        if name == "_replace" and fields:
+            replace: Any = obj._replace  # type: ignore[attr-defined]
+            return Method(name, lambda cx, args, kwargs: guarded(cx, lambda: replace(**kwargs)))
+        if name == "_asdict" and fields:
+            return Method(name, lambda cx, args, kwargs: contents.new_dict(
+                cx, dict(zip(fields, obj, strict=True))))
+        attribute = class_attribute(type(obj), name)
+        if isinstance(attribute, property) and hasattr(attribute.fget, "__code__"):
+            return get_property(context, obj, name, attribute)
+        if fields and is_method(attribute):
+            return bind(obj, attribute)
+        return super().get_attribute(context, obj, name)
 
-
-#: how many run-time numbers are sorted by comparing neighbours, so that the length stays known
-SORTED = 16
-
-METHODS: dict[tuple[type, str], Callable[..., Any]] = {
-    (SymList, "append"): append, (SymList, "extend"): extend, (SymList, "insert"): _insert, (SymList, "pop"): _pop,
-    (SymList, "reverse"): _reverse, (SymList, "clear"): _clear, (SymList, "copy"): _copy_list,
-    (SymList, "index"): _index, (SymList, "count"): _count, (SymList, "remove"): _remove,
-    (SymDict, "get"): _get, (SymDict, "keys"): _keys, (SymDict, "values"): _values, (SymDict, "items"): _items,
-    (SymDict, "update"): _update, (SymDict, "copy"): _copy_dict, (SymDict, "setdefault"): _setdefault,
-    (SymDict, "pop"): _pop_key, (SymDict, "popitem"): _pop_item, (SymDict, "clear"): _clear_dict,
-    (SymList, "sort"): _sort,
-    (TensorMap, "get"): _find, (TensorMap, "setdefault"): _find_or_set,
-}
-
-__all__ = ["METHODS", "append", "extend"]
-
-
-def method(context: Context, obj: Any, name: str) -> Method:
-    """A method of a list or dict, bound."""
-    found = METHODS.get((type(obj), name))
-    if found is None:
-        raise UnsupportedCall(f"`{name}` of {type_word(obj)}", context.span())
-    made = Method(name, lambda cx, args, kwargs: found(cx, obj, *args, **kwargs))
-    return open_dicts.method(context, obj, name, made) if isinstance(obj, SymDict) else made
+    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
+        return UnresolvedAttribute(f"`tuple` has no `{name}`", context.span())
