@@ -18,6 +18,7 @@ from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state import heap, item_origins
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import instances
+from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_word
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Borrowed,
@@ -36,8 +37,6 @@ from jitgrad.script.frontend.values.values import (
     TensorMap,
     Text,
     Union,
-    is_dynamic,
-    type_word,
 )
 from jitgrad.script.graph.ir import Value, attr_symbols
 
@@ -107,7 +106,7 @@ class Results:
                 raise lists.not_static(self.context)
             if held is not None:
                 return self._list(value, held)
-            items = tuple(self.tree(v) for v in contents.items_of(self.context, value))
+            items = tuple(self.tree(v) for v in items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
         if open_dicts.is_open(self.context, value):
             return self._pairs(value, merge.fetch(self.context, self.context.state, value))

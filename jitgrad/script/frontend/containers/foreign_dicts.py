@@ -15,11 +15,13 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT
+from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap, type_word
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap
 
 
 def is_tensor_map(value: dict[Any, Any]) -> bool:
@@ -60,7 +62,7 @@ def slot(context: Context, target: TensorMap, key: Any) -> Slot:
                                   context.span(), hint="use the parameter itself as the key")
         index = key.storage.input
         return Slot(target, context.inputs.tensors[index], sig.At(target.source, context.inputs.sources[index]))
-    return Slot(target, calls.static(context, key, "a dict key"), sig.Item(target.source, key))
+    return Slot(target, static(context, key, "a dict key"), sig.Item(target.source, key))
 
 
 def find(context: Context, target: TensorMap, key: Any) -> Any:

@@ -16,25 +16,25 @@ from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
 from jitgrad.script.frontend.containers import contents, list_methods
-from jitgrad.script.frontend.containers.iteration import Iterable
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.evaluate import leaves as lowering
 from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import is_open, items_of, type_name, type_word
 from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import (
     Instance,
+    Iterable,
     Number,
     Part,
-    Range,
     RunItems,
     RunPairs,
     SymDict,
     SymList,
     SymTensor,
     Tail,
-    type_word,
 )
 from jitgrad.script.graph.ir import Block, Value, sizes_of
 
@@ -70,21 +70,6 @@ def new(context: Context, items: Any) -> SymList:
     made = SymList()
     context.state.values[made] = items
     return made
-
-
-def is_open(context: Context, value: Any) -> bool:
-    """Whether only the run knows how many items an iterable has, which is no generator."""
-    if isinstance(value, SymList):
-        return run_items(context, value) is not None
-    if isinstance(value, SymDict):
-        return isinstance(merge.fetch(context, context.state, value), RunPairs)
-    if isinstance(value, Iterable):
-        return not isinstance(value.length, int)
-    if not isinstance(value, (SymTensor, Range)):
-        return False
-    iterable = guarded(context, lambda: Iterable.of(context, value))
-    assert isinstance(iterable, Iterable)
-    return not isinstance(iterable.length, int)
 
 
 def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | None:
@@ -299,7 +284,7 @@ def place(context: Context, held: RunItems, index: Any, text: str, empty: str = 
     kinds = (bool, int)
     if not isinstance(index, kinds) and not (isinstance(index, Number) and index.number_type in kinds):
         raise merge.raise_now(context, TypeError, (
-            f"list indices must be integers or slices, not {calls.type_name(index)}",))
+            f"list indices must be integers or slices, not {type_name(index)}",))
     n = length(context, held)
     if empty:
         _require(context, numbers.compare(context, "gt", n, 0), empty)
@@ -384,7 +369,7 @@ def set_item(context: Context, held: RunItems, index: Any, value: Any) -> RunIte
             whole = of_run_time_length(context, value)
             if isinstance(whole, SymTensor):
                 whole = calls.call(context, list_methods.collected, (whole,), {})
-            given = tuple(contents.items_of(context, value)) if whole is None else run_items(context, whole)
+            given = tuple(items_of(context, value)) if whole is None else run_items(context, whole)
         before, after = _around(context, held, index)
         return extend(context, extend(context, before, given), after)  # type: ignore[no-any-return]
     return put(context, held, place(context, held, index, "list assignment index out of range"), value)
@@ -392,7 +377,7 @@ def set_item(context: Context, held: RunItems, index: Any, value: Any) -> RunIte
 
 def _around(context: Context, held: RunItems, index: slice) -> tuple[RunItems, RunItems]:
     """What is before a slice, and what is after it."""
-    step = 1 if index.step is None else calls.static(context, index.step, "the step of a slice of a list")
+    step = 1 if index.step is None else static(context, index.step, "the step of a slice of a list")
     if step != 1:
         raise UnsupportedCall("a change of every so many items of a list of run-time length", context.span(),
                               hint="write a loop")
@@ -480,7 +465,7 @@ def _clipped(context: Context, index: Any, n: Number) -> Value:
 
 def _sliced(context: Context, held: RunItems, index: slice) -> RunItems:
     """`xs[start:stop:step]`; step is a literal."""
-    step = 1 if index.step is None else calls.static(context, index.step, "the step of a slice of a list")
+    step = 1 if index.step is None else static(context, index.step, "the step of a slice of a list")
     if step == 0:
         raise merge.raise_now(context, ValueError, ("slice step cannot be zero",))
     n, zero = length(context, held), context.constant(0)

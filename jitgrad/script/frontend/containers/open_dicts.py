@@ -14,16 +14,9 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.values import (
-    Method,
-    Number,
-    Part,
-    RunPairs,
-    SymDict,
-    SymList,
-    is_dynamic,
-    type_word,
-)
+from jitgrad.script.frontend.values import protocol
+from jitgrad.script.frontend.values.protocol import is_dynamic, iterate, type_word
+from jitgrad.script.frontend.values.values import Iterable, Method, Number, Part, RunPairs, SymDict, SymList
 
 _REQUIRED = object()
 
@@ -98,7 +91,7 @@ def contains(context: Context, target: SymDict, key: Any) -> Any:
 
 def length(context: Context, target: SymDict) -> Any:
     """`len(target)`."""
-    return contents.length(context, parts(context, target)[0])
+    return protocol.length(context, parts(context, target)[0])
 
 
 def equal(context: Context, a: Any, b: Any) -> Any:
@@ -106,11 +99,9 @@ def equal(context: Context, a: Any, b: Any) -> Any:
     return calls.call(context, dict_methods.equal, (*parts(context, a), *parts(context, b)), {})
 
 
-def iterable(context: Context, target: SymDict) -> iteration.Iterable:
+def iterable(context: Context, target: SymDict) -> Iterable:
     """What a `for` over the dict goes over."""
-    found = iteration.Iterable.of(context, parts(context, target)[0])
-    assert found is not None
-    return found
+    return iterate(context, parts(context, target)[0])
 
 
 # --- methods -------------------------------------------------------------------------------------------------------
@@ -156,12 +147,9 @@ def _copy(context: Context, target: SymDict) -> SymDict:
     return made
 
 
-def _view(context: Context, target: SymDict, *which: int) -> iteration.Iterable:
-    chosen = [iteration.Iterable.of(context, parts(context, target)[k]) for k in which]
-    if len(chosen) == 1:
-        assert chosen[0] is not None
-        return chosen[0]
-    return iteration.zipped(context, [c for c in chosen if c is not None], strict=False)
+def _view(context: Context, target: SymDict, *which: int) -> Iterable:
+    chosen = [iterate(context, parts(context, target)[k]) for k in which]
+    return chosen[0] if len(chosen) == 1 else iteration.zipped(context, chosen, strict=False)
 
 
 METHODS: dict[str, Callable[..., Any]] = {

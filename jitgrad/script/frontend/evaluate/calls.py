@@ -12,25 +12,21 @@ from typing import Any
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import class_of, is_dynamic, type_name, type_word
 from jitgrad.script.frontend.values.static import PLAIN, guarded
 from jitgrad.script.frontend.values.values import (
     Function,
-    Instance,
     Method,
     Number,
     SymDict,
     SymList,
     SymTensor,
-    SymTuple,
     Text,
     Union,
-    class_of,
-    is_dynamic,
-    type_word,
 )
 from jitgrad.script.graph.marks import mark_of
 
@@ -46,37 +42,6 @@ class GradScope:
 
     def __init__(self, enabled: bool | Number, negated: bool = False):
         self.enabled, self.negated = enabled, negated
-
-
-def type_name(value: Any) -> str:
-    """`type(value).__name__` of what the value stands for."""
-    if isinstance(value, SymTensor):
-        return "Tensor"
-    if isinstance(value, Number):
-        return value.number_type.__name__
-    if isinstance(value, SymList):
-        return "tuple" if isinstance(value, SymTuple) else "list"
-    if isinstance(value, SymDict):
-        return "dict"
-    if isinstance(value, Instance):
-        return value.cls.__name__
-    if isinstance(value, Text):
-        return "str"
-    if isinstance(value, (Function, Method)):
-        return "function"
-    if isinstance(value, Union) and isinstance(value.inner, tp.Tensor):
-        return "Tensor"
-    if isinstance(value, Union) and isinstance(value.inner, tp.Num):
-        return value.inner.kind.__name__
-    return type(value).__name__
-
-
-def static(context: Context, value: Any, what: str) -> Any:
-    """`value`, which must be known now. Raises NotStatic."""
-    if is_dynamic(value):
-        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
-                        hint="" if "key" not in what else "use a list or a tensor, which a run-time int can index")
-    return value
 
 
 def known(context: Context, value: Any, what: str) -> Any:

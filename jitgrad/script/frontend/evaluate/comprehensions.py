@@ -10,10 +10,12 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.containers import contents, sequences
-from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import calls, loops, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import iterate
 from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Function, Number
 
@@ -97,7 +99,7 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
     items: dict[Any, Any] = {}
 
     def add() -> None:
-        key = calls.static(context, ex.evaluate(context, node.key), "a dict key")
+        key = static(context, ex.evaluate(context, node.key), "a dict key")
         items[key] = ex.evaluate(context, node.value)
 
     _generate(context, node, node.generators, add, None)
@@ -134,8 +136,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame = context.frame
     generator = generators[0]
     source = ex.evaluate(context, generator.iter)
-    iterable = guarded(context, lambda: Iterable.of(context, source))
-    assert iterable is not None
+    iterable = guarded(context, lambda: iterate(context, source))
     length = iterable.length
     if bound is None and not isinstance(length, int):
         raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),

@@ -19,17 +19,19 @@ from jitgrad.errors import (
     UnsupportedCall,
     UnsupportedSyntax,
 )
-from jitgrad.script.frontend.containers import contents, lists
-from jitgrad.script.frontend.evaluate import calls, leaves, merge
+from jitgrad.script.frontend.containers import lists
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate import leaves, merge
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, thrown
 from jitgrad.script.frontend.source.liveness import exits
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
 from jitgrad.script.frontend.values.raised import ExceptionValue
-from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union, is_dynamic
+from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union
 from jitgrad.script.graph.ir import Value
 
 # --- raising -------------------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
         if not isinstance(held, Union):
             return _stated(context, held, values)
     if type(value) is tuple or (isinstance(value, SymList) and lists.run_items(context, value) is None):
-        items = value if type(value) is tuple else contents.items_of(context, value)
+        items = value if type(value) is tuple else items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
     template, found = template_of(context, [value])
     start = len(values)
@@ -288,7 +290,7 @@ def _take(context: Context, handler: Handler, error: ExceptionValue) -> None:
 def _classes(context: Context, handler: ast.ExceptHandler) -> Classes:
     if handler.type is None:
         return (BaseException,)
-    found = calls.static(context, ex.evaluate(context, handler.type), "the class of an `except`")
+    found = static(context, ex.evaluate(context, handler.type), "the class of an `except`")
     return found if isinstance(found, tuple) else (found,)
 
 

@@ -11,11 +11,38 @@ from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.evaluate import calls, leaves, merge
 from jitgrad.script.frontend.state import frames
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, strings, subscripts
-from jitgrad.script.frontend.values.comparisons import compare, truth
-from jitgrad.script.frontend.values.operators import BINARY, binary, unary
-from jitgrad.script.frontend.values.protocol import get_attribute
+from jitgrad.script.frontend.values import numbers, strings
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import (
+    binary,
+    compare,
+    contains,
+    get_attribute,
+    get_item,
+    identical,
+    items_of,
+    truth,
+    unary,
+)
 from jitgrad.script.frontend.values.values import Function, Number, Union
+
+BINARY: dict[type[ast.AST], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift",
+    ast.RShift: "rshift", ast.MatMult: "matmul"}
+UNARY: dict[type[ast.AST], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
+
+
+def _compared(op: str) -> Callable[[Context, Any, Any], Any]:
+    return lambda context, a, b: compare(context, op, a, b)
+
+
+COMPARISONS: dict[type[ast.AST], Callable[[Context, Any, Any], Any]] = {
+    ast.Eq: _compared("eq"), ast.NotEq: _compared("ne"), ast.Lt: _compared("lt"), ast.LtE: _compared("le"),
+    ast.Gt: _compared("gt"), ast.GtE: _compared("ge"), ast.Is: identical,
+    ast.IsNot: lambda context, a, b: numbers.negate(context, identical(context, a, b)),
+    ast.In: lambda context, a, b: contains(context, b, a),
+    ast.NotIn: lambda context, a, b: numbers.negate(context, contains(context, b, a))}
 
 
 def evaluate(context: Context, node: ast.expr) -> Any:
@@ -47,7 +74,7 @@ def elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
     items: list[Any] = []
     for e in nodes:
         if isinstance(e, ast.Starred):
-            items += contents.items_of(context, evaluate(context, e.value))
+            items += items_of(context, evaluate(context, e.value))
         else:
             items.append(evaluate(context, e))
     return items
@@ -72,7 +99,7 @@ def _dict(context: Context, node: ast.Dict) -> Any:
         if k is None:
             items.update(contents.dict_of(context, value))
         else:
-            items[calls.static(context, evaluate(context, k), "a dict key")] = value
+            items[static(context, evaluate(context, k), "a dict key")] = value
     return contents.new_dict(context, items)
 
 
@@ -81,7 +108,7 @@ def _attribute(context: Context, node: ast.Attribute) -> Any:
 
 
 def _subscript(context: Context, node: ast.Subscript) -> Any:
-    return subscripts.getitem(context, evaluate(context, node.value), index_of(context, node.slice))
+    return get_item(context, evaluate(context, node.value), index_of(context, node.slice))
 
 
 def index_of(context: Context, node: ast.expr) -> Any:
@@ -101,7 +128,7 @@ def _binary(context: Context, node: ast.BinOp) -> Any:
 def _unary(context: Context, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
         return numbers.negate(context, condition(context, node.operand))
-    return unary(context, node.op, evaluate(context, node.operand))
+    return unary(context, UNARY[type(node.op)], evaluate(context, node.operand))
 
 
 def _compare(context: Context, node: ast.Compare) -> Any:
@@ -112,7 +139,7 @@ def _compare(context: Context, node: ast.Compare) -> Any:
 def _chain(context: Context, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
     op, node = rest[0]
     right = evaluate(context, node)
-    first = compare(context, op, left, right)
+    first = COMPARISONS[type(op)](context, left, right)
     if len(rest) == 1:
         return first
     test = truth(context, first)
@@ -263,7 +290,7 @@ def _joined(context: Context, node: ast.JoinedStr) -> Any:
         spec = ""
         if part.format_spec is not None:
             assert isinstance(part.format_spec, ast.JoinedStr)
-            spec = calls.static(context, _joined(context, part.format_spec), "a format specification")
+            spec = static(context, _joined(context, part.format_spec), "a format specification")
         parts.append((value, "" if part.conversion == -1 else chr(part.conversion), spec))
     return strings.text(context, parts)
 

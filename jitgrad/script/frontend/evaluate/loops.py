@@ -24,17 +24,8 @@ from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import (
-    HELD,
-    UNBOUND,
-    Number,
-    Storage,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    type_word,
-)
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Block, Value
 
 PASSES = 8

@@ -15,6 +15,7 @@ from jitgrad.script.frontend.state.aliases import Links, propagate, unwritable
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (
     HELD,
     UNBOUND,
@@ -353,7 +354,7 @@ def _older(value: Any, first: State, second: State) -> bool:
 def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None, place_b: Span | None,
                 why: str) -> TypeMismatch:
     """The refusal of a variable whose two values no variable can hold."""
-    from jitgrad.script.frontend.values.values import type_word
+    pass
 
     if isinstance(key, SymList):
         return TypeMismatch(f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",

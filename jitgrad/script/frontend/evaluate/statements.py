@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators
-from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import (
     attempts,
     calls,
@@ -32,8 +32,9 @@ from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import iterate
 from jitgrad.script.frontend.values.static import guarded
-from jitgrad.script.frontend.values.values import UNBOUND, Number, Union
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union
 
 _RESULT = ("result",)
 
@@ -286,9 +287,8 @@ def _for(context: Context, s: ast.For) -> None:
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return
-    iterable = guarded(context, lambda: Iterable.of(context, source))
+    iterable = guarded(context, lambda: iterate(context, source))
     context.node = s
-    assert iterable is not None
     loop = _Loop(context, s)
     place = context.span(s)
     if isinstance(iterable.length, int) and (iterable.unrolled or ("unroll", place) in context.decisions):

@@ -27,6 +27,8 @@ from jitgrad.errors import NotStatic
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import heap, item_origins
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.protocol import is_dynamic, type_word
+from jitgrad.script.frontend.values.tensors import tensor_word
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Instance,
@@ -41,9 +43,6 @@ from jitgrad.script.frontend.values.values import (
     Tail,
     Text,
     Union,
-    is_dynamic,
-    tensor_word,
-    type_word,
 )
 
 

@@ -23,6 +23,7 @@ from jitgrad.script.frontend.library.printing import template_of
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import items_of, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
     Method,
@@ -34,7 +35,6 @@ from jitgrad.script.frontend.values.values import (
     Text,
     Union,
     size_number,
-    type_word,
 )
 from jitgrad.script.graph.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.graph.ir import Value
@@ -255,7 +255,7 @@ def _tensors(values: collections.abc.Iterable[Any], context: Context) -> collect
         if isinstance(value, SymTensor):
             yield value
         elif isinstance(value, SymList):
-            yield from _tensors(contents.items_of(context, value), context)
+            yield from _tensors(items_of(context, value), context)
         elif isinstance(value, tuple):
             yield from _tensors(value, context)
         elif isinstance(value, SymDict):

@@ -15,8 +15,8 @@ from jitgrad.script.autodiff.regions import Rename
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.protocol import Kind, register
-from jitgrad.script.frontend.values.values import Method, SymTensor, is_dynamic
+from jitgrad.script.frontend.values.protocol import Kind, is_dynamic, register
+from jitgrad.script.frontend.values.values import Method, SymTensor
 from jitgrad.script.graph.custom import CustomDerivative
 from jitgrad.script.graph.ir import Block, Value, attr_symbols, map_attr, type_symbols, walk
 from jitgrad.script.graph.irops import effect

@@ -15,8 +15,9 @@ from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.library import customs
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.tensors import method
-from jitgrad.script.frontend.values.values import Storage, SymTensor, type_word
+from jitgrad.script.frontend.values.values import Storage, SymTensor
 from jitgrad.script.graph.ir import Block, Value, walk
 
 _EFFECTS = frozenset({"print", "callback", "check"})

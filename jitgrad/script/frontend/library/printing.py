@@ -13,6 +13,7 @@ from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import strings
 from jitgrad.script.frontend.values.objects import STANDS_FOR
+from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTuple, Union
 from jitgrad.script.graph.ir import Value
 
@@ -52,8 +53,8 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     if stream is not None and not isinstance(stream, Stream):
         raise UnsupportedCall("`print` to a file", context.span(),
                               hint="scripts print to standard output and standard error")
-    sep = calls.static(context, kwargs.get("sep", " "), "`sep`")
-    end = calls.static(context, kwargs.get("end", "\n"), "`end`")
+    sep = static(context, kwargs.get("sep", " "), "`sep`")
+    end = static(context, kwargs.get("end", "\n"), "`end`")
     parts: list[Any] = []
     for i, a in enumerate(args):
         if i:

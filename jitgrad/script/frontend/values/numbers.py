@@ -16,7 +16,8 @@ from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import Type
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.protocol import Kind, register
-from jitgrad.script.frontend.values.values import TYPES, Method, Number, size_number, type_word
+from jitgrad.script.frontend.values.static import guarded
+from jitgrad.script.frontend.values.values import TYPES, Method, Number, size_number
 from jitgrad.script.graph.ir import Value
 
 _PYTHON: dict[str, Callable[..., Any]] = {
@@ -385,9 +386,44 @@ def bind_size(context: Context, number: Any) -> Size:
     return size_
 
 
+_NUMBERS = (bool, int, float, Number)
+
+
 @register(Number)
 class NumberKind(Kind):
     """A number of the run."""
+
+    dynamic = True
+    rank = 2
+
+    def class_of(self, obj: Number) -> type:
+        return obj.number_type
+
+    def type_word(self, obj: Number) -> str:
+        return {bool: "a bool", int: "an int", float: "a float"}.get(obj.number_type, "a number")
+
+    def not_iterable(self, context: Context, obj: Any) -> Exception:
+        return TypeMismatch(f"iteration over {self.type_word(obj)}", context.span(), hint="write `range(n)`")
+
+    def truth(self, context: Context, obj: Number) -> Any:
+        return truth(context, obj)
+
+    def unary(self, context: Context, op: str, obj: Number) -> Any:
+        return guarded(context, lambda: unary(context, op, obj))
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+            return guarded(context, lambda: binary(context, op, a, b))
+        return NotImplemented
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return compare(context, op, a, b) if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS) else NotImplemented
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        number, other = (a, b) if isinstance(a, Number) else (b, a)
+        if number.number_type is bool and isinstance(other, bool):
+            return number if other else negate(context, number)
+        return a is b
 
     def get_attribute(self, context: Context, obj: Number, name: str) -> Any:
         if name == "is_integer" and obj.number_type is float:
@@ -395,7 +431,4 @@ class NumberKind(Kind):
         return super().get_attribute(context, obj, name)
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnsupportedCall(f"attribute `{name}` of {type_word(obj)}", context.span())
-
-    def has_attribute(self, context: Context, obj: Number, name: str) -> Any:
-        return hasattr(obj.number_type, name)
+        return UnsupportedCall(f"attribute `{name}` of {self.type_word(obj)}", context.span())

@@ -5,16 +5,22 @@ A `Borrowed` stands for an object whose class alone is assumed; `super()` in a m
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import enum
 import types
 from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.protocol import Kind, register
-from jitgrad.script.frontend.values.values import Borrowed, Instance, Method, Super, class_of
+from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.plain import python_binary, static
+from jitgrad.script.frontend.values.protocol import Kind, class_of, is_dynamic, method_of, register, truth
+from jitgrad.script.frontend.values.static import DUNDER, guarded
+from jitgrad.script.frontend.values.values import Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()
 #: (a module, a name) -> what stands for that in a script
@@ -107,6 +113,91 @@ class ObjectKind(Kind):
                                   hint="write the parameter in place with `copy_`, or do it outside the script")
         context.inputs.write_attribute(obj, name, value)
 
+    def get_item(self, context: Context, obj: Any, index: Any) -> Any:
+        if type(obj).__module__ == "typing":
+            return guarded(context, lambda: obj[index])  # an annotation
+        holds_modules = "_modules" in getattr(obj, "__dict__", ())
+        if holds_modules and isinstance(index, slice):
+            for k in range(self.length(context, obj)):
+                self.get_item(context, obj, k)  # so that the path to each module is known
+            return guarded(context, lambda: obj[index])
+        if self.method(obj, "__getitem__") is not None:
+            return pick(context, obj, index) if holds_modules and isinstance(index, Number) else super().get_item(
+                context, obj, index)
+        if is_dynamic(index):
+            raise UnsupportedCall(f"a run-time index into {self.type_word(obj)}", context.span())
+        return guarded(context, lambda: obj[index])
+
+    def length(self, context: Context, obj: Any) -> Any:
+        return super().length(context, obj) if self.method(obj, "__len__") else guarded(context, lambda: len(obj))
+
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        """Modules in a ModuleList, anything with `__len__` and `__getitem__`, plain iterators."""
+        if type(obj).__name__ in ("dict_values", "dict_keys", "dict_items"):
+            return sequence(list(obj))
+        cls = self.class_of(obj)
+        own = hasattr(getattr(cls, "__iter__", None), "__code__") and not hasattr(cls, "_modules") and (
+            not cls.__module__.startswith("jitgrad"))
+        if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys") and not own:
+            n = static(context, self.length(context, obj), "a length")
+            return sequence([self.get_item(context, obj, k) for k in range(n)])
+        if hasattr(getattr(cls, "__iter__", None), "__code__"):
+            return protocol.iterate(context, dispatch.call(context, cls.__iter__, obj))  # type: ignore[attr-defined]
+        raise self.not_iterable(context, obj)
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        if self.method(obj, "__contains__") is None and not is_dynamic(item) and not is_dynamic(obj):
+            return guarded(context, lambda: item in obj)
+        return super().contains(context, obj, item)
+
+    def unary(self, context: Context, op: str, obj: Any) -> Any:
+        if self.method(obj, f"__{op}__") is None and not self.dynamic:
+            return guarded(context, lambda: DUNDER[op](obj))
+        return super().unary(context, op, obj)
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        for value, other, name in ((a, b, f"__{op}__"), (b, a, f"__r{op}__")):
+            method = method_of(value, name)
+            if method is not None:
+                result = dispatch.call(context, method, value, other)
+                if result is not NotImplemented:
+                    return result
+        return python_binary(context, op, a, b)
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        for value, other, name in ((a, b, op), (b, a, _REFLECTED[op])):
+            cls, other_cls = class_of(value), class_of(other)
+            if not isinstance(value, type) and generated(cls, f"__{'eq' if name == 'ne' else name}__"):
+                if cls is other_cls:
+                    return _compare_fields(context, op, a, b)
+                continue
+            method = method_of(value, f"__{name}__")
+            if method is None and name == "ne":
+                method = method_of(value, "__eq__")
+                if method is not None:
+                    return numbers.negate(context, truth(context, dispatch.call(context, method, value, other)))
+            if method is not None and not generated(cls, f"__{name}__"):
+                result = dispatch.call(context, method, value, other)
+                if result is not NotImplemented:
+                    return result
+        return (a is b) == (op == "eq") if self.dynamic and op in ("eq", "ne") else NotImplemented
+
+
+_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def generated(cls: type, name: str) -> bool:
+    """Whether a method was generated by `dataclass`, so that it has no source."""
+    method = getattr(cls, name, None)
+    return dataclasses.is_dataclass(cls) and getattr(getattr(method, "__code__", None), "co_filename", "") == "<string>"
+
+
+def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
+    """The comparison that `dataclass` generates: that of the tuples of fields."""
+    names = [f.name for f in dataclasses.fields(class_of(a)) if f.compare]
+    first, second = (tuple([protocol.get_attribute(context, x, n) for n in names]) for x in (a, b))
+    return protocol.compare(context, op, first, second)
+
 
 def get_property(context: Context, obj: Any, name: str, attribute: property) -> Any:
     """What a property gives."""
@@ -135,10 +226,27 @@ class NamespaceKind(ObjectKind):
         except (KeyError, TypeError):
             return context.inputs.attribute(obj, name)
 
+    def get_item(self, context: Context, obj: Any, index: Any) -> Any:
+        return guarded(context, lambda: obj[index])  # an annotation, a member of an enumeration
+
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        return sequence(list(obj)) if isinstance(obj, enum.EnumMeta) else super().iterate(context, obj)
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        if is_dynamic(item):
+            return super().contains(context, obj, item)
+        return guarded(context, lambda: item in obj)
+
 
 @register(Borrowed)
-class BorrowedKind(Kind):
+class BorrowedKind(ObjectKind):
     """As any object, but that methods are bound to what stands for it."""
+
+    dynamic = True
+    rank = 1
+
+    def class_of(self, obj: Borrowed) -> type:
+        return type(obj.real)
 
     def get_attribute(self, context: Context, obj: Borrowed, name: str) -> Any:
         real = obj.real

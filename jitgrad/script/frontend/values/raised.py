@@ -33,6 +33,9 @@ def check_readable(context: Context, error: ExceptionValue) -> None:
 class ExceptionKind(Kind):
     """An exception of the script: its class, its arguments and its text."""
 
+    def class_of(self, obj: ExceptionValue) -> type:
+        return obj.cls
+
     def get_attribute(self, context: Context, obj: ExceptionValue, name: str) -> Any:
         if name == "args":
             check_readable(context, obj)

@@ -1,4 +1,4 @@
-"""Static values: plain Python objects, on which Python itself computes while the script is compiled."""
+"""What Python itself, or the library, computes while a script is compiled."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from jitgrad.errors import (
     JitgradError,
     ShapeMismatch,
     TypeMismatch,
-    UnresolvedAttribute,
     UnsupportedCall,
 )
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.dispatch import Raised, raise_now
-from jitgrad.script.frontend.values.protocol import Kind, register
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
 DUNDER: dict[str, Callable[..., Any]] = {
@@ -53,17 +51,3 @@ def _refusal(error: Exception) -> type[TypeMismatch | ShapeMismatch | InvalidOpe
         return TypeMismatch
     words = ("shape", "size", "dim", "matri", "rank", "element", "vector")
     return ShapeMismatch if any(w in str(error) for w in words) else InvalidOperation
-
-
-@register(*PLAIN)
-class StaticKind(Kind):
-    """Numbers, strings and other objects that never change."""
-
-    def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
-        context.look(obj)
-        if name not in self.methods and hasattr(obj, name):
-            return getattr(obj, name)
-        return super().get_attribute(context, obj, name)
-
-    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span())

@@ -18,21 +18,24 @@ from jitgrad.script.frontend.evaluate import calls, leaves, merge
 from jitgrad.script.frontend.gradients import requires_grad
 from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, subscripts
-from jitgrad.script.frontend.values.protocol import Kind, Methods, get_attribute, register
-from jitgrad.script.frontend.values.raised import ExceptionValue, check_readable
-from jitgrad.script.frontend.values.static import PLAIN, StaticKind, guarded
-from jitgrad.script.frontend.values.values import (
-    Instance,
-    Number,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    Union,
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.objects import generated
+from jitgrad.script.frontend.values.plain import PlainKind, static
+from jitgrad.script.frontend.values.protocol import (
+    Kind,
+    Methods,
+    get_attribute,
+    get_item,
     is_dynamic,
+    items_of,
+    method_of,
+    register,
+    type_name,
     type_word,
 )
+from jitgrad.script.frontend.values.raised import ExceptionValue, check_readable
+from jitgrad.script.frontend.values.static import PLAIN, guarded
+from jitgrad.script.frontend.values.values import Instance, Number, SymDict, SymList, SymTensor, Text, Union
 
 _formatter_split: Any = string.Formatter.get_field.__globals__["_string"].formatter_field_name_split
 _CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
@@ -83,7 +86,7 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
     if is_dynamic(value) or (isinstance(value, tuple) and any(isinstance(v, Text) for v in value)):
         if spec:
             raise merge.raise_now(context, TypeError, (
-                f"unsupported format string passed to {calls.type_name(value)}.__format__",))
+                f"unsupported format string passed to {type_name(value)}.__format__",))
         return _container(context, value)
     context.look(value)
     return [guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
@@ -120,22 +123,21 @@ def _message(context: Context, error: ExceptionValue) -> list[Any]:
 
 def _by_method(context: Context, value: Any, conversion: str, spec: str) -> list[Any] | None:
     """The text that a class written in Python gives its objects; None where it does not."""
-    from jitgrad.script.frontend.values import instances
 
     cls = value.cls if isinstance(value, Instance) else type(value)
     if not isinstance(value, Instance) and cls.__module__.split(".")[0] in ("jitgrad", "builtins", "enum"):
         return None
     names = ("__format__",) if not conversion and hasattr(cls.__format__, "__code__") else ()
     for name in (*names, *(("__repr__",) if conversion == "r" else ("__str__", "__repr__"))):
-        method = instances.method_of(value, name)
+        method = method_of(value, name)
         if method is None or (not isinstance(value, Instance) and not _users(method)):
             continue
-        if isinstance(value, Instance) and instances.generated(cls, name):
+        if isinstance(value, Instance) and generated(cls, name):
             return _fields(context, value)
         result = calls.call(context, method, (value, spec) if name == "__format__" else (value,), {})
         return _pieces(context, result, "", "" if name == "__format__" else spec)
     if isinstance(value, Instance):
-        if instances.generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
+        if generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
             return _fields(context, value)
         raise UnsupportedCall(f"the text of {type_word(value)}", context.span(), hint="define `__repr__`")
     return None
@@ -161,7 +163,7 @@ def _container(context: Context, value: Any) -> list[Any]:
         return _listed(context, "{", [(f"{k!r}: ", v) for k, v in found.items()], "}")
     if not isinstance(value, (tuple, SymList)):
         raise UnsupportedCall(f"text of {type_word(value)}", context.span(), hint="print its parts")
-    items = contents.items_of(context, value)
+    items = items_of(context, value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _listed(context, f"{type(value).__name__}(",
                        [(f"{n}=", v) for n, v in zip(value._fields, items, strict=True)], ")")
@@ -275,8 +277,8 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
             raise merge.raise_now(context, KeyError, (str(first),))
         value = args[first] if isinstance(first, int) else kwargs[first]
         for is_attribute, key in rest:
-            value = get_attribute(context, value, key) if is_attribute else subscripts.getitem(context, value, key)
-        inner = calls.static(context, text(context, _fields_of(context, spec or "", args, kwargs, count)),
+            value = get_attribute(context, value, key) if is_attribute else get_item(context, value, key)
+        inner = static(context, text(context, _fields_of(context, spec or "", args, kwargs, count)),
                              "a format specification")
         parts.append((value, conversion or "", inner))
     return parts
@@ -289,25 +291,54 @@ def _split(field: str) -> tuple[Any, list[tuple[bool, Any]]]:
 
 def _join(context: Context, separator: str, items: Any) -> Any:
     parts: list[Any] = []
-    for i, item in enumerate(contents.items_of(context, items)):
+    for i, item in enumerate(items_of(context, items)):
         if not isinstance(item, (str, Text)):
             raise merge.raise_now(context, TypeError, (
-                f"sequence item {i}: expected str instance, {calls.type_name(item)} found",))
+                f"sequence item {i}: expected str instance, {type_name(item)} found",))
         parts += [separator * (i > 0), (item, "", "")]
     return text(context, parts)
 
 
 @register(str)
-class StringKind(StaticKind):
+class StringKind(PlainKind):
     """A string; some of its methods take values of the run."""
+
+    rank = 5
 
     methods: ClassVar[Methods] = {
         "join": _join, "format": lambda cx, template, *args, **kwargs: formatted(cx, template, args, kwargs)}
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        found = binary(context, op, a, b)
+        return super().binary(context, op, a, b) if found is NotImplemented else found
 
 
 @register(Text)
 class TextKind(Kind):
     """A string with run-time parts."""
+
+    dynamic = True
+    rank = 5
+
+    def class_of(self, obj: Text) -> type:
+        return str
+
+    def type_word(self, obj: Text) -> str:
+        return "a string with run-time parts"
+
+    def truth(self, context: Context, obj: Text) -> Any:
+        return True  # numbers and tensors have texts that are not empty
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return binary(context, op, a, b)
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if a is b and op in ("eq", "ne"):
+            return op == "eq"
+        if not (isinstance(a, (str, Text)) and isinstance(b, (str, Text))):
+            return NotImplemented
+        raise UnsupportedCall("a comparison of strings that are known only at run time", context.span(),
+                              hint="compare the numbers that they are made of")
 
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
         return UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),

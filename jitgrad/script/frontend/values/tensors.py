@@ -1,21 +1,29 @@
-"""Tensors of a script as values: attributes. What the library computes on them is in `library/backend.py`."""
+"""Tensors as values: attributes, items, truth. What the library computes on them is in `library/backend.py`."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from jitgrad.errors import NonDifferentiable, UnresolvedAttribute, UnsupportedCall
+from jitgrad.device import CPU
+from jitgrad.dims import product
+from jitgrad.eager.tensor import Tensor
+from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.ops.library.creation import arange
+from jitgrad.ops.types import TensorType, short_name
 from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.containers.ranges import range_length
 from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import subscripts
+from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.objects import similar
-from jitgrad.script.frontend.values.protocol import Kind, register
-from jitgrad.script.frontend.values.static import guarded
-from jitgrad.script.frontend.values.values import SymTensor
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import Kind, get_item, register
+from jitgrad.script.frontend.values.static import DUNDER, guarded
+from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,7 +65,18 @@ def method(name: str) -> Callable[[F], F]:
 class TensorKind(Kind):
     """A tensor."""
 
+    dynamic = True
+    rank = 3
     methods = _METHODS
+
+    def class_of(self, obj: SymTensor) -> type:
+        return Tensor
+
+    def type_word(self, obj: SymTensor) -> str:
+        return f"a tensor {tensor_word(obj.type_)}"
+
+    def method(self, obj: SymTensor, name: str) -> Any:
+        return None
 
     def get_attribute(self, context: Context, obj: SymTensor, name: str) -> Any:
         if name in self.methods:
@@ -86,6 +105,82 @@ class TensorKind(Kind):
                                   hint="do it outside the script, or write in place with `copy_`")
         _SETTERS[name](context, obj, value)
 
+    def get_item(self, context: Context, obj: SymTensor, index: Any) -> Any:
+        given = _key(context, index)
+        return guarded(context, lambda: operator.getitem(cast("Any", obj), given))
+
+    def set_item(self, context: Context, obj: SymTensor, index: Any, value: Any) -> None:
+        given, source = _key(context, index), calls.argument(context, value)
+        guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
+
+    def length(self, context: Context, obj: SymTensor) -> Any:
+        if not obj.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return obj.shape[0]
+
+    def iterate(self, context: Context, obj: SymTensor) -> Iterable:
+        if not obj.ndim:
+            raise TypeMismatch("iteration over a 0-d tensor", context.span(),
+                               hint="a 0-d tensor has no elements to loop over; for a count write `range(int(n))`")
+        return Iterable(obj.shape[0], lambda cx, k: self.get_item(cx, obj, k), False)
+
+    def is_open(self, context: Context, obj: SymTensor) -> bool:
+        return not isinstance(self.iterate(context, obj).length, int)
+
+    def truth(self, context: Context, obj: SymTensor) -> Any:
+        return guarded(context, lambda: _truth(context, obj))
+
+    def unary(self, context: Context, op: str, obj: SymTensor) -> Any:
+        return guarded(context, lambda: DUNDER[op](obj))
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return guarded(context, lambda: DUNDER[op](a, b))
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return op == "ne" if a is None or b is None else self.binary(context, op, a, b)
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        if not (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
+            return False
+        for storage in (a.storage, b.storage):
+            if a.storage is not b.storage and (storage.alias or storage in context.links):
+                raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
+                                context.span(), hint="keep a bool that says which one was chosen")
+        return heap.same_reference(a, b)
+
+
+def tensor_word(type_: TensorType) -> str:
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    sizes = current().sizes
+    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
+    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
+
+
+def _key(context: Context, index: Any) -> Any:
+    """What is in the brackets behind a tensor as the library takes it: a `range` as a tensor of its numbers."""
+    if type(index) is tuple:
+        return tuple([_key(context, item) for item in index])
+    if not isinstance(index, Range):
+        return calls.argument(context, index)
+
+    def numbers_of() -> Any:
+        found: Any = arange(range_length(context, index), device=CPU)
+        found = found * index.step if index.step != 1 else found
+        return found + index.start if isinstance(index.start, Number) or index.start else found
+
+    return guarded(context, numbers_of)
+
+
+def _truth(context: Context, tensor: SymTensor) -> Any:
+    n = product(tensor.type_.dims)
+    words = "Boolean value of Tensor with more than one value is ambiguous"
+    if isinstance(n, int):
+        if n != 1:
+            raise RuntimeError(words if n else "Boolean value of Tensor with no values is ambiguous")
+    else:
+        backend().checker.equal(n, 1, lambda: words)  # type: ignore[attr-defined]
+    return numbers.truth(context, backend().item(tensor))
+
 
 @getter("retains_grad")
 def _retains_grad(context: Context, tensor: SymTensor) -> bool:
@@ -99,7 +194,7 @@ def _data(context: Context, tensor: SymTensor) -> SymTensor:
 
 @setter("requires_grad")
 def _set_requires_grad(context: Context, tensor: SymTensor, value: Any) -> None:
-    wanted = bool(calls.static(context, value, "`requires_grad`"))
+    wanted = bool(static(context, value, "`requires_grad`"))
     guarded(context, lambda: tensor.requires_grad_(wanted))
 
 
@@ -112,4 +207,4 @@ def _to_list(context: Context, tensor: SymTensor) -> Any:
     if n > TO_LIST:
         raise UnsupportedCall(f"`tolist` of more than {TO_LIST} rows", context.span(),
                               hint="loop over the tensor, or do it outside the script")
-    return contents.new_list(context, [_to_list(context, subscripts.getitem(context, tensor, k)) for k in range(n)])
+    return contents.new_list(context, [_to_list(context, get_item(context, tensor, k)) for k in range(n)])
