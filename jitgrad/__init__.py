@@ -72,7 +72,7 @@ def __dir__() -> list[str]:
 
 
 # The last binding: `jitgrad.script` is the decorator; the package of that name is reached by
-# `from jitgrad.script import ir`.
+# `from jitgrad.script.graph import ir`.
 def script(obj: _Any = None, *, check: _Any = False, remat: _Any = None) -> _Any:
     """Compile a function or a module: same code, same results, one native program per signature.
 

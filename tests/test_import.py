@@ -65,7 +65,7 @@ def test_import_loads_no_compiler() -> None:
 
 
 def test_script_is_the_decorator_and_the_package() -> None:
-    assert run("import jitgrad; from jitgrad.script import ir; from jitgrad.script.graph.ir import Graph;"
+    assert run("import jitgrad; from jitgrad.script.graph import ir; from jitgrad.script.graph.ir import Graph;"
                "import jitgrad.script.graph.text; print(callable(jitgrad.script), ir.Graph is Graph)") == "True True\n"
 
 

@@ -93,7 +93,7 @@ def test_the_library_is_kept_on_disk(tmp_path):
 
 
 def test_llvmlite_is_imported_lazily_and_exit_is_clean():
-    code = ("import sys; from jitgrad.codegen import engine; assert 'llvmlite' not in sys.modules; "
+    code = ("import sys; from jitgrad.codegen.llvm import engine; assert 'llvmlite' not in sys.modules; "
             "h = engine.load(engine.compile_module('define void @f() {\\n ret void\\n}\\n'), {}); h.address('f')")
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -123,7 +123,7 @@ def test_long_glue_is_compiled_quickly_and_linked(monkeypatch):
 
 APART = """
 import mmap
-from jitgrad.codegen import engine
+from jitgrad.codegen.llvm import engine
 
 TEXT = '''
 @words = global [4 x i64] [i64 1, i64 2, i64 3, i64 4]

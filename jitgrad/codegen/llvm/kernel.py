@@ -20,8 +20,8 @@ from typing import Literal
 from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.nest import BLOCK, Carried, Nest
-from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, EXPENSIVE, STORED, better, combine, convert, identity
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, better, combine, convert, identity
+from jitgrad.codegen.program.kernel import EXPENSIVE, Kernel
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
 from jitgrad.kernels.values import Code, V, iota

@@ -35,7 +35,7 @@ class ModuleText:
         self.kernels: dict[Any, str] = {}
         self.kernel_list: list[tuple[str, Any]] = []
         self.gemms: dict[str, dtype] = {}
-        self.helpers: dict[Any, str] = {}  # checked number operations that are called (llvm_numbers.py)
+        self.helpers: dict[Any, str] = {}  # checked number operations that are called (numbers.py)
         self.reserves = False
         self.gathers = False
         self.polls = False

@@ -1,4 +1,4 @@
-"""Loops, addresses and memory accesses of a kernel as LLVM text; what the loops contain is `llvm_kernel.py`'s."""
+"""Loops, addresses and memory accesses of a kernel as LLVM text; what the loops contain is `kernel.py`'s."""
 
 from __future__ import annotations
 

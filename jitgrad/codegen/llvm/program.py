@@ -15,7 +15,6 @@ from jitgrad.codegen.llvm.scalars import STORED, convert
 from jitgrad.codegen.llvm.sequences import Sequences
 from jitgrad.codegen.llvm.sizes import Sizes, alone
 from jitgrad.codegen.llvm.steps import PRINT, remember_arena
-from jitgrad.codegen.lower.effects import NumberOutput
 from jitgrad.codegen.program import buffers
 from jitgrad.codegen.program.layout import (
     DATA_OFFSET,
@@ -36,10 +35,12 @@ from jitgrad.codegen.program.program import (
     IfStep,
     Leaving,
     LoopStep,
+    NumberOutput,
     NumberStep,
     Program,
     Ref,
     ResidentStep,
+    TensorOutput,
 )
 from jitgrad.dims import Dim, Size, Symbol
 from jitgrad.dtypes import dtype
@@ -310,7 +311,7 @@ class ProgramPrinter:
                     code.lines.append(f"  {at} = getelementptr i64, ptr {shape}, i64 {axis}")
                     self.sizes.known[alone(symbol)] = code.emit(f"load i64, ptr {at}", "i64", 1).name
         for k, output in enumerate(self.program.outputs):
-            if getattr(output, "fresh", False):
+            if isinstance(output, TensorOutput) and output.fresh:
                 item = self.item(len(layout.objects) + len(layout.arrays))
                 layout.arrays.append(k)
                 self.pointers[output.ref.buffer] = self.field(item, data, "ptr")

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from jitgrad import dtypes
+from jitgrad.codegen.program.kernel import RANDOM_WORD
 from jitgrad.dtypes import dtype
 from jitgrad.kernels import math32, math64_special
 from jitgrad.kernels.values import BITS, Number, V, mangle
@@ -324,9 +325,6 @@ UNARY_LIBRARY = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin",
                  "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma")
 BINARY_LIBRARY = ("pow", "atan2", "fmod")
 
-#: a kernel's statement with args (index, seed, offset), int64: that word of a draw
-RANDOM_WORD = "random.word"
-
 EMIT: dict[str, Row] = {
     "add": _add, "sub": lambda xs, s, d, a: xs[0] - xs[1], "mul": _mul, "div": _div, "neg": _neg, "abs": _abs,
     "minimum": _minimum, "maximum": _maximum, "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
@@ -342,9 +340,6 @@ EMIT: dict[str, Row] = {
     **{name: _library(name) for name in UNARY_LIBRARY},
     RANDOM_WORD: _library("philox"),
 }
-
-#: rows whose recomputation costs more than a round trip through the cache
-EXPENSIVE = frozenset({*UNARY_LIBRARY, *BINARY_LIBRARY, RANDOM_WORD, "remainder", "floor_divide", "polygamma"})
 
 
 # --- reductions ---

@@ -1,7 +1,7 @@
 """A program's steps as instructions: class of step -> function that prints it.
 
-Kernels, single scalars, moves of pointers and numbers, branches, loops, calls of Python. Products (`llvm_products.py`),
-number nodes (`llvm_numbers.py`) and sequences (`llvm_sequences.py`) are modules of their own.
+Kernels, single scalars, moves of pointers and numbers, branches, loops, calls of Python. Products (`products.py`),
+number nodes (`numbers.py`) and sequences (`sequences.py`) are modules of their own.
 """
 
 from __future__ import annotations

@@ -10,28 +10,24 @@ A result that is an input (the gradient of a residual) is copied by a kernel tha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from jitgrad.codegen.lower.commits import leaves
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.lower.recompute import Repeats
-from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.codegen.lower.state import tensor
+from jitgrad.codegen.lower.units import Units
 from jitgrad.dtypes import float32
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.block import BlockLowering
 
 #: blocks that add up columns, two for each of 132 multiprocessors; where there are fewer rows, others' sums are zero
 PARTS = 264
 
 
-class Across:
+class ColumnSums:
     """Fusion of one block for a device."""
 
-    def __init__(self, block: BlockLowering, fusion: Fusion):
-        self.block, self.fusion = block, fusion
+    def __init__(self, units: Units, fusion: Fusion):
+        self.units, self.fusion = units, fusion
         rows = {(item.space, frozenset(range(len(item.space))) - item.inner) for item in fusion.items if item.inner}
         self.sums = {item for item in fusion.items if item.node.op == "sum" and _leading(item)
                      and tensor(item.out).dtype.is_floating_point and (item.space, item.inner) in rows}
@@ -47,7 +43,7 @@ class Across:
         for item in list(fusion.items):
             if is_copy(item.node):
                 self.join_copy(item)
-        Repeats(self.block, fusion).run()
+        Repeats(self.units, fusion).run()
         return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
 
     def eras(self) -> dict[object, int]:
@@ -57,7 +53,7 @@ class Across:
         the optimizer computes numbers that may overflow, its moments are not.
         """
         found: dict[object, int] = {}
-        depends = self.block.depends
+        depends = self.units.depends
         for number, unit in enumerate(u for u in depends if isinstance(u, Node) and leaves(u)):
             pending: list[object] = [unit]
             while pending:
@@ -100,7 +96,7 @@ class Across:
 
     def home(self, item: Item) -> Group:
         """The kernel that makes the parts of a sum."""
-        return self.fusion.group[self.block.item_of[item.operands[0].base]]
+        return self.fusion.group[self.units.item_of[item.operands[0].base]]
 
     def homes(self, operand: Operand) -> list[Group]:
         """The kernels that have what a sum reads."""
@@ -138,7 +134,7 @@ class Across:
 
     def split(self, item: Item, group: Group, axes: tuple[int, ...]) -> bool:
         """Let a part of the sum join the group; what is left of it adds up the blocks' sums."""
-        fusion, block = self.fusion, self.block
+        fusion, units = self.fusion, self.units
         alone = fusion.group[item]
         read = fusion.producers.get(item.operands[0].base) is not None  # so the sum comes after the group
         room = fusion.room(group, alone) if read else fusion.unrelated(group, alone)
@@ -149,7 +145,7 @@ class Across:
         d = tensor(item.out).dtype
         of_kept = tuple([item.space[a] for a in kept])
         partial = Value(TensorType(float32 if d.is_half else d, (PARTS, *of_kept)))
-        part = Item(item.node, partial, item.space, frozenset(), item.operands, (-1, *kept), item.index, across=True)
+        part = Item(item.node, partial, item.space, frozenset(), item.operands, (-1, *kept), item.index, True)
         place = {a: k for k, a in enumerate(kept, 1)}
         everything = tuple([(a, 1, 0) for a in range(1 + len(kept))])
         # --- the sum reads the parts from here on
@@ -158,7 +154,7 @@ class Across:
         item.out_axes = tuple([place.get(a, -1) for a in item.out_axes])
         item.operands = [Operand(partial, everything, True, frozenset({part}))]
         fusion.split(item, part)
-        block.split(item, part)
+        units.split(item, part)
         if room[1] is not None and fusion.ranks[group] > fusion.ranks[fusion.group[part]]:
             room = None, room[1] | {fusion.group[item]}
         fusion.merge(group, fusion.group[part], tuple(range(len(group.space))), axes, group.space, group.inner, room)
@@ -214,4 +210,4 @@ def _matched(entries: tuple[tuple[int, object, object], ...], axes: tuple[int, .
     return found
 
 
-__all__ = ["PARTS", "Across", "with_copies"]
+__all__ = ["PARTS", "ColumnSums", "with_copies"]

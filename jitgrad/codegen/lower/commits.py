@@ -7,44 +7,41 @@ content element by element, as the update of a parameter does, the kernel writes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 from jitgrad.codegen.lower.fuse import Group, Item, Operand
 from jitgrad.codegen.lower.rules.joins import aim
+from jitgrad.codegen.lower.units import Units
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value, walk
 from jitgrad.script.graph.irops import Effect, effect
 
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.block import BlockLowering
 
-
-def order_commits(block: BlockLowering) -> None:
+def order_commits(units: Units) -> None:
     """A write to an input waits for the reads of what was there."""
-    state = block.state
-    commits = [n for n in block.depends if isinstance(n, Node) and n.op == "commit"]
+    state = units.state
+    commits = [n for n in units.depends if isinstance(n, Node) and n.op == "commit"]
     if not commits:
         return
-    readers = _readers(block)
+    readers = units.readers()
     for node in commits:
         target = state.graph.inputs[node.attrs["target"]]
         if isinstance(target.type, TensorType) and node.attrs["target"] not in state.originals:
-            block.depends[node].update(u for u in readers.get(target, ()) if u is not node)
+            units.depends[node].update(u for u in readers.get(target, ()) if u is not node)
 
 
-def aim_commits(block: BlockLowering, units: Sequence[Any]) -> None:
-    """Let kernels of the outermost block write inputs directly; `units` are groups and nodes in their final order."""
-    state, inputs = block.state, block.state.graph.inputs
-    if block.block is not state.graph.block or not any(isinstance(u, Node) and u.op == "commit" for u in units):
+def aim_commits(units: Units, ordered: Sequence[Group | Node]) -> None:
+    """Let kernels of the outermost block write inputs directly; `ordered` are groups and nodes in their final order."""
+    state, inputs = units.state, units.state.graph.inputs
+    if units.block is not state.graph.block or not any(isinstance(u, Node) and u.op == "commit" for u in ordered):
         return
     times: dict[int, int] = {}
     for node in walk(state.graph.block):
         if node.op == "commit":
             times[node.attrs["target"]] = times.get(node.attrs["target"], 0) + 1
-    place = {unit: k for k, unit in enumerate(units)}
-    readers = _readers(block)
+    place = {unit: k for k, unit in enumerate(ordered)}
+    readers = units.readers()
     left = -1  # the last place so far where control or a value may leave the program
-    for k, unit in enumerate(units):
+    for k, unit in enumerate(ordered):
         if not isinstance(unit, Node):
             continue
         if unit.op != "commit":
@@ -52,24 +49,15 @@ def aim_commits(block: BlockLowering, units: Sequence[Any]) -> None:
                 left = k
             continue
         target, value = unit.attrs["target"], unit.inputs[0]
-        item = block.item_of.get(value)
+        item = units.item_of.get(value)
         if item is None or times[target] > 1 or target in state.originals or value in state.dest:
             continue
-        group = block.group_of[item]
+        group = units.group_of[item]
         old = inputs[target]
         others = [u for u in readers.get(old, ()) if u is not unit]
-        last = max([place[block.group_of[u] if isinstance(u, Item) else u] for u in others], default=-1)
-        if left < place[group] and last <= place[group] and _same_elements(block, group, item, old):
+        last = max([place[units.group_of[u] if isinstance(u, Item) else u] for u in others], default=-1)
+        if left < place[group] and last <= place[group] and _same_elements(units, group, item, old):
             aim(state, value, state.refs[old])
-
-
-def _readers(block: BlockLowering) -> dict[Value, list[Any]]:
-    """What is read -> the units that read it."""
-    found: dict[Value, list[Any]] = {}
-    for unit, reads in block.reads.items():
-        for v in reads:
-            found.setdefault(v, []).append(unit)
-    return found
 
 
 def leaves(node: Node) -> bool:
@@ -82,7 +70,7 @@ def leaves(node: Node) -> bool:
     return False
 
 
-def _same_elements(block: BlockLowering, group: Group, item: Item, old: Value) -> bool:
+def _same_elements(units: Units, group: Group, item: Item, old: Value) -> bool:
     """Whether a group reads `old` only where, and at the level at which, it makes the result of `item`."""
     def places(axes: Sequence[int], owner: Item) -> list[int]:
         mapped = group.maps[owner]
@@ -95,7 +83,7 @@ def _same_elements(block: BlockLowering, group: Group, item: Item, old: Value) -
         return False
     for other in group.items:
         for operand in other.operands:
-            if old not in block.leaves(block.state.base(operand.base)):
+            if old not in units.leaves(units.state.base(operand.base)):
                 continue
             if operand.stored or operand.base is not old or not group.inner.isdisjoint(group.maps[other]):
                 return False

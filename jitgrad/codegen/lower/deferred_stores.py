@@ -14,15 +14,11 @@ with `own` the node as it was and %x an input of the graph. What an op has made,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import AFFINE
 from jitgrad.codegen.program.program import Leaving
 from jitgrad.ops.types import OptionalType, SeqType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 
 def attach(graph: Graph) -> Graph:
@@ -68,21 +64,6 @@ def own(node: Node) -> Node:
     """A node without what is pending at it."""
     found: Node = node.attrs.get("own", node)
     return found
-
-
-def pending(state: Lowering, node: Node) -> None:
-    """How the values get to memory, to be told where the program leaves."""
-    from jitgrad.codegen.lower.effects import passed
-
-    outer, state.steps = state.steps, []
-    mark = state.mark()
-    values = passed(state, node.inputs)
-    before, state.steps = state.steps, outer
-    state.release(mark)
-    after = node.attrs["after"]
-    plain = Node(node.op, node.inputs, {k: a for k, a in node.attrs.items() if k != "after"}, (), (), node.span)
-    state.leaving[node] = Leaving(state.site("pending", plain), values, before,
-                                  state.leaving[after] if after is not None else None)
 
 
 def leaving(state: Lowering, node: Node) -> Leaving | None:

@@ -1,45 +1,20 @@
-"""A graph's blocks as steps: what is stored, what stays in registers, what is fused, in which order.
-
-Every tensor value is one of: *stored* (it has a `Ref`), a *register* (pointwise on values of one element), *inline*
-(constants, aranges and cheap expressions of them, repeated in every kernel that reads them), a *view* (an index map of
-another value; never copied unless a library needs it), or inside one kernel only (never stored at all).
-"""
+"""A graph as a program: its blocks as steps, its inputs and outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection
 
-from jitgrad import dims, dtypes
-from jitgrad.codegen.llvm.scalars import EMIT
-from jitgrad.codegen.lower import effects
-from jitgrad.codegen.lower.block import BlockLowering
+from jitgrad.codegen.lower import interface
+from jitgrad.codegen.lower.block import lower_block
 from jitgrad.codegen.lower.column_sums import with_copies
 from jitgrad.codegen.lower.deferred_stores import attach
-from jitgrad.codegen.lower.kernels import KernelBuilder, read
-from jitgrad.codegen.lower.rules import joins
-from jitgrad.codegen.lower.rules.joins import tensor
-from jitgrad.codegen.lower.rules.random import draw
-from jitgrad.codegen.program import access
-from jitgrad.codegen.program.access import AFFINE, IndexMap, contiguous_strides, through
-from jitgrad.codegen.program.kernel import Stmt
+from jitgrad.codegen.lower.state import Lowering, is_single
+from jitgrad.codegen.program.access import AFFINE
+from jitgrad.codegen.program.kernel import PRIMITIVES
 from jitgrad.codegen.program.linear import linearize
-from jitgrad.codegen.program.program import (
-    Allocate,
-    Buffer,
-    CallSite,
-    Leaving,
-    LoadScalar,
-    NumberStep,
-    Program,
-    Ref,
-    ScalarStep,
-    StoreScalar,
-)
-from jitgrad.dims import Size, Symbol
-from jitgrad.ops.types import INT, OptionalType, TensorType
-from jitgrad.script.graph.ir import Graph, Node, Value, committed, walk
-from jitgrad.script.graph.irops import DRAWS, Effect, effect
+from jitgrad.codegen.program.program import Program
+from jitgrad.ops.types import TensorType
+from jitgrad.script.graph.ir import Graph, Value, committed, walk
 
 
 def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (), ordered: bool = False
@@ -51,7 +26,15 @@ def lower(name: str, graph: Graph, device: bool = False, hosted: Collection[int]
     device keep a fixed order, as they always do on the host.
     """
     graph = linearize(attach(graph))
-    return Lowering(name, with_copies(graph) if device else graph, device, hosted, ordered and device).program()
+    if device:
+        graph = with_copies(graph)
+    state = Lowering(graph, lower_block, device, hosted, on_host(graph, hosted) if hosted else (), ordered and device)
+    parts = interface.bind_inputs(state)
+    planned = interface.plan_outputs(state)
+    lower_block(state, graph.block)
+    outputs = interface.store_outputs(state, planned)
+    return Program(name, tuple(v.type for v in graph.inputs), state.input_buffers, parts, state.symbols, state.steps,
+                   outputs, state.sites, state.reasons, tuple(committed(graph.block)), state.origins)
 
 
 def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
@@ -60,305 +43,11 @@ def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
     constants: set[Value] = set()
     for node in walk(graph.block):
         tensors = [v for v in node.inputs if isinstance(v.type, TensorType)]
-        if len(node.outputs) != 1 or not joins.is_single(node.outputs[0].type):
+        if len(node.outputs) != 1 or not is_single(node.outputs[0].type):
             continue
         if node.op in ("full", "fill"):
             constants.add(node.outputs[0])
-        elif (node.op in EMIT or node.op in AFFINE) and any(v in found for v in tensors) and all(
+        elif (node.op in PRIMITIVES or node.op in AFFINE) and any(v in found for v in tensors) and all(
                 v in found or v in constants for v in tensors):
             found.add(node.outputs[0])
     return frozenset(found)
-
-
-class Lowering:
-    """State of one program. Facts about values are scoped: what a nested block learns ends with it."""
-
-    def __init__(self, name: str, graph: Graph, device: bool = False, hosted: Collection[int] = (),
-                 ordered: bool = False):
-        self.name, self.graph, self.device, self.ordered = name, graph, device, ordered
-        self.hosted = on_host(graph, hosted) if hosted else frozenset()  # values that the host computes
-        self.host_inputs = frozenset(hosted)
-        self.refs: dict[Value, Ref] = {}
-        self.registers: set[Value] = set()
-        self.views: dict[Value, Node] = {}
-        self.inlined: dict[Value, tuple[Node, int]] = {}
-        self.dest: dict[Value, Ref] = {}
-        self.owned: set[Value] = set()          # loop carries whose one buffer the body overwrites
-        self.created: dict[Value, Node] = {}    # constants and aranges that are items of their own
-        self.sizes: dict[Size, Value] = {}
-        self.steps: list[Any] = []
-        self.undo: list[tuple[Any, Any]] = []
-        self.sites: list[CallSite] = []
-        self.reasons: list[tuple[Node, Node, str]] = []
-        self.origin: tuple[Node, ...] = ()     # what is being lowered
-        self.origins: dict[Any, tuple[Node, ...]] = {}
-        self.records = joins.Records()
-        self.input_buffers: dict[int, Buffer] = {}
-        self.symbols = self._entry_symbols()
-        self.visible: set[Symbol] = set(self.symbols)
-        self.originals: dict[int, Ref] = {}     # inputs that are read through a copy: their own memory
-        self.leaving: dict[Node, Leaving] = {}  # by `pending` node
-        self.checks: dict[Node, bool] = {}
-        self.captured: dict[Node, frozenset[Value]] = {}
-        self.effects: dict[Node, bool] = {}
-
-    # --- the whole program ---
-
-    def program(self) -> Program:
-        parts = effects.bind_inputs(self)
-        before = self.steps
-        outputs = effects.plan_outputs(self)
-        self.steps = [*before, *BlockLowering(self, self.graph.block).run()]
-        effects.store_outputs(self, outputs)
-        commits = tuple(committed(self.graph.block))
-        return Program(self.name, tuple(v.type for v in self.graph.inputs), self.input_buffers, parts,
-                       self.symbols, self.steps, outputs, self.sites, self.reasons, commits, self.origins)
-
-    def _entry_symbols(self) -> dict[Symbol, tuple[int, int]]:
-        """Where each symbol of the inputs is read; in an Optional only if it is nowhere else."""
-        found: dict[Symbol, tuple[int, int]] = {}
-        for optional in (False, True):
-            for i, value in enumerate(self.graph.inputs):
-                type_ = value.type
-                while optional and isinstance(type_, OptionalType):
-                    type_ = type_.elem
-                if isinstance(type_, TensorType):
-                    for axis, size in enumerate(type_.dims):
-                        if isinstance(size, dims.Dim) and size.symbol is not None:
-                            found.setdefault(size.symbol, (i, axis))
-        return found
-
-    def known_at_entry(self, sizes: Iterable[Size]) -> bool:
-        """Whether sizes can be computed before anything else."""
-        return all(s in self.symbols for size in sizes for s in dims.symbols(size))
-
-    def emit(self, step: Any) -> None:
-        self.steps.append(step)
-        self.origins[step] = self.origin
-
-    # --- scopes ---
-
-    def mark(self) -> int:
-        return len(self.undo)
-
-    def release(self, mark: int) -> None:
-        """Forget what was learnt since `mark`."""
-        while len(self.undo) > mark:
-            where, key = self.undo.pop()
-            if isinstance(where, set):
-                where.discard(key)
-            else:
-                where.pop(key, None)
-
-    def set_ref(self, value: Value, ref: Ref) -> Ref:
-        self.refs[value] = ref
-        self.undo.append((self.refs, value))
-        return ref
-
-    def set_register(self, value: Value) -> None:
-        self.registers.add(value)
-        self.undo.append((self.registers, value))
-
-    # --- memory ---
-
-    def allocate(self, d: dtypes.dtype, shape: Sequence[Size]) -> Ref:
-        """A new contiguous tensor in the workspace."""
-        size = dims.product(shape)
-        if self.known_at_entry((size,)):
-            buffer = Buffer(d, size, "slot")
-        else:
-            buffer = Buffer(d, size, "growable")
-            self.emit(Allocate(buffer))
-        return Ref(buffer, 0, tuple(shape), contiguous_strides(shape))
-
-    def place(self, value: Value) -> Ref:
-        """Where `value`, about to be computed, is stored."""
-        found = self.dest.get(value)
-        if found is None:
-            type_ = tensor(value)
-            found = self.allocate(type_.dtype, type_.dims)
-        return self.set_ref(value, found)
-
-    def holds(self, value: Value) -> bool:
-        """Whether a value is a tensor that is kept in a register: one element, computed by the host."""
-        return joins.is_single(value.type) and (not self.device or value in self.hosted)
-
-    def in_register(self, value: Value) -> bool:
-        return value in self.registers or not isinstance(value.type, TensorType)
-
-    def is_inline(self, value: Value) -> bool:
-        return value in self.inlined and value not in self.refs and value not in self.registers
-
-    def resolve(self, value: Value, entries: IndexMap) -> tuple[Value, IndexMap]:
-        """The value that is not a view behind `value`, and how it is read."""
-        while value in self.views:
-            node = self.views[value]
-            behind = through(node, entries)
-            assert behind is not None
-            value, entries = node.inputs[0], behind
-        return value, entries
-
-    def base(self, value: Value) -> Value:
-        """What is read when `value` is."""
-        while value in self.views:
-            value = self.views[value].inputs[0]
-        return value
-
-    def ref(self, value: Value) -> Ref:
-        """`value` in memory, stored now if it was not."""
-        found = self.refs.get(value)
-        if found is not None:
-            return found
-        type_ = tensor(value)
-        if value in self.views:
-            rank = len(type_.dims)
-            base, entries = self.resolve(value, tuple((a, 1, 0) for a in range(rank)))
-            behind = self.ref(base)
-            strides: list[Size] = [0] * rank
-            offset = behind.offset
-            for (axis, factor, shift), stride in zip(entries, behind.strides, strict=True):
-                if axis >= 0:
-                    strides[axis] = strides[axis] + factor * stride
-                if shift != 0:
-                    offset = offset + shift * stride
-            return self.set_ref(value, Ref(behind.buffer, offset, type_.dims, tuple(strides)))
-        if value in self.registers:
-            ref = self.place(value)
-            self.store_register(value, ref)
-            return ref
-        assert value in self.inlined, f"{value} is not stored"
-        target = self.dest.get(value) or self.allocate(type_.dtype, type_.dims)
-        self.copy_into(value, target)
-        return self.set_ref(value, target)
-
-    def copy_into(self, value: Value, target: Ref) -> None:
-        """target[...] = value, wherever value is."""
-        kept = [a for a, size in enumerate(target.dims) if size != 1]
-        number = {a: i for i, a in enumerate(kept)}
-        entries: IndexMap = tuple((number[a], 1, 0) if a in number else access.NOWHERE
-                                  for a in range(len(target.dims)))
-        base, entries = self.resolve(value, entries)
-        builder = KernelBuilder([target.dims[a] for a in kept], name="copy")
-        if isinstance(base.type, TensorType) and base in self.registers and not kept:
-            self.store_register(base, target)
-            return
-        result = read(self, builder, base, entries, range(len(kept)))
-        builder.store(result, target.buffer, target.offset, [target.strides[a] for a in kept])
-        self.emit(builder.finish())
-
-    def store_register(self, value: Value, target: Ref) -> None:
-        """Write a register to memory; to a device's memory only kernels write."""
-        if not self.device:
-            self.emit(StoreScalar(value, target.buffer, target.offset))
-            return
-        builder = KernelBuilder((), name="store")
-        builder.store(builder.scalar(value, target.dtype), target.buffer, target.offset, ())
-        self.emit(builder.finish())
-
-    def contiguous(self, value: Value) -> Ref:
-        """`value` in memory in row-major order."""
-        ref = self.ref(value)
-        if access.is_contiguous(ref.dims, ref.strides):
-            return ref
-        target = self.allocate(ref.dtype, ref.dims)
-        self.copy_into(value, target)
-        return target
-
-    def register(self, value: Value) -> Value:
-        """A value of one element as a register: the Value that names it."""
-        base = self.base(value)
-        if base in self.registers or not isinstance(base.type, TensorType):
-            return base
-        if base in self.inlined:
-            node, _ = self.inlined[base]
-            if node.op == "arange":
-                self.emit(ScalarStep(Node("full", (), {"value": 0, "dtype": tensor(base).dtype}, node.outputs), ()))
-            else:
-                args = tuple(v if node.op == "fill" else self.register(v) for v in node.inputs)
-                self.emit(ScalarStep(node, args))
-            self.set_register(base)
-            return base
-        ref = self.ref(value)
-        self.emit(LoadScalar(value, ref.buffer, ref.offset))
-        self.set_register(value)
-        return value
-
-    def size_number(self, size: Size) -> Value:
-        """A number that holds a size."""
-        found = self.sizes.get(size)
-        if found is None:
-            found = Value(INT)
-            self.emit(NumberStep(Node("dim.value", (), {"dim": size}, (found,))))
-            self.sizes[size] = found
-            self.undo.append((self.sizes, size))
-        return found
-
-    # --- inside kernels ---
-
-    def inline(self, builder: KernelBuilder, value: Value, entries: IndexMap, axes: Sequence[int]) -> int:
-        """A repeated expression as statements."""
-        node = self.created.get(value) or self.inlined[value][0]
-        d = tensor(value).dtype
-        if node.op == "full":
-            return builder.const(node.attrs["value"], d)
-        if node.op == "fill":
-            return builder.scalar(node.inputs[0], d)
-        if node.op in DRAWS:
-            return draw(builder, node, tensor(value).dims, entries, axes, self.size_number)
-        if node.op == "arange":
-            i = builder.affine(entries[0], axes, self.size_number)
-            return i if d is dtypes.int64 else builder.add(Stmt("cast", (i,), d))
-        args = []
-        target = tensor(value).dims
-        for operand in node.inputs:
-            base, behind = self.resolve(operand, access.broadcast(entries, tensor(operand).dims, target))
-            args.append(read(self, builder, base, behind, axes))
-        return builder.compute(Stmt(node.op, tuple(args), d))
-
-    def see(self, binders: Iterable[Symbol]) -> None:
-        """Symbols that are bound from here on."""
-        for s in binders:
-            if s not in self.visible:
-                self.visible.add(s)
-                self.undo.append((self.visible, s))
-
-    def site(self, kind: Any, node: Node | None) -> int:
-        """A new place where native code may leave for Python."""
-        self.sites.append(CallSite(kind, node, node.span if node is not None else None))
-        return len(self.sites) - 1
-
-    # --- nested blocks ---
-
-    def captures(self, node: Node) -> frozenset[Value]:
-        """What the blocks of a node read from outside."""
-        found = self.captured.get(node)
-        if found is None:
-            inside: set[Value] = set()
-            outside: set[Value] = set()
-            for block in node.blocks:
-                inside.update(block.params)
-                for n in block.nodes:
-                    outside.update(n.inputs)
-                    if n.blocks:
-                        outside |= self.captures(n)
-                    inside.update(n.outputs)
-                outside.update(block.results)
-            found = self.captured[node] = frozenset(outside - inside)
-        return found
-
-    def has_effect(self, node: Node) -> bool:
-        """Whether a node or something inside it must keep its place among effects."""
-        found = self.effects.get(node)
-        if found is None:
-            found = effect(node.op, node.attrs) is not Effect.NONE or any(
-                self.has_effect(n) for block in node.blocks for n in block.nodes)
-            self.effects[node] = found
-        return found
-
-    def may_check(self, node: Node) -> bool:
-        """Whether a node is a check or has one inside: what follows may rely on it."""
-        found = self.checks.get(node)
-        if found is None:
-            found = node.op == "check" or any(self.may_check(n) for block in node.blocks for n in block.nodes)
-            self.checks[node] = found
-        return found

@@ -53,7 +53,7 @@ class Item:
         inner: those that it reduces.
         out_axes: per axis of the result, the axis of the space, or -1 where the result has size 1.
         index: position in the block.
-        across: it sums over the axes that the other items of its kernel do not reduce; see `across.py`.
+        column_sum: it sums over the axes that the other items of its kernel do not reduce; see `column_sums.py`.
     """
 
     node: Node
@@ -63,7 +63,7 @@ class Item:
     operands: list[Operand]
     out_axes: tuple[int, ...]
     index: int
-    across: bool = False
+    column_sum: bool = False
 
 
 @dataclass(slots=True, eq=False)

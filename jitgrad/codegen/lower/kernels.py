@@ -1,4 +1,4 @@
-"""A fusion group as a `Kernel` and the step that runs it.
+"""A `Kernel` under construction, and the step that runs it.
 
 Statements are made once per value; loads once per window. Adjacent axes along which every operand is contiguous are
 joined, so a pointwise kernel over contiguous operands has one axis. Sizes and strides other than 0 and 1 are arguments.
@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from jitgrad import dtypes
-from jitgrad.codegen.lower.fuse import Group, Item, Operand
 from jitgrad.codegen.program.access import IndexMap
 from jitgrad.codegen.program.kernel import Kernel, Stmt
 from jitgrad.codegen.program.kernel import Operand as KernelOperand
 from jitgrad.codegen.program.program import Buffer, KernelStep, Ref
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import dtype
-from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Value
 
 #: stands for every size and stride that is an argument
@@ -28,8 +26,7 @@ ARGUMENT = dim(Symbol("arg"))
 #: scalar primitives and reductions whose result is one of the operands' values, or is in their dtype anyway
 EXACT = frozenset({"cast", "where", "neg", "abs", "maximum", "minimum", "sign", "floor", "ceil", "round", "trunc",
                    "max", "min", "fastmax", "any", "all"})
-REDUCTIONS = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "any": "any", "all": "all",
-              "argmax": "argmax", "argmin": "argmin"}
+
 
 
 class KernelBuilder:
@@ -187,116 +184,6 @@ def constant(value: bool | int | float, d: dtype) -> bool | int | float:
     return int(value) if d.category == dtypes.INTEGRAL else float(value)
 
 
-class GroupBuilder:
-    """Turns a group's items into statements. `lowering` answers where values are (see `lower.BlockLowering`)."""
-
-    def __init__(self, lowering: Any, group: Group):
-        self.lowering, self.group = lowering, group
-        names = [i.node.op for i in group.items]
-        more = "_more" if len(names) > 6 else ""
-        self.builder = KernelBuilder(group.space, group.inner, "_".join(names[:6]) + more)
-        self.values: dict[Value, int] = {}
-        self.dropped_nan = self._softmax_maxima()
-
-    def build(self) -> KernelStep:
-        for item in self.group.items:
-            if item.across:
-                self.column(item)
-                continue
-            self.values[item.out] = self.item(item)
-            if self.lowering.is_needed(item.out, self.group):
-                ref = self.lowering.place(item.out)
-                self.builder.store(self.values[item.out], ref.buffer, ref.offset, self.spread(item, ref))
-        return self.builder.finish()
-
-    def column(self, item: Item) -> None:
-        """A sum over the outer axes: each block adds up its rows."""
-        (operand,), ref = item.operands, self.lowering.place(item.out)
-        value, axes = self.read(operand, self.group.maps[item]), self.group.maps[item]
-        strides: list[Size] = [0] * len(self.group.space)
-        for axis, stride in zip(item.out_axes[1:], ref.strides[1:], strict=True):
-            strides[axes[axis]] = stride
-        self.builder.column(value, ref.buffer, ref.offset, strides)
-
-    def spread(self, item: Item, ref: Ref) -> list[Size]:
-        """Strides of a result over the group's axes."""
-        strides: list[Size] = [0] * len(self.group.space)
-        axes = self.group.maps[item]
-        for axis, stride in zip(item.out_axes, ref.strides, strict=True):
-            if axis >= 0:
-                strides[axes[axis]] = stride
-        return strides
-
-    def item(self, item: Item) -> int:
-        node, axes = item.node, self.group.maps[item]
-        d = _dtype(item.out)
-        if node.op in ("index", "gather"):
-            return self.gather(item, axes)
-        if not item.operands:
-            made: int = self.lowering.inline(self.builder, item.out, _own(item), axes)
-            return made
-        args = tuple(self.read(o, axes) for o in item.operands)
-        if node.op in REDUCTIONS:
-            return self.reduction(item, args[0], d)
-        return self.builder.compute(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
-
-    def read(self, operand: Operand, axes: Sequence[int]) -> int:
-        found = self.values.get(operand.base)
-        if found is not None:
-            return found
-        return read(self.lowering, self.builder, operand.base, operand.entries, axes)
-
-    def reduction(self, item: Item, value: int, d: dtype) -> int:
-        fn = REDUCTIONS[item.node.op]
-        if fn == "max" and item.out in self.dropped_nan:
-            fn = "fastmax"
-        if not item.inner:  # every reduced axis has size 1
-            if fn in ("any", "all"):
-                source = _dtype(item.node.inputs[0])
-                return value if source is dtypes.bool_ else self.builder.add(Stmt("cast", (value,), dtypes.bool_))
-            return self.builder.const(0, d) if fn.startswith("arg") else value
-        return self.builder.compute(Stmt("reduce", (value,), d, fn=fn))
-
-    def gather(self, item: Item, axes: Sequence[int]) -> int:
-        data, indices = item.operands[0], item.operands[1:]
-        ref = self.lowering.ref(data.base)
-        where = item.node.attrs["axes"] if item.node.op == "index" else (item.node.attrs["axis"],)
-        rank = len(ref.dims)
-        strides, offset = windows(ref, data.entries, axes, len(self.group.space))
-        number = self.builder.operand(ref.buffer, offset, strides)
-        along = [self.lowering.gather_strides(item, a) for a in range(rank)]
-        return self.builder.add(Stmt("gather", tuple(self.read(i, axes) for i in indices), ref.dtype, number,
-                                     strides=tuple(along[a] for a in where)))
-
-    def _softmax_maxima(self) -> set[Value]:
-        """Maxima that may drop NaN: subtracted before an exp whose sum, which keeps it, is part of every result."""
-        uses: dict[Value, list[Item]] = {}
-        for item in self.group.items:
-            for operand in item.operands:
-                uses.setdefault(operand.base, []).append(item)
-        found = set()
-        for item in self.group.items:
-            if item.node.op != "amax" or self.lowering.is_needed(item.out, self.group):
-                continue
-            shifted = uses.get(item.out, [])
-            if len(shifted) == 1 and shifted[0].node.op == "sub" and shifted[0].operands[1].base is item.out:
-                difference = shifted[0].out
-                exps = [u for u in uses.get(difference, []) if u.node.op == "exp"]
-                hidden = not any(self.lowering.is_needed(v, self.group) for v in [difference, *[e.out for e in exps]])
-                if len(exps) == 1 and hidden and any(u.node.op == "sum" for u in uses.get(exps[0].out, [])):
-                    found.add(item.out)
-        return found
-
-
-def _own(item: Item) -> IndexMap:
-    return tuple((a, 1, 0) if a >= 0 else (-1, 0, 0) for a in item.out_axes)
-
-
-def _dtype(value: Value) -> dtype:
-    assert isinstance(value.type, TensorType)
-    return value.type.dtype
-
-
 def windows(ref: Ref, entries: IndexMap, axes: Sequence[int], rank: int) -> tuple[list[Size], Size]:
     """Strides over a space of `rank` axes, and the start, of a window read at an index map."""
     strides: list[Size] = [0] * rank
@@ -307,15 +194,3 @@ def windows(ref: Ref, entries: IndexMap, axes: Sequence[int], rank: int) -> tupl
         if shift != 0:
             offset = offset + shift * stride
     return strides, offset
-
-
-def read(lowering: Any, builder: KernelBuilder, base: Value, entries: IndexMap, axes: Sequence[int]) -> int:
-    """The statement that reads a value from outside the kernel."""
-    if lowering.is_inline(base):
-        result: int = lowering.inline(builder, base, entries, axes)
-        return result
-    if lowering.in_register(base):
-        return builder.scalar(base, _dtype(base))
-    ref = lowering.ref(base)
-    strides, offset = windows(ref, entries, axes, len(builder.space))
-    return builder.load(ref.buffer, offset, strides)

@@ -11,18 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
-from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.codegen.lower.state import tensor
+from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program.access import IndexMap
+from jitgrad.codegen.program.kernel import PRIMITIVES
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value, committed
 from jitgrad.script.graph.irops import DRAWS
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.block import BlockLowering
 
 #: how long a chain of repeated nodes may be
 DEPTH = 8
@@ -48,9 +45,9 @@ class Chain:
 class Repeats:
     """The groups of one block, after fusion."""
 
-    def __init__(self, block: BlockLowering, fusion: Fusion):
-        self.block, self.fusion = block, fusion
-        graph = block.state.graph
+    def __init__(self, units: Units, fusion: Fusion):
+        self.units, self.fusion = units, fusion
+        graph = units.state.graph
         self.given = set(graph.inputs) - {graph.inputs[i] for i in committed(graph.block)}
         self.copies: dict[tuple[Group, Item, tuple[int, ...]], Item] = {}
 
@@ -63,7 +60,7 @@ class Repeats:
         """Let the other groups that read a value make it, where all of them can and that is less."""
         home, width = self.fusion.group[item], tensor(item.out).dtype.itemsize
         readers: dict[Group, dict[tuple[int, ...], list[Item]]] = {}
-        for reader in dict.fromkeys(self.block.consumers.get(item.out, ())):
+        for reader in dict.fromkeys(self.units.consumers.get(item.out, ())):
             group = self.fusion.group[reader]
             if group is home:
                 continue
@@ -147,18 +144,18 @@ class Repeats:
 
     def is_kept(self, base: Value) -> bool:
         """Whether what no kernel of this block makes is there until the block ends, as it is."""
-        if base in self.block.state.inlined:
-            return all(v in self.given for v in self.block.leaves(base))
+        if base in self.units.state.inlined:
+            return all(v in self.given for v in self.units.leaves(base))
         return base in self.given or (
-            isinstance(self.block.producers.get(base), Node) and base not in self.block.state.owned)
+            isinstance(self.units.producers.get(base), Node) and base not in self.units.state.owned)
 
     def is_stored(self, value: Value) -> bool:
-        return value in self.block.stored or value in self.block.state.dest
+        return value in self.units.stored or value in self.units.state.dest
 
     def leaves_home(self, item: Item) -> bool:
         """Whether another kernel reads a value already."""
         group = self.fusion.group
-        return any(group[reader] is not group[item] for reader in self.block.consumers.get(item.out, ()))
+        return any(group[reader] is not group[item] for reader in self.units.consumers.get(item.out, ()))
 
     # --- doing it ---
 
@@ -173,23 +170,23 @@ class Repeats:
 
     def copy(self, item: Item, group: Group, axes: tuple[int, ...]) -> Item:
         """The same computation as a member of another group. What it reads is repeated before."""
-        block, fusion = self.block, self.fusion
+        units, fusion = self.units, self.fusion
         out = Value(item.out.type, item.out.name)
         made = Item(item.node, out, item.space, item.inner, list(item.operands), item.out_axes, item.index)
-        if item.out in block.state.created:
-            block.state.created[out] = block.state.created[item.out]
+        if item.out in units.state.created:
+            units.state.created[out] = units.state.created[item.out]
         self.copies[group, item, axes] = made
         group.maps = {**group.maps, made: axes}
         fusion.items.append(made)
         fusion.group[made], fusion.producers[out] = group, made
-        block.producers[out] = made
-        block.items.append(made)
-        block.positions[made], block.reads[made] = block.positions[item], set(block.reads[item])
-        block.depends[made] = set(block.depends[item])
-        for d in block.depends[made]:
+        units.producers[out] = made
+        units.items.append(made)
+        units.positions[made], units.reads[made] = units.positions[item], set(units.reads[item])
+        units.depends[made] = set(units.depends[item])
+        for d in units.depends[made]:
             fusion.users.setdefault(d, []).append(made)
         for operand in made.operands:
-            block.consumers.setdefault(operand.base, []).append(made)
+            units.consumers.setdefault(operand.base, []).append(made)
         for operand in item.operands:
             source = fusion.producers.get(operand.base)
             own = self.placed(source, operand.entries, axes) if source is not None else None
@@ -203,30 +200,30 @@ class Repeats:
 
     def redirect(self, reader: Item, item: Item, again: Item) -> None:
         """Let `reader` read `again` instead of `item`."""
-        block, users = self.block, self.fusion.users
+        units, users = self.units, self.fusion.users
         reader.operands = [Operand(again.out, o.entries) if o.base is item.out else o for o in reader.operands]
-        block.consumers[item.out] = [r for r in block.consumers[item.out] if r is not reader]
-        block.consumers.setdefault(again.out, []).append(reader)
-        block.depends[reader].discard(item)
-        block.depends[reader].add(again)
-        block.reads[reader] = block.reads[reader] - {item.out} | {again.out}
+        units.consumers[item.out] = [r for r in units.consumers[item.out] if r is not reader]
+        units.consumers.setdefault(again.out, []).append(reader)
+        units.depends[reader].discard(item)
+        units.depends[reader].add(again)
+        units.reads[reader] = units.reads[reader] - {item.out} | {again.out}
         users[item] = [u for u in users.get(item, ()) if u is not reader]
         users.setdefault(again, []).append(reader)
 
     def drop(self, item: Item) -> None:
         """Forget what nobody reads any more."""
-        block, fusion = self.block, self.fusion
-        if block.consumers.get(item.out) or self.is_stored(item.out) or fusion.users.get(item):
+        units, fusion = self.units, self.fusion
+        if units.consumers.get(item.out) or self.is_stored(item.out) or fusion.users.get(item):
             return
         group = fusion.group.pop(item)
         group.items = [i for i in group.items if i is not item]
         fusion.items.remove(item)
-        block.items.remove(item)
-        for d in block.depends.pop(item):
+        units.items.remove(item)
+        for d in units.depends.pop(item):
             fusion.users[d] = [u for u in fusion.users[d] if u is not item]
-        del block.positions[item], block.reads[item]
+        del units.positions[item], units.reads[item]
         for operand in item.operands:
-            block.consumers[operand.base] = [r for r in block.consumers[operand.base] if r is not item]
+            units.consumers[operand.base] = [r for r in units.consumers[operand.base] if r is not item]
         for base in dict.fromkeys(operand.base for operand in item.operands):
             source = fusion.producers.get(base)
             if source is not None and source in fusion.group and is_repeatable(source):
@@ -235,8 +232,8 @@ class Repeats:
 
 def is_repeatable(item: Item) -> bool:
     """Whether an item may be computed twice: element by element, or drawn."""
-    return (bool(item.space) and not item.inner and not item.across and item.node.op not in ("index", "gather")
-            and ((item.node.op in EMIT and bool(item.operands)) or item.node.op in DRAWS))
+    return (bool(item.space) and not item.inner and not item.column_sum and item.node.op not in ("index", "gather")
+            and ((item.node.op in PRIMITIVES and bool(item.operands)) or item.node.op in DRAWS))
 
 
 def moved(entries: IndexMap, axes: Sequence[int]) -> IndexMap:

@@ -25,7 +25,15 @@ from typing import Literal
 
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype, int64
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import POINTWISE
 
+#: a statement with args (index, seed, offset), int64: that word of a draw
+RANDOM_WORD = "random.word"
+#: the rows of the op table that statements compute: every backend has a text for each
+PRIMITIVES = frozenset(op.name for op in OPS.values() if op.kind is POINTWISE and op.compose is None)
+#: statements whose recomputation costs more than a round trip through the cache
+EXPENSIVE = frozenset(name for name in PRIMITIVES if "cheap" not in OPS[name].traits) | {RANDOM_WORD}
 #: stores of kernels that do nothing else
 ORDERED = frozenset({"ordered_add", "ordered_put"})
 
@@ -62,7 +70,7 @@ class Stmt:
         "column"   operand, args = (value,): adds up over the outer axes (on devices). Each block has a sum of its own
                    for each inner index, at start + block * (number of these) + the operand's strides
         "scatter_add" / "scatter"  operand, args = (value, index...), `strides` as for gather
-        "ordered_add" / "ordered_put"  (CUDA only) the same in a fixed order, as the only store: see `lower_ordered.py`
+        "ordered_add" / "ordered_put"  (CUDA only) the same in a fixed order, the only store (`lower/rules/ordered.py`)
         else       a scalar primitive of the op table, args, attrs in `param` (cast: the dtype is the target)
     """
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jitgrad import dtypes
-from jitgrad.codegen.llvm.scalars import EXPENSIVE
-from jitgrad.codegen.program.kernel import ORDERED, Kernel, Stmt
+from jitgrad.codegen.program.kernel import EXPENSIVE, ORDERED, Kernel, Stmt
 
 #: reductions that need a second accumulator to hide latency, or whose rounding error wants short chains
 SUMS = frozenset({"sum", "dot"})

@@ -114,7 +114,7 @@ _EPILOGUES = {"bias": "bias", "relu": "relu", "gelu": "gelu", "drelu": "relu'", 
 class GemmStep:
     """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c).
 
-    `epilogue`: what else is computed, with `bias` (or its gradient) and `aux`: see `lower_epilogues.py`.
+    `epilogue`: what else is computed, with `bias` (or its gradient) and `aux`: see `lower/device/epilogues.py`.
     """
 
     dtype: dtype
@@ -225,7 +225,7 @@ class LoopStep:
     frees: bool = False
 
 
-# --- sequences: a header (see `llvm_sequences`) whose address is the value; all their memory is from the arena ---
+# --- sequences: a header (see `llvm/sequences.py`) whose address is the value; all their memory is from the arena ---
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -452,6 +452,27 @@ class CommitSlot:
     parts: tuple[Value | Ref, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class TensorOutput:
+    """An array: made by the launcher and written in place (`fresh`) where its sizes are known at entry, else copied.
+
+    `flag`: whether it is there, for an Optional.
+    """
+
+    ref: Ref
+    fresh: bool
+    shape: tuple[Size, ...]
+    flags: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberOutput:
+    """Flags and a number or sequence."""
+
+    type: Type
+    parts: tuple[Value, ...]
+
+
 @dataclass(slots=True)
 class Program:
     """One function: what to run and what it needs.
@@ -462,7 +483,7 @@ class Program:
         input_parts: per input, the flags and numbers that the launcher passes.
         input_symbols: symbol -> (input, axis) where its value is read at entry.
         steps: the body.
-        outputs: one `Output` per graph output.
+        outputs: one per graph output.
         buffers: every buffer that is not an input's or an output's.
         sites: places that may raise, print or call the library.
         reasons: (producer, consumer, why the two are not in one kernel).
@@ -476,7 +497,7 @@ class Program:
     input_parts: list[tuple[Value, ...]]
     input_symbols: dict[Symbol, tuple[int, int]]
     steps: list[Any]
-    outputs: list[Any]
+    outputs: list[TensorOutput | NumberOutput]
     sites: list[CallSite]
     reasons: list[tuple[Node, Node, str]]
     commits: tuple[int, ...]

@@ -1,6 +1,6 @@
 """Sequences outside native code: opaque handles that own their memory, and conversion from and to lists.
 
-The layout is that of `llvm_sequences`. A handle keeps the arena of the call that made it; when the last handle goes,
+The layout is that of `llvm/sequences.py`. A handle keeps the arena of the call that made it; when the last handle goes,
 the arena's newest chunk is kept for the next call and the rest is freed.
 """
 

@@ -18,11 +18,19 @@ from jitgrad import config
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.lower.effects import TensorOutput
 from jitgrad.codegen.lower.rules.ops import without_sizes
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.layout import Layout
-from jitgrad.codegen.program.program import CallSite, CallStep, IfStep, LoopStep, Program, Ref, ResidentStep
+from jitgrad.codegen.program.program import (
+    CallSite,
+    CallStep,
+    IfStep,
+    LoopStep,
+    Program,
+    Ref,
+    ResidentStep,
+    TensorOutput,
+)
 from jitgrad.codegen.program.sites import SIZE, Site, kind_of
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.codegen.run.launch import Interface, OutputPlan
@@ -35,7 +43,7 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     """Native code for graphs after passes, in one module.
 
     Raises:
-        NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
+        NotImplementedError: a row has no native form and is not one that `lower.rules.ops.LIBRARY` runs in Python.
     """
     clock = time.perf_counter
     start = clock()

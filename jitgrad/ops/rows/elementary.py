@@ -23,9 +23,9 @@ pointwise("log1p", 1, "log(1 + x), accurate near 0.", "log1p", vjp=lambda F, g, 
 pointwise("log2", 1, "The binary logarithm.", "log2", vjp=lambda F, g, y, x: (g / (x * LN2),), domain=(0.1, 3.0))
 pointwise("log10", 1, "The decimal logarithm.", "log10", vjp=lambda F, g, y, x: (g / (x * LN10),), domain=(0.1, 3.0))
 pointwise("sqrt", 1, "The square root; its slope at 0 is infinite.", "sqrt", vjp=lambda F, g, y, x: (g / (y * 2.0),),
-          domain=(0.1, 3.0), traits={"zero_preserving"})
+          domain=(0.1, 3.0), traits={"zero_preserving", "cheap"})
 pointwise("rsqrt", 1, "1 / sqrt(x).", lambda xp, x: 1 / xp.sqrt(x), domain=(0.1, 3.0),
-          vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
+          traits={"cheap"}, vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
 
 
 def _logaddexp(F: Any, a: Any, b: Any) -> Any:

@@ -108,7 +108,7 @@ class Lean:
 
 
 def _arguments(block: Block) -> list[Value]:
-    """Products with a bias that only GELU reads: they are stored, and the products are not (`lower_epilogues.py`)."""
+    """Products with a bias that only GELU reads: these are stored, not the products (`lower/device/epilogues.py`)."""
     readers = Counter(block.results)
     for node in block.nodes:
         readers.update(node.inputs)

@@ -23,8 +23,7 @@ from jitgrad.script.frontend.containers import (
     mappings,  # noqa: F401  (it registers kinds)
     sequences,  # noqa: F401
 )
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.evaluate.statements import run_function
+from jitgrad.script.frontend.evaluate import aliases, attempts, calls, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, requires_grad
 from jitgrad.script.frontend.library import (
     builtins,  # noqa: F401  (it registers handlers)
@@ -35,14 +34,14 @@ from jitgrad.script.frontend.library import (
 from jitgrad.script.frontend.library.backend import SymbolicBackend
 from jitgrad.script.frontend.source.annotations import check as check_annotations
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import dispatch, heap
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart, activated
-from jitgrad.script.frontend.state.dispatch import Raised
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
 from jitgrad.script.frontend.values import (
     functions,  # noqa: F401
+    heap,
     instances,  # noqa: F401
     raised,  # noqa: F401
     strings,  # noqa: F401
@@ -52,7 +51,15 @@ from jitgrad.script.frontend.values import (
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
-dispatch.fill(call=calls.call, branch=merge.branch, raise_now=merge.raise_now)
+dispatch.evaluate.fill(expressions.evaluate)
+dispatch.run_block.fill(statements.run_block)
+dispatch.run_function.fill(statements.run_function)
+dispatch.call.fill(calls.call)
+dispatch.branch.fill(merge.branch)
+dispatch.intercept.fill(attempts.intercept)
+dispatch.watch.fill(attempts.watch)
+dispatch.announce_stores.fill(deferred_stores.announce)
+dispatch.propagate_write.fill(aliases.propagate)
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each
@@ -132,14 +139,14 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
         written: dict[int, int] = {}
         stores: list[tuple[sig.Place, sig.Result]] = []
         try:
-            value = run_function(context, frame, source.node)
+            value = statements.run_function(context, frame, source.node)
             results.expect(value)
             tree: sig.Result = results.tree(value)
             stores += [(change.place, change.recipe(results)) for change in deferred_stores.changes(context)]
             context.inputs.keep_apart()
             written = _written(context, results)
-            heap.commit_dirty(context)
-        except Raised:
+            effects.commit_dirty(context)
+        except effects.Raised:
             tree = sig.Static(None)
         placement.refuse_two(context)
         # on a GPU, what must be deterministic has scatters of its own

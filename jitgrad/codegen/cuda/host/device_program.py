@@ -47,6 +47,7 @@ from jitgrad.codegen.program.program import (
     RepeatStep,
     ResidentStep,
     SpoilStep,
+    TensorOutput,
 )
 from jitgrad.kernels.values import Code, V
 
@@ -276,7 +277,7 @@ class DevicePrinter(ProgramPrinter):
             layout.sizes.append((i, axis, at))
             self.sizes.known[alone(symbol)] = self.load_word(at, "i64", code).name
         for k, output in enumerate(program.outputs):
-            if getattr(output, "fresh", False):
+            if isinstance(output, TensorOutput) and output.fresh:
                 at = layout.outputs[k] = layout.take(1)
                 self.pointers[output.ref.buffer] = self.load_word(at, "ptr", code).name
 

@@ -74,7 +74,7 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     `ordered`: equal calls give equal bits.
 
     Raises:
-        NotImplementedError: a row has no native form and is not one that `lower_ops.LIBRARY` runs in Python.
+        NotImplementedError: a row has no native form and is not one that `lower.rules.ops.LIBRARY` runs in Python.
     """
     clock = time.perf_counter
     start = clock()

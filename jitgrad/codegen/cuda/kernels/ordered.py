@@ -1,6 +1,6 @@
 """Scatters in a fixed order: for each place, the elements that go there, one after the other, by one thread.
 
-The kernel (see `lower_ordered.py`) has places that are sorted along its first axis. A thread has a position on it and a
+The kernel (`lower/rules/ordered.py`) has places, sorted along its first axis; a thread has a position on it and a
 vector of elements along the others; the thread at the first position of a place walks over all that have this place
 and adds, `AHEAD` rows being read before the first is added; what is put is put by the last of them.
 """

@@ -22,9 +22,8 @@ from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Launch
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.cuda.kernels.writer import lane_of
-from jitgrad.codegen.llvm.scalars import EXPENSIVE
 from jitgrad.codegen.lower.column_sums import PARTS
-from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.kernel import EXPENSIVE, Kernel
 from jitgrad.codegen.program.plan import Plan, needed
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16

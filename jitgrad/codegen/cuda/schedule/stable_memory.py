@@ -20,7 +20,7 @@ def copying(d: dtypes.dtype) -> Kernel:
 
 def copies(pairs: Iterable[tuple[Buffer, Buffer]]) -> list[KernelStep]:
     """Copies from each source to its home, all of what is there. No source is a home: the memory of a carried tensor is
-    its own (`lower_control.py`).
+    its own (`lower/rules/control.py`).
     """
     return [KernelStep(copying(home.dtype), (home.size,), ((source, 0), (home, 0)), (), ()) for source, home in pairs]
 

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from jitgrad.codegen.lower.rules.geometry import Geometry
 from jitgrad.codegen.lower.rules.taps import Space, Tap, covering, covers, repeat, taps
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides, is_contiguous
 from jitgrad.codegen.program.program import GemmStep, Ref
 from jitgrad.dims import Size, call, floordiv, product
 from jitgrad.dtypes import dtype
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
-    from jitgrad.codegen.lower.rules.conv import Geometry
 
 #: the most bytes of columns at a time, unless one image has more
 COLUMNS = 1 << 28

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from jitgrad.codegen.llvm.scalars import EMIT
-from jitgrad.codegen.lower.kernels import REDUCTIONS
+from jitgrad.codegen.lower.groups import REDUCTIONS
 from jitgrad.codegen.lower.rules.products import EPILOGUE, mask_bytes
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import AFFINE
+from jitgrad.codegen.program.kernel import PRIMITIVES
 from jitgrad.codegen.program.patterns import GELU, GELU_SLOPE, match
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
@@ -31,11 +31,8 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value
 from jitgrad.script.graph.irops import DRAWS
 
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
-
 DTYPES = frozenset({float32, float16, bfloat16})
-KERNELS = frozenset({*EMIT, *DRAWS, *REDUCTIONS, "sum_to", "full", "fill", "arange", "index", "gather"})
+KERNELS = frozenset({*PRIMITIVES, *DRAWS, *REDUCTIONS, "sum_to", "full", "fill", "arange", "index", "gather"})
 #: how many values are looked at to find out what a kernel reads
 MANY = 100
 

@@ -4,21 +4,17 @@ The library widens what a convolution is given and rounds what it makes; on the 
 operands are widened and only their rounding reads the result, the convolution is one of half types: the same values,
 on units made for them, and columns of half the bytes. The gradient of images would round its columns too, once for
 each element of a window; it is left alone, unless it has none. A weight's gradient of images in turns (beyond 256 MiB
-of columns, see `lower_conv_device.py`) is rounded once for each turn.
+of columns, see `device/conv.py`) is rounded once for each turn.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.dtypes import float32
 from jitgrad.script.graph.ir import Block, Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 
 def narrowed(state: Lowering, block: Block, nodes: Sequence[Node]) -> Sequence[Node]:

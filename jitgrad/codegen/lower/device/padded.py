@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 JOINS = {"amax": "maximum", "amin": "minimum"}
 

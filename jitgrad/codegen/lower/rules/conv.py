@@ -7,62 +7,19 @@ nor columns. All sizes are run-time values; a loop over the kernel's elements is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
-from jitgrad.codegen.lower.device import conv as lower_conv_device
+from jitgrad.codegen.lower.device import conv as device_conv
+from jitgrad.codegen.lower.rules.geometry import Geometry
 from jitgrad.codegen.lower.rules.ops import fill
 from jitgrad.codegen.lower.rules.taps import repeat
 from jitgrad.codegen.lower.rules.windows import copy, image_of
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.program import GemmStep, Ref
-from jitgrad.dims import Size, floordiv, product
+from jitgrad.dims import Size, product
 from jitgrad.script.graph.ir import Node
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
-
-
-class Geometry:
-    """The sizes of one convolution. x: (C, *spatial) an image, w: (O, C / groups, *kernel), y: (O, *counts) an image.
-
-    Attributes:
-        depth: the rows of a group's columns.
-        plane: the columns.
-        trivial: whether the columns are the image itself.
-        depthwise: whether each group has one channel.
-    """
-
-    def __init__(self, node: Node, x: Sequence[Size], w: Sequence[Size], y: Sequence[Size]):
-        attrs = node.attrs
-        self.stride, self.padding, self.dilation = attrs["stride"], attrs["padding"], attrs["dilation"]
-        self.groups: int = attrs["groups"]
-        self.channels, self.spatial, self.kernel, self.counts = x[1], tuple(x[2:]), tuple(w[2:]), tuple(y[2:])
-        self.outputs = floordiv(w[0], self.groups)
-        self.depth, self.plane = product(w[1:]), product(self.counts)
-        self.padded = tuple(n + 2 * p if p else n for n, p in zip(self.spatial, self.padding, strict=True))
-        self.trivial = (all(k == 1 for k in self.kernel) and all(s == 1 for s in self.stride)
-                        and not any(self.padding) and self.spatial == self.counts)
-        self.depthwise = self.groups > 1 and w[1] == 1
-
-    def batch(self, a: Size, b: Size, c: Size) -> tuple[tuple[Size, Size, Size, Size], ...]:
-        """The batch axis of a product for each group."""
-        return ((self.groups, a, b, c),) if self.groups != 1 else ()
-
-    def windows(self, image: Ref) -> Ref:
-        """The padded image as (C, *kernel, *counts)."""
-        channel, *steps = image.strides
-        strides = (channel, *(t * d for t, d in zip(steps, self.dilation, strict=True)),
-                   *(t * s for t, s in zip(steps, self.stride, strict=True)))
-        return Ref(image.buffer, image.offset, (self.channels, *self.kernel, *self.counts), strides)
-
-    def inside(self, image: Ref) -> Ref:
-        """The padded image without its frame."""
-        offset = image.offset
-        for p, t in zip(self.padding, image.strides[1:], strict=True):
-            offset = offset + t * p
-        return Ref(image.buffer, offset, (self.channels, *self.spatial), image.strides)
 
 
 class Columns:
@@ -108,7 +65,7 @@ def conv(state: Lowering, node: Node) -> None:
     def write(y: Ref) -> None:
         G = Geometry(node, x.dims, w.dims, y.dims)
         if state.device:
-            lower_conv_device.conv(state, G, x, w, y)
+            device_conv.conv(state, G, x, w, y)
             return
         columns = Columns(state, G, x)
         with repeat(state, x.dims[0]) as i:
@@ -127,7 +84,7 @@ def conv_weight(state: Lowering, node: Node) -> None:
     def write(w: Ref) -> None:
         G = Geometry(node, x.dims, w.dims, g.dims)
         if state.device:
-            lower_conv_device.conv_weight(state, G, g, x, w)
+            device_conv.conv_weight(state, G, g, x, w)
             return
         fill(state, Ref(w.buffer, w.offset, (product(w.dims),), (1,)), 0)
         columns = Columns(state, G, x)
@@ -147,7 +104,7 @@ def conv_transpose(state: Lowering, node: Node) -> None:
     def write(x: Ref) -> None:
         G = Geometry(node, x.dims, w.dims, g.dims)
         if state.device:
-            lower_conv_device.conv_transpose(state, G, g, w, x)
+            device_conv.conv_transpose(state, G, g, w, x)
             return
         columns = None if G.trivial else state.allocate(x.dtype, (G.channels, *G.kernel, *G.counts))
         frame = state.allocate(x.dtype, (G.channels, *G.padded)) if any(G.padding) else None

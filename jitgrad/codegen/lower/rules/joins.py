@@ -7,35 +7,14 @@ Optional is a flag and its payload's variable, a sequence an address.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import Assign, Buffer, NumberStep, Point, Ref
 from jitgrad.dims import Dim, Size, Symbol, product
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
-
-
-@dataclass(slots=True)
-class Records:
-    """Optionals: (flag, payload), the payload None where it is known to be absent."""
-
-    optional: dict[Value, tuple[Value, Value | None]] = field(default_factory=dict)
-
-
-def tensor(value: Value) -> TensorType:
-    """The type of a tensor value."""
-    assert isinstance(value.type, TensorType), f"{value} is not a tensor"
-    return value.type
-
-
-def is_single(type_: Type) -> bool:
-    """Whether a value of the type is a tensor of one element."""
-    return isinstance(type_, TensorType) and all(d == 1 for d in type_.dims)
 
 
 def absent(state: Lowering, type_: TensorType) -> Ref:
@@ -83,7 +62,7 @@ def make_variable(state: Lowering, value: Value) -> None:
     """Let `value` be a variable that `Transfer` sets."""
     if isinstance(value.type, OptionalType):
         flag, payload = Value(BOOL), Value(value.type.elem)
-        state.records.optional[value] = (flag, payload)
+        state.optionals[value] = (flag, payload)
         make_variable(state, payload)
     elif state.holds(value):
         state.set_register(value)
@@ -110,8 +89,8 @@ class Transfer:
         if source is None or target is source:
             return
         if isinstance(target.type, OptionalType):
-            flag, payload = state.records.optional[target]
-            source_flag, source_payload = state.records.optional[source]
+            flag, payload = state.optionals[target]
+            source_flag, source_payload = state.optionals[source]
             self.values.append((flag, source_flag))
             assert payload is not None
             self.add(payload, source_payload)

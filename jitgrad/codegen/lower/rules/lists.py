@@ -7,16 +7,14 @@ a tensor read from a list stays what it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.codegen.lower.rules.joins import constant, number
 from jitgrad.codegen.lower.rules.sequences import columns_of, read_element, write_element
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.program import Assign, Column, SeqCopy, SeqLength, SeqReach, SeqStart
 from jitgrad.ops.types import INT, ListType, OptionalType
 from jitgrad.script.graph.ir import Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 
 def _columns(value: Value) -> tuple[Column, ...]:

@@ -8,13 +8,14 @@ differ): native code calls back and NumPy runs the row on views of the buffers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dims
-from jitgrad.codegen.lower.kernels import KernelBuilder, read, windows
+from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.rules import ordered
 from jitgrad.codegen.lower.rules.joins import number
 from jitgrad.codegen.lower.rules.products import ACCUMULATE, EPILOGUE
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
@@ -25,9 +26,6 @@ from jitgrad.ops.specs import broadcast_shapes, index_result_shape
 from jitgrad.ops.types import BOOL, INT, TensorType
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.graph.irops import DRAWS
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 #: rows that run in Python on the buffers, because there is no native form of them
 LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", *DRAWS, "sum_to", "inv", "solve",
@@ -134,7 +132,7 @@ def add_back(state: Lowering, node: Node) -> None:
     base, entries = state.resolve(node.inputs[1], own)
     strides = [part.strides[a] for a in kept]
     old = builder.load(part.buffer, part.offset, strides)
-    new = read(state, builder, base, entries, range(len(space)))
+    new = state.read(builder, base, entries, range(len(space)))
     builder.store(builder.add(Stmt("add", (old, new), part.dtype)), part.buffer, part.offset, strides)
     state.emit(builder.finish())
 
@@ -215,7 +213,7 @@ def _scatter(state: Lowering, node: Node, shape: Sequence[Size], data: IndexMap,
 
     def operand(v: Value, how: IndexMap) -> int:
         base, behind = state.resolve(v, how)
-        return read(state, builder, base, behind, every)
+        return state.read(builder, base, behind, every)
 
     new = operand(value, entries)
     places = tuple(operand(v, e) for v, e in indices)
@@ -276,11 +274,8 @@ def sum_to(state: Lowering, node: Node) -> None:
     assert equal is not None
 
     def branch(lower: Callable[[], None]) -> list[Any]:
-        mark, outer = state.mark(), state.steps
-        state.steps = []
-        lower()
-        steps, state.steps = state.steps, outer
-        state.release(mark)
+        with state.scope(), state.collecting() as steps:
+            lower()
         return steps
 
     state.emit(IfStep(equal, branch(lambda: state.copy_into(x, place)), branch(lambda: call(state, node))))

@@ -14,9 +14,9 @@ Additions are made as on the CPU, one after the other. Work grows with the indic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from jitgrad.codegen.lower.kernels import KernelBuilder, read, windows
+from jitgrad.codegen.lower.kernels import KernelBuilder, windows
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.program import CallStep, Ref
@@ -24,9 +24,6 @@ from jitgrad.dims import Size, product
 from jitgrad.dtypes import dtype, int64
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 
 def matters(state: Lowering, d: dtype, accumulate: bool, indices: Sequence[tuple[Value, IndexMap]]) -> bool:
@@ -72,7 +69,7 @@ def _places(state: Lowering, space: Sequence[Size], strides: Sequence[Size], ind
     for (index, entries), step in zip(indices, steps, strict=True):
         base, behind = state.resolve(index, entries)
         behind = tuple((own[a] if a >= 0 else a, f, s) for a, f, s in behind)
-        terms.append((read(state, builder, base, behind, range(len(space))), step))
+        terms.append((state.read(builder, base, behind, range(len(space))), step))
     terms += [(builder.index(i), stride) for i, stride in enumerate(strides) if stride != 0]
     for part, step in terms:
         if step != 1:
@@ -106,7 +103,7 @@ def _source(state: Lowering, space: Sequence[Size], value: Value, entries: Index
     position = {a: i for i, a in enumerate(order)}
     builder = KernelBuilder(dims, name="copy")
     behind = tuple((position[a] if a >= 0 else a, f, s) for a, f, s in behind)
-    new = read(state, builder, base, behind, range(len(dims)))
+    new = state.read(builder, base, behind, range(len(dims)))
     assert isinstance(value.type, TensorType)
     target = state.allocate(value.type.dtype, dims)
     builder.store(new, target.buffer, target.offset, target.strides)

@@ -4,18 +4,19 @@
 be overwritten: another product that nothing else reads, or a loop's carry (the gradient of a weight that every
 iteration uses). Such a carry has one buffer instead of two, and a graph's output can be that buffer.
 
-On a device what follows a product may be part of it: `EPILOGUE`, made by `lower_epilogues.py`.
+On a device what follows a product may be part of it: `EPILOGUE`, made by `device/epilogues.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dims
 from jitgrad.codegen.lower.kernels import KernelBuilder
-from jitgrad.codegen.lower.rules.joins import aim, tensor
+from jitgrad.codegen.lower.rules.joins import aim
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.program import GemmStep, Ref
@@ -23,9 +24,6 @@ from jitgrad.dims import Size
 from jitgrad.dtypes import float32, float64
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 #: the op of `add(acc, matmul(a, b))` in place; inputs a, b, acc
 ACCUMULATE = "matmul.add"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jitgrad.codegen.lower.rules.joins import Transfer, constant, is_single, make_variable
+from jitgrad.codegen.lower.rules.joins import Transfer, constant, make_variable
+from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import (
     ArenaAllocate,
@@ -23,9 +24,6 @@ from jitgrad.codegen.program.program import (
 from jitgrad.dims import Dim, Symbol, product, symbols
 from jitgrad.ops.types import BOOL, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 
 def type_unknown(state: Lowering, type_: TensorType, inner: set[Symbol]) -> bool:
@@ -55,24 +53,22 @@ def element_place(state: Lowering, seq: Value, columns: tuple[Column, ...], colu
 def write_element(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int, k: Value, value: Value) -> int:
     """Store element k, from `column` on; the column after it."""
     if isinstance(value.type, OptionalType):
-        flag, payload = state.records.optional[value]
+        flag, payload = state.optionals[value]
         state.emit(SeqPut(seq, columns, column, k, flag))
         after = column + 1 + len(columns_of(value.type.elem, lambda t: False))
         if payload is not None:
-            outer, state.steps = state.steps, []
-            write_element(state, seq, columns, column + 1, k, payload)
-            steps, state.steps = state.steps, outer
+            with state.collecting() as steps:
+                write_element(state, seq, columns, column + 1, k, payload)
             state.emit(IfStep(flag, steps, []))
         return after
     if isinstance(value.type, TensorType):
-        mark = state.mark()
-        ref = state.ref(value)
-        pointer = Buffer(ref.dtype, 0, "pointer")
-        state.emit(ArenaAllocate(pointer, product(ref.dims)))
-        target = Ref(pointer, 0, ref.dims, contiguous_strides(ref.dims))
-        state.copy_into(value, target)
-        state.emit(SeqPut(seq, columns, column, k, target))
-        state.release(mark)
+        with state.scope():
+            ref = state.ref(value)
+            pointer = Buffer(ref.dtype, 0, "pointer")
+            state.emit(ArenaAllocate(pointer, product(ref.dims)))
+            target = Ref(pointer, 0, ref.dims, contiguous_strides(ref.dims))
+            state.copy_into(value, target)
+            state.emit(SeqPut(seq, columns, column, k, target))
         return column + 1
     state.emit(SeqPut(seq, columns, column, k, value))
     return column + 1
@@ -90,15 +86,14 @@ def _read(state: Lowering, seq: Value, columns: tuple[Column, ...], column: int,
           binds: set[Symbol], inside: Value | None = None) -> None:
     if isinstance(target.type, OptionalType):
         flag, payload = Value(BOOL), Value(target.type.elem)
-        state.records.optional[target] = (flag, payload)
+        state.optionals[target] = (flag, payload)
         read: Any = SeqGet(seq, columns, column, k, flag)
         if inside is not None:
             state.emit(Assign(((flag, constant(state, False)),)))
             read = IfStep(inside, [read], [])
         state.emit(read)
-        outer, state.steps = state.steps, []
-        _read(state, seq, columns, column + 1, k, payload, _payload_symbols(state, payload, binds))
-        steps, state.steps = state.steps, outer
+        with state.collecting() as steps:
+            _read(state, seq, columns, column + 1, k, payload, _payload_symbols(state, payload, binds))
         if isinstance(payload.type, TensorType) and is_single(payload.type):
             # one number may be brought to a register where it is not known to be there: then from memory of our own
             pointer, spare = state.ref(payload).buffer, Buffer(payload.type.dtype, 1, "slot")
@@ -144,26 +139,26 @@ def opt_some(state: Lowering, node: Node) -> None:
             state.set_register(payload)
         else:
             state.set_ref(payload, state.contiguous(value))
-    state.records.optional[node.outputs[0]] = (constant(state, True), payload)
+    state.optionals[node.outputs[0]] = (constant(state, True), payload)
 
 
 def opt_none(state: Lowering, node: Node) -> None:
-    state.records.optional[node.outputs[0]] = (constant(state, False), None)
+    state.optionals[node.outputs[0]] = (constant(state, False), None)
 
 
 def opt_has(state: Lowering, node: Node) -> None:
-    state.emit(Assign(((node.outputs[0], state.records.optional[node.inputs[0]][0]),)))
+    state.emit(Assign(((node.outputs[0], state.optionals[node.inputs[0]][0]),)))
 
 
 def opt_get(state: Lowering, node: Node) -> None:
     """The payload under another name."""
     out = node.outputs[0]
-    _, payload = state.records.optional[node.inputs[0]]
+    _, payload = state.optionals[node.inputs[0]]
     if payload is None:  # never run: the flag is false
         payload = Value(out.type)
         make_variable(state, payload)
     if isinstance(out.type, OptionalType):
-        state.records.optional[out] = state.records.optional[payload]
+        state.optionals[out] = state.optionals[payload]
     elif isinstance(out.type, TensorType) and not state.in_register(payload):
         ref = state.ref(payload)
         transfer = Transfer(state, node.binds)

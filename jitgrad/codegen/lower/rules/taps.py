@@ -12,20 +12,17 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jitgrad.codegen.lower.kernels import KernelBuilder
 from jitgrad.codegen.lower.rules.joins import constant, number
 from jitgrad.codegen.lower.rules.ops import fill
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.program import Assign, LoopStep, NumberStep, Ref
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.ops.types import BOOL, INT
 from jitgrad.script.graph.ir import Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 #: windows of at most so many elements are summed in one kernel, without a loop over them
 SUMMED = 64
@@ -40,15 +37,12 @@ def repeat(state: Lowering, count: Size) -> Iterator[Size]:
     k, condition, symbol = Value(INT), Value(BOOL), Symbol()
     zero, trips = constant(state, 0), state.size_number(count)
     state.emit(Assign(((k, zero), (condition, number(state, "num.lt", zero, trips)))))
-    mark = state.mark()
-    outer, state.steps = state.steps, []
-    state.see((symbol,))
-    state.emit(NumberStep(Node("dim.bind", (k,), {"symbol": symbol}, (Value(INT),))))
-    yield dim(symbol)
-    following = number(state, "num.add", k, constant(state, 1))
-    state.emit(Assign(((k, following), (condition, number(state, "num.lt", following, trips)))))
-    steps, state.steps = state.steps, outer
-    state.release(mark)
+    with state.scope(), state.collecting() as steps:
+        state.see((symbol,))
+        state.emit(NumberStep(Node("dim.bind", (k,), {"symbol": symbol}, (Value(INT),))))
+        yield dim(symbol)
+        following = number(state, "num.add", k, constant(state, 1))
+        state.emit(Assign(((k, following), (condition, number(state, "num.lt", following, trips)))))
     state.emit(LoopStep(condition, steps))
 
 

@@ -13,13 +13,10 @@ of it that are read (`select`, `slice`) are copied out before.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 #: ops whose result is the first operand but for a part
 UPDATES = frozenset({"select_scatter", "slice_scatter", "select_add", "slice_add", "index_put", "scatter",

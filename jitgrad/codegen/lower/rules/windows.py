@@ -6,23 +6,20 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from jitgrad.codegen.lower.kernels import KernelBuilder, read
-from jitgrad.codegen.lower.rules.joins import tensor
+from jitgrad.codegen.lower.kernels import KernelBuilder
 from jitgrad.codegen.lower.rules.ops import fill, own_entries
 from jitgrad.codegen.lower.rules.taps import SUMMED, Space, Tap, covering, covers, repeat, taps
+from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.kernel import Stmt
 from jitgrad.codegen.program.program import Ref
 from jitgrad.dims import Size, call
 from jitgrad.dtypes import bool_, dtype, int64
 from jitgrad.ops.specs import windows_count
 from jitgrad.script.graph.ir import Node
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
 
 #: windows of at most so many elements are compared in one kernel, without a loop over them
 UNROLLED = 32
@@ -81,7 +78,7 @@ def windows_add(state: Lowering, node: Node) -> None:
         strides = [overlay.strides[a] for a in kept]
         offset = overlay.offset + k * overlay.strides[-1]
         old = builder.load(target.buffer, offset, strides)
-        new = read(state, builder, base, entries, range(len(kept)))
+        new = state.read(builder, base, entries, range(len(kept)))
         builder.store(builder.add(Stmt("add", (old, new), target.dtype)), target.buffer, offset, strides)
         state.emit(builder.finish())
 
@@ -104,7 +101,7 @@ def _windows_add_at_once(state: Lowering, node: Node) -> None:
 
     def before(space: Space) -> int:
         base, entries = state.resolve(x, own_entries(target.dims))
-        return space.wide(read(state, space.builder, base, entries, range(len(space.kept))))
+        return space.wide(state.read(space.builder, base, entries, range(len(space.kept))))
 
     taps(state, source.dims[-1:], target, "windows_add", value, before)
 

@@ -13,9 +13,9 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import foreign_dicts
-from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.values import HELD, RunItems, SymTensor, Tail
 from jitgrad.script.graph.ir import Value
 
@@ -39,11 +39,11 @@ class Change:
 def changes(context: Context) -> list[Change]:
     """Everything besides memory and numbers that the script has changed so far on the way to this point."""
     inputs, state = context.inputs, context.state
-    found = [Change(path, merge.fetch(context, state, slot)) for slot, path in inputs.stores.items()
+    found = [Change(path, locations.fetch(context, state, slot)) for slot, path in inputs.stores.items()
              if inputs.is_new(slot, path)]
     found += [Change(path, item) for path, item in foreign_dicts.stores(context)]
     for container in inputs.rewritten:
-        content = merge.fetch(context, state, container)
+        content = locations.fetch(context, state, container)
         if isinstance(content, Tail):
             content = _rest(context, container, content)
         if _is_content_new(context, container, content):
@@ -55,14 +55,14 @@ def changes(context: Context) -> list[Change]:
 def stored(context: Context) -> None:
     """Everything is stored now: what was appended is not appended again."""
     for container in context.inputs.rewritten:
-        content = merge.fetch(context, context.state, container)
+        content = locations.fetch(context, context.state, container)
         if isinstance(content, Tail):
             context.state.values["stored", container] = len(content)
 
 
 def _rest(context: Context, container: Any, content: Tail) -> Tail:
     """What was appended to a list and not stored."""
-    before = merge.fetch(context, context.state, ("stored", container))
+    before = locations.fetch(context, context.state, ("stored", container))
     if not isinstance(before, int):
         raise UnsupportedCall("a list that the script did not make, and to which only some runs have appended when an "
                               "ignored function is called", context.span(), hint="call that on all ways, or on none")

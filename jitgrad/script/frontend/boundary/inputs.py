@@ -21,9 +21,9 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import BY_CLASS, NOTHING, Kind
 from jitgrad.script.frontend.boundary import list_arguments, placement
-from jitgrad.script.frontend.evaluate import leaves
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.memory import SHARED, Memory
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.values import (
     Borrowed,
     Number,
@@ -296,7 +296,7 @@ class Inputs:
             return self.read(self.tensors[storage.input].grad, source)
         self.guard(source, "optional", storage.type.dtype)
         value = self.add(OptionalType(storage.type), source, f"{_name(self.sources[storage.input])}_grad")
-        grad = self._found[source] = leaves.maybe(storage.type, value)
+        grad = self._found[source] = unions.maybe(storage.type, value)
         return grad
 
     def keep_apart(self) -> None:

@@ -15,9 +15,12 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, ListType, TensorType, Type
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import Kind, Tensors, column, paths
 from jitgrad.script.frontend.boundary import placement
-from jitgrad.script.frontend.evaluate import templates as tp
-from jitgrad.script.frontend.state import item_origins
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import item_origins
+from jitgrad.script.frontend.templates.alternatives import Num
+from jitgrad.script.frontend.templates.sequences import Items
+from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
 from jitgrad.script.frontend.values.values import RunItems
 from jitgrad.script.graph.ir import Block, Value
 
@@ -28,7 +31,7 @@ def items(context: Context, value: Sequence[Any], source: sig.Source, kind: Kind
     """What a list of any length holds, as graph inputs."""
     inputs = context.inputs
     leaves: list[Value] = []
-    parts: list[tp.Template] = []
+    parts: list[Template] = []
     n = inputs.number_of_items(value, source)
     for path, part in paths(kind):
         place, found = sig.Column(source, path), column(value, path)
@@ -36,7 +39,7 @@ def items(context: Context, value: Sequence[Any], source: sig.Source, kind: Kind
             type_, template = _tensors(context, found, place, part)
             inputs.memory.list(found)
         else:
-            type_, template = _NUMBERS[part], tp.Num(part)
+            type_, template = _NUMBERS[part], Num(part)
         leaf = inputs.add(ListType(type_), place, "items")
         if isinstance(part, Tensors) and part.requires_grad:
             context.builder.history.add(leaf.id)
@@ -65,7 +68,7 @@ def _origins(context: Context, leaf: Value, n: Value) -> tuple[Value, ...]:
     return found
 
 
-def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensors) -> tuple[Type, tp.Template]:
+def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensors) -> tuple[Type, Template]:
     placement.see(context, kind.device)
     dims: list[Size] = []
     for axis, (one, same) in enumerate(zip(kind.ones, kind.same, strict=True)):
@@ -80,14 +83,14 @@ def _tensors(context: Context, found: list[Any], place: sig.Column, kind: Tensor
             context.open.add(symbol)
             size = dim(symbol)
         dims.append(size)
-    made = tp.Tensor(kind.dtype, tuple(dims), kind.requires_grad, tp.ARGUMENT, kind.ordered, kind.requires_grad,
+    made = Tensor(kind.dtype, tuple(dims), kind.requires_grad, ARGUMENT, kind.ordered, kind.requires_grad,
                      origin=2, device=kind.device)
     return TensorType(kind.dtype, tuple(dims)), made
 
 
-def _element(kind: Kind, parts: Iterator[tp.Template]) -> tp.Template:
+def _element(kind: Kind, parts: Iterator[Template]) -> Template:
     if isinstance(kind, tuple):
-        return tp.Items(tuple, tuple([_element(k, parts) for k in kind]))
+        return Items(tuple, tuple([_element(k, parts) for k in kind]))
     return next(parts)
 
 

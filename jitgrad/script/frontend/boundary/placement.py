@@ -18,7 +18,7 @@ from jitgrad.errors import UnsupportedCall
 
 if TYPE_CHECKING:
     from jitgrad.script.frontend.state.context import Context
-    from jitgrad.script.frontend.values.symtensors import SymTensor
+    from jitgrad.script.frontend.values.heap import SymTensor
 
 #: ops whose operands from a position on may be on the CPU: indices
 INDICES = {"index": 1, "index_put": 2}

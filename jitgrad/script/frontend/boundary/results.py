@@ -10,14 +10,16 @@ from jitgrad.dims import Symbol, dim
 from jitgrad.errors import Span, UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
-from jitgrad.script.frontend.containers import contents, lists, open_dicts
-from jitgrad.script.frontend.evaluate import leaves as lowering
-from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.script.frontend.containers import contents, open_dicts
 from jitgrad.script.frontend.gradients import backward
-from jitgrad.script.frontend.state import heap, item_origins
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import instances
+from jitgrad.script.frontend.templates import item_origins, run_lists
+from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, tag_of
+from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.sequences import Items, ListOf
+from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values import heap, instances, locations
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_word
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
@@ -66,7 +68,7 @@ class Results:
                 pending += v
             elif isinstance(v, (SymList, SymDict, Instance)) and getattr(v, "source", None) is None and v not in seen:
                 seen.add(v)
-                held = merge.fetch(self.context, self.context.state, v)
+                held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
         links = self.context.links
         self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and s not in links
@@ -101,15 +103,15 @@ class Results:
         if isinstance(value, (SymList, SymDict, TensorMap, Borrowed)) and value.source is not None:
             return sig.Given(value.source)
         if isinstance(value, SymList):
-            held = lists.run_items(self.context, value)
+            held = run_lists.run_items(self.context, value)
             if isinstance(value, SymTuple):
-                raise lists.not_static(self.context)
+                raise run_lists.not_static(self.context)
             if held is not None:
                 return self._list(value, held)
             items = tuple(self.tree(v) for v in items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
         if open_dicts.is_open(self.context, value):
-            return self._pairs(value, merge.fetch(self.context, self.context.state, value))
+            return self._pairs(value, locations.fetch(self.context, self.context.state, value))
         if isinstance(value, SymDict):
             found = contents.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
@@ -128,28 +130,28 @@ class Results:
 
     def _list(self, value: SymList, held: RunItems) -> sig.Result:
         """A list whose length only the run knows."""
-        if tp.caller_memory(held.elem):
+        if held.elem.caller_memory():
             raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
                                   "only the run knows of which", self.context.span(),
                                   hint="put `x.clone()` into the list")
         item = self._item(held.elem, iter(range(len(held.leaves))))
         return sig.Repeated(tuple(self.output(v) for v in held.leaves), item, self._identity(value))
 
-    def _item(self, t: tp.Template, number: Iterator[int]) -> sig.Result:
+    def _item(self, t: Template, number: Iterator[int]) -> sig.Result:
         """The recipe for an element from its leaves."""
-        if isinstance(t, tp.Items):
+        if isinstance(t, Items):
             return sig.Container(t.type, None, tuple([self._item(i, number) for i in t.items]))
-        if isinstance(t, tp.ListOf):
-            columns = tuple([next(number) for _ in lowering.types(t)])
+        if isinstance(t, ListOf):
+            columns = tuple([next(number) for _ in t.types()])
             return sig.Repeated(columns, self._item(t.elem, iter(range(len(columns)))), self._identity(object()))
-        optional = isinstance(t, tp.Either) and t.statics == (None,) and t.inner is not None and not lowering.tagged(t)
-        held = t.inner if optional and isinstance(t, tp.Either) else t
-        if isinstance(held, (tp.Tensor, tp.Num)) or optional:
+        optional = isinstance(t, Either) and t.statics == (None,) and t.inner is not None and not t.tagged
+        held = t.inner if optional and isinstance(t, Either) else t
+        if isinstance(held, (Tensor, Num)) or optional:
             made = next(number)
-            if not isinstance(held, tp.Tensor) or held.origin < 1:
+            if not isinstance(held, Tensor) or held.origin < 1:
                 return sig.Output(made)
             return self._referred(made, [next(number) for _ in range(held.origin)])
-        if isinstance(t, tp.Either) and lowering.tagged(t) and all(not is_dynamic(s) for s in t.statics):
+        if isinstance(t, Either) and t.tagged and all(not is_dynamic(s) for s in t.statics):
             tag = next(number)
             inner = () if t.inner is None else (self._item(t.inner, number),)
             return sig.OneOf(tag, (*(self.tree(s) for s in t.statics), *inner))
@@ -215,7 +217,7 @@ class Results:
         value = self._tensors.get(storage)
         if value is None:
             value = self._tensors[storage] = context.one("detach", heap.current_value(context, storage))
-        grad = merge.fetch(context, context.state, backward.slot_of(storage))
+        grad = locations.fetch(context, context.state, backward.slot_of(storage))
         return sig.Leaf(self.tensor(value, storage), self.tree(grad))
 
     def _visible(self) -> set[Value]:
@@ -271,26 +273,26 @@ class Results:
             return sig.Output(self.output(value.leaves[0]))
         leaves = iter([sig.Output(self.output(v)) for v in value.leaves])
         inner = () if value.inner is None else (self._payload(value.inner, leaves),)
-        tag = self.output(lowering.tag_of(self.context, value))
+        tag = self.output(tag_of(self.context, value))
         return sig.OneOf(tag, (*(self.tree(s) for s in value.statics), *inner))
 
-    def _payload(self, t: tp.Template, leaves: Iterator[sig.Result]) -> sig.Result:
+    def _payload(self, t: Template, leaves: Iterator[sig.Result]) -> sig.Result:
         """The recipe for the run-time value of a union, from the outputs that are its leaves."""
-        if isinstance(t, tp.Tensor) and t.origin > 0:
+        if isinstance(t, Tensor) and t.origin > 0:
             whole, *origin = [leaf.index for leaf in itertools.islice(leaves, 1 + t.origin)
                               if isinstance(leaf, sig.Output)]
             return self._referred(whole, origin)
-        if isinstance(t, tp.Tensor) and t.origin == item_origins.UNKNOWN:
+        if isinstance(t, Tensor) and t.origin == item_origins.UNKNOWN:
             raise UnsupportedCall("a script cannot return this tensor: it may be memory of an argument, and only the "
                                   "run knows of which", self.context.span(), hint="write `.clone()`")
-        if isinstance(t, (tp.Tensor, tp.Num)):
+        if isinstance(t, (Tensor, Num)):
             return next(leaves)
-        if isinstance(t, (tp.Same, tp.Static)):
+        if isinstance(t, (Same, Static)):
             return self.tree(t.value)
-        if isinstance(t, tp.Items):
+        if isinstance(t, Items):
             kind = list if t.type is SymList else t.type
             return sig.Container(kind, None, tuple(self._payload(i, leaves) for i in t.items))
-        if isinstance(t, tp.Record):
+        if isinstance(t, Record):
             made = tuple(self._payload(i, leaves) for i in t.items)
             return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)
         raise UnsupportedCall(f"a script cannot return {t}, decided at run time", self.context.span(),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.protocol import is_dynamic, type_name, type_word
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
 
 
@@ -46,20 +47,19 @@ def writable(context: Context, container: Any) -> None:
 
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
-    items = merge.fetch(context, context.state, value)
+    items = locations.fetch(context, context.state, value)
     if isinstance(items, Tail):
         items = context.state.values[value] = (*context.inputs.items(value), *items)
     if not isinstance(items, tuple):
-        from jitgrad.script.frontend.containers import lists
 
-        raise lists.not_static(context)
+        raise run_lists.not_static(context)
     return items
 
 
 def dict_of(context: Context, value: Any) -> dict[Any, Any]:
     """The items of a dict now."""
     if isinstance(value, SymDict):
-        items: dict[Any, Any] = merge.fetch(context, context.state, value)
+        items: dict[Any, Any] = locations.fetch(context, context.state, value)
         if isinstance(items, RunPairs):
             raise NotStatic("the keys of this dict are known only at run time", context.span(),
                             hint="loop over it with `for`, or keep two lists")

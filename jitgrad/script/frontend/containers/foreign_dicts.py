@@ -16,11 +16,12 @@ from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates.unions import bound
+from jitgrad.script.frontend.values import locations, numbers
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.protocol import call, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap
 
 
@@ -67,18 +68,18 @@ def slot(context: Context, target: TensorMap, key: Any) -> Slot:
 
 def find(context: Context, target: TensorMap, key: Any) -> Any:
     """`target[key]`, or UNBOUND."""
-    return merge.fetch(context, context.state, slot(context, target, key))
+    return locations.fetch(context, context.state, slot(context, target, key))
 
 
 def getitem(context: Context, target: TensorMap, key: Any) -> Any:
     """`target[key]`; a missing item is made if the dict makes its items."""
     found = find(context, target, key)
     if found is not UNBOUND:
-        return merge.bound(context, found, KeyError, type_word(key))
+        return bound(context, found, KeyError, type_word(key))
     factory = target.real.default_factory if isinstance(target.real, defaultdict) else None
     if factory is None:
-        raise merge.raise_now(context, KeyError, (type_word(key),))
-    made = calls.call(context, factory, (), {})
+        raise effects.raise_now(context, KeyError, (type_word(key),))
+    made = call(context, factory)
     setitem(context, target, key, made)
     return made
 
@@ -130,9 +131,9 @@ def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Cal
         for test in tests:
             found = numbers.either(context, found, test)
         if found is False:
-            raise merge.raise_now(context, KeyError, ("a key that is not there",))
+            raise effects.raise_now(context, KeyError, ("a key that is not there",))
         if found is not True:
-            context.effect("check", found.value, key.value, error=KeyError, template=((0, "", ""),))
+            effects.emit(context, "check", found.value, key.value, error=KeyError, template=((0, "", ""),))
 
     def chosen(k: int) -> Any:
         if k == len(keys) - 1 and otherwise is None:
@@ -141,7 +142,7 @@ def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Cal
             return otherwise() if otherwise is not None else None
         if not isinstance(tests[k], Number):
             return items[keys[k]] if tests[k] else chosen(k + 1)
-        return merge.branch(context, tests[k], lambda: items[keys[k]], lambda: chosen(k + 1))
+        return dispatch.branch(context, tests[k], lambda: items[keys[k]], lambda: chosen(k + 1))
 
     return chosen(0)
 
@@ -153,7 +154,7 @@ def stores(context: Context) -> list[tuple[sig.Source, Any]]:
         if target in context.inputs.rewritten:
             continue  # stored as a whole
         before = context.inputs.initial(target)
-        for key, value in merge.fetch(context, context.state, target).items():
+        for key, value in locations.fetch(context, context.state, target).items():
             if key not in before or before[key] is not value:
                 found.append((sig.Item(target.source, key), value))
     return found

@@ -7,12 +7,12 @@ from typing import Any
 
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.backend import backend
-from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_name
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Number, SymTensor, Union
 
 UNROLL_LIMIT = 64
@@ -47,7 +47,7 @@ def assign_at(context: Context, items: Sequence[Any], index: Number, value: Any)
 
     def chosen(k: int, old: Any) -> Any:
         condition = numbers.wrap(context, context.one("num.eq", place.value, context.constant(k)))
-        return merge.branch(context, condition, lambda: value, lambda: old)
+        return dispatch.branch(context, condition, lambda: value, lambda: old)
 
     return tuple([chosen(k, old) for k, old in enumerate(items)])
 
@@ -60,7 +60,7 @@ def _switch(context: Context, items: Sequence[Any], index: Number, name: str) ->
         if k == n - 1:
             return items[k]
         condition = numbers.wrap(context, context.one("num.eq", place.value, context.constant(k)))
-        return merge.branch(context, condition, lambda: items[k], lambda: run(k + 1))
+        return dispatch.branch(context, condition, lambda: items[k], lambda: run(k + 1))
 
     if not any(is_dynamic(i) for i in items) and not all(isinstance(i, (bool, int, float)) for i in items):
         return Union(tuple(items), None, place.value, ()) if len({id(i) for i in items}) == n else run(0)
@@ -76,9 +76,9 @@ def _place(context: Context, n: int, index: Number, name: str) -> Any:
     named = name in ("tuple", "list", "range", "list assignment")
     text = f"{name} index out of range" if named else "index out of range"
     if ok is False or not n:
-        raise merge.raise_now(context, IndexError, (text,))
+        raise effects.raise_now(context, IndexError, (text,))
     if isinstance(ok, Number):
-        context.effect("check", ok.value, error=IndexError, template=(text,))
+        effects.emit(context, "check", ok.value, error=IndexError, template=(text,))
     negative = numbers.compare(context, "lt", index, 0)
     if negative is False:
         return index

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import Kind, register
@@ -41,12 +41,12 @@ class Iterator(Iterable):
         if there is False:
             if default is not UNBOUND:
                 return default
-            raise merge.raise_now(context, StopIteration, ())
+            raise effects.raise_now(context, StopIteration, ())
         if isinstance(there, Number):
             if default is not UNBOUND:
                 raise UnsupportedCall("`next` with a default, of a length that only the run knows", context.span(),
                                       hint="write an `if` with the length")
-            context.effect("check", there.value, error=StopIteration, template=None)
+            effects.emit(context, "check", there.value, error=StopIteration, template=None)
         self._taken += 1
         return self.item(context, self._taken - 1)
 
@@ -69,7 +69,7 @@ def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
             if equal is False:
                 raise ValueError("zip() argument 2 is longer or shorter than argument 1")
             if isinstance(equal, Number):
-                context.effect("check", equal.value, error=ValueError,
+                effects.emit(context, "check", equal.value, error=ValueError,
                                template=("zip() argument 2 is longer or shorter than argument 1",))
         else:
             length = numbers.minimum(context, length, p.length)

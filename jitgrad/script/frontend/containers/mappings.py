@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from jitgrad.script.frontend.containers import contents, foreign_dicts, open_dicts
-from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.state import dispatch
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates.unions import bound
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import ObjectKind
 from jitgrad.script.frontend.values.plain import static
@@ -69,7 +69,7 @@ def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None
 
 def _find(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
     found = foreign_dicts.find(context, target, key)
-    return default if found is UNBOUND else merge.bound(context, found, KeyError, "")
+    return default if found is UNBOUND else bound(context, found, KeyError, "")
 
 
 def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
@@ -77,7 +77,7 @@ def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = N
     if found is UNBOUND:
         foreign_dicts.setitem(context, target, key, default)
         return default
-    return merge.bound(context, found, KeyError, "")
+    return bound(context, found, KeyError, "")
 
 
 _REQUIRED = object()
@@ -88,7 +88,7 @@ def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIR
     place = static(context, key, "a dict key")
     if place not in items:
         if default is _REQUIRED:
-            raise merge.raise_now(context, KeyError, (str(place),))
+            raise effects.raise_now(context, KeyError, (str(place),))
         return default
     value = items.pop(place)
     foreign_dicts.change(context, target, items)
@@ -98,7 +98,7 @@ def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIR
 def _pop_item(context: Context, target: SymDict) -> Any:
     items = contents.dict_of(context, target)
     if not items:
-        raise merge.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
+        raise effects.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
     key = list(items)[-1]
     return key, _pop_key(context, target, key)
 
@@ -131,7 +131,7 @@ class DictKind(SizedKind):
             return foreign_dicts.look_up(context, items, index)
         key = static(context, index, "a dict key")
         if key not in items:
-            raise dispatch.raise_now(context, KeyError, str(key))
+            raise effects.raise_now(context, KeyError, (str(key),))
         return items[key]
 
     def set_item(self, context: Context, obj: SymDict, index: Any, value: Any) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
-from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import protocol
-from jitgrad.script.frontend.values.protocol import is_dynamic, iterate, type_word
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import locations, protocol
+from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, Part, RunPairs, SymDict, SymList
 
 _REQUIRED = object()
@@ -23,7 +23,7 @@ _REQUIRED = object()
 
 def is_open(context: Context, value: Any) -> bool:
     """Whether a value is a dict whose keys only the run knows."""
-    return isinstance(value, SymDict) and isinstance(merge.fetch(context, context.state, value), RunPairs)
+    return isinstance(value, SymDict) and isinstance(locations.fetch(context, context.state, value), RunPairs)
 
 
 def finds(context: Context, target: SymDict, key: Any) -> bool:
@@ -42,7 +42,7 @@ def _of_the_run(key: Any) -> bool:
 
 def parts(context: Context, target: SymDict | dict[Any, Any]) -> tuple[SymList, SymList]:
     """The keys and the values of a dict, to be read."""
-    held = merge.fetch(context, context.state, target) if isinstance(target, SymDict) else target
+    held = locations.fetch(context, context.state, target) if isinstance(target, SymDict) else target
     if isinstance(held, RunPairs):
         return held[Part.KEYS], held[Part.VALUES]
     return contents.new_list(context, list(held)), contents.new_list(context, list(held.values()))
@@ -71,22 +71,22 @@ def key_of(context: Context, key: Any) -> Any:
 
 def getitem(context: Context, target: SymDict, key: Any) -> Any:
     """`target[key]`."""
-    return calls.call(context, dict_methods.getitem, (*parts(context, target), key_of(context, key)), {})
+    return call(context, dict_methods.getitem, *parts(context, target), key_of(context, key))
 
 
 def setitem(context: Context, target: SymDict, key: Any, value: Any) -> None:
     """`target[key] = value`."""
-    calls.call(context, dict_methods.setitem, (*_own(context, target), key_of(context, key), value), {})
+    call(context, dict_methods.setitem, *_own(context, target), key_of(context, key), value)
 
 
 def delitem(context: Context, target: SymDict, key: Any) -> None:
     """`del target[key]`."""
-    calls.call(context, dict_methods.pop, (*_own(context, target), key_of(context, key)), {})
+    call(context, dict_methods.pop, *_own(context, target), key_of(context, key))
 
 
 def contains(context: Context, target: SymDict, key: Any) -> Any:
     """`key in target`."""
-    return calls.call(context, list_methods.contains, (parts(context, target)[0], key_of(context, key)), {})
+    return call(context, list_methods.contains, parts(context, target)[0], key_of(context, key))
 
 
 def length(context: Context, target: SymDict) -> Any:
@@ -96,7 +96,7 @@ def length(context: Context, target: SymDict) -> Any:
 
 def equal(context: Context, a: Any, b: Any) -> Any:
     """`a == b`."""
-    return calls.call(context, dict_methods.equal, (*parts(context, a), *parts(context, b)), {})
+    return call(context, dict_methods.equal, *parts(context, a), *parts(context, b))
 
 
 def iterable(context: Context, target: SymDict) -> Iterable:
@@ -108,21 +108,21 @@ def iterable(context: Context, target: SymDict) -> Iterable:
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    return calls.call(context, dict_methods.get, (*parts(context, target), key_of(context, key), default), {})
+    return call(context, dict_methods.get, *parts(context, target), key_of(context, key), default)
 
 
 def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    return calls.call(context, dict_methods.setdefault, (*_own(context, target), key_of(context, key), default), {})
+    return call(context, dict_methods.setdefault, *_own(context, target), key_of(context, key), default)
 
 
 def _pop(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
     if default is _REQUIRED:
-        return calls.call(context, dict_methods.pop, (*_own(context, target), key_of(context, key)), {})
-    return calls.call(context, dict_methods.pop_or, (*_own(context, target), key_of(context, key), default), {})
+        return call(context, dict_methods.pop, *_own(context, target), key_of(context, key))
+    return call(context, dict_methods.pop_or, *_own(context, target), key_of(context, key), default)
 
 
 def _popitem(context: Context, target: SymDict) -> Any:
-    return calls.call(context, dict_methods.popitem, _own(context, target), {})
+    return call(context, dict_methods.popitem, *_own(context, target))
 
 
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
@@ -131,18 +131,18 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
             if not isinstance(more, (SymDict, dict)):
                 raise UnsupportedCall(f"`update` of a dict whose keys only the run knows with {type_word(more)}",
                                       context.span(), hint="write a loop")
-            calls.call(context, dict_methods.update, (*_own(context, target), *parts(context, more)), {})
+            call(context, dict_methods.update, *_own(context, target), *parts(context, more))
 
 
 def _clear(context: Context, target: SymDict) -> None:
     for part in _own(context, target):
-        held = lists.run_items(context, part)
+        held = run_lists.run_items(context, part)
         lists.change(context, part, () if held is None else lists.cleared(context, held))
 
 
 def _copy(context: Context, target: SymDict) -> SymDict:
     made = SymDict()
-    keys, values = (lists.new(context, lists.content(context, part)) for part in parts(context, target))
+    keys, values = (run_lists.new(context, run_lists.content(context, part)) for part in parts(context, target))
     context.state.values[made] = RunPairs({Part.KEYS: keys, Part.VALUES: values})
     return made
 

@@ -7,11 +7,10 @@ from typing import Any
 from jitgrad.errors import TypeMismatch
 from jitgrad.script.frontend.containers import list_methods
 from jitgrad.script.frontend.containers.indexing import pick
-from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import PlainKind
-from jitgrad.script.frontend.values.protocol import SizedKind, register, truth
+from jitgrad.script.frontend.values.protocol import SizedKind, call, register, truth
 from jitgrad.script.frontend.values.values import Iterable, Number, Range
 
 
@@ -102,4 +101,4 @@ class RangeKind(SizedKind):
 
 
 def _contains(context: Context, obj: Range | range, item: Any) -> Any:
-    return truth(context, dispatch.call(context, list_methods.in_range, item, obj.start, obj.stop, obj.step))
+    return truth(context, call(context, list_methods.in_range, item, obj.start, obj.stop, obj.step))

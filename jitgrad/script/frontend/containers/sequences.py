@@ -9,16 +9,20 @@ from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.library.core import product
 from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.containers.indexing import assign_at, pick
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import dispatch
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import locations, numbers, protocol
 from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
+    DUNDER,
     Kind,
     Methods,
     SizedKind,
+    argument,
+    call,
     is_dynamic,
     is_open,
     items_of,
@@ -26,7 +30,6 @@ from jitgrad.script.frontend.values.protocol import (
     truth,
     type_word,
 )
-from jitgrad.script.frontend.values.static import DUNDER, guarded
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunItems, SymList, SymTuple, Tail, sequence
 
 #: how many run-time numbers are sorted by comparing neighbours, so that the length stays known
@@ -40,7 +43,7 @@ def _change(context: Context, target: SymList, items: list[Any]) -> None:
 
 def append(context: Context, target: SymList, value: Any) -> None:
     """`list.append`."""
-    held = lists.run_items(context, target)
+    held = run_lists.run_items(context, target)
     if held is not None:
         lists.change(context, target, lists.append(context, held, value))
         return
@@ -50,8 +53,8 @@ def append(context: Context, target: SymList, value: Any) -> None:
 def extend(context: Context, target: SymList, values: Any) -> None:
     """`list.extend`."""
     if not isinstance(values, SymList) and is_open(context, values):
-        values = calls.call(context, list_methods.collected, (values,), {})
-    held, more = merge.fetch(context, context.state, target), lists.run_items(context, values)
+        values = call(context, list_methods.collected, values)
+    held, more = locations.fetch(context, context.state, target), run_lists.run_items(context, values)
     if isinstance(held, RunItems) or more is not None:
         given = more if more is not None else tuple(items_of(context, values))
         held = contents.context_items(context, target) if isinstance(held, Tail) else held
@@ -86,7 +89,7 @@ def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
 
 
 def _reverse(context: Context, target: SymList) -> None:
-    held = lists.run_items(context, target)
+    held = run_lists.run_items(context, target)
     if held is not None:
         lists.change(context, target, lists.reversed_items(context, held))
         return
@@ -94,7 +97,7 @@ def _reverse(context: Context, target: SymList) -> None:
 
 
 def _clear(context: Context, target: SymList) -> None:
-    held = lists.run_items(context, target)
+    held = run_lists.run_items(context, target)
     if held is not None:
         lists.change(context, target, lists.cleared(context, held))
         return
@@ -102,19 +105,19 @@ def _clear(context: Context, target: SymList) -> None:
 
 
 def _copy_list(context: Context, target: SymList) -> SymList:
-    return lists.new(context, lists.content(context, target))
+    return run_lists.new(context, run_lists.content(context, target))
 
 
 def _index(context: Context, target: SymList, value: Any) -> Any:
-    return calls.call(context, list_methods.index, (target, value), {})
+    return call(context, list_methods.index, target, value)
 
 
 def _count(context: Context, target: SymList, value: Any) -> Any:
-    return calls.call(context, list_methods.count, (target, value), {})
+    return call(context, list_methods.count, target, value)
 
 
 def _remove(context: Context, target: SymList, value: Any) -> Any:
-    calls.call(context, list_methods.remove, (target, value), {})
+    call(context, list_methods.remove, target, value)
 
 
 def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
@@ -128,19 +131,19 @@ def ordered(context: Context, values: Any, key: Any, reverse: Any) -> Any:
     reverse = bool(static(context, reverse, "`reverse`"))
     whole = lists.of_run_time_length(context, values)
     if whole is not None:
-        measured = whole if key is None else calls.call(context, list_methods.measured, (whole, key), {})
+        measured = whole if key is None else call(context, list_methods.measured, whole, key)
         return lists.ordered(context, whole, measured, reverse)
     return _ordered(context, items_of(context, values), key, reverse)
 
 
 def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> Any:
-    keys = [calls.call(context, key, (x,), {}) if key is not None else x for x in items]
+    keys = [call(context, key, x) if key is not None else x for x in items]
     if not is_dynamic(keys):
         order = guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
         return tuple([items[i] for i in order])
     if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
             isinstance(x, (bool, int, float, Number)) for x in items):
-        made, given = (lists.new(context, lists.as_run(context, tuple(part))) for part in (items, keys))
+        made, given = (run_lists.new(context, lists.as_run(context, tuple(part))) for part in (items, keys))
         return lists.ordered(context, made, given, reverse)
     pairs = list(zip(keys, items, strict=True))
     for end in range(len(pairs) - 1, 0, -1):
@@ -165,7 +168,7 @@ class _SequenceKind(SizedKind):
 
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
         if is_open(context, obj):
-            return dispatch.call(context, list_methods.contains, obj, item)
+            return call(context, list_methods.contains, obj, item)
         result: Any = False
         for x in items_of(context, obj):
             result = numbers.either(context, result, truth(context, protocol.compare(context, "eq", item, x)))
@@ -183,8 +186,11 @@ class ListKind(_SequenceKind):
     def class_of(self, obj: SymList) -> type:
         return list
 
+    def argument(self, context: Context, obj: SymList) -> Any:
+        return [argument(context, v) for v in contents.context_items(context, obj)]
+
     def get_item(self, context: Context, obj: SymList, index: Any) -> Any:
-        held = lists.run_items(context, obj)
+        held = run_lists.run_items(context, obj)
         if held is not None:
             return lists.get(context, held, index, type(obj))
         found = pick(context, obj, index)
@@ -192,7 +198,7 @@ class ListKind(_SequenceKind):
 
     def set_item(self, context: Context, obj: SymList, index: Any, value: Any) -> None:
         contents.own(context, obj)
-        held = lists.run_items(context, obj)
+        held = run_lists.run_items(context, obj)
         if held is None and isinstance(index, slice):
             held = lists.about_to_change(context, obj, index, value)
         if held is not None:
@@ -219,25 +225,25 @@ class ListKind(_SequenceKind):
         context.state.values[obj] = tuple(items)
 
     def length(self, context: Context, obj: SymList) -> Any:
-        held = lists.content(context, obj)
-        return len(held) if isinstance(held, tuple) else lists.length(context, held)
+        held = run_lists.content(context, obj)
+        return len(held) if isinstance(held, tuple) else run_lists.length(context, held)
 
     def iterate(self, context: Context, obj: SymList) -> Iterable:
-        held = lists.content(context, obj)
+        held = run_lists.content(context, obj)
         return sequence(held) if isinstance(held, tuple) else lists.iterable(context, obj, held)
 
     def items(self, context: Context, obj: SymList) -> list[Any] | None:
-        held = lists.content(context, obj)
+        held = run_lists.content(context, obj)
         return list(held) if isinstance(held, tuple) else None
 
     def is_open(self, context: Context, obj: SymList) -> bool:
-        return lists.run_items(context, obj) is not None
+        return run_lists.run_items(context, obj) is not None
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if op not in ("add", "mul") or not isinstance(a, (SymList, int, Number) if op == "mul" else SymList):
             return NotImplemented
         if isinstance(a, SymTuple) or isinstance(b, SymTuple):
-            raise lists.not_static(context)
+            raise run_lists.not_static(context)
         if op == "add":
             return _sum(context, a, b)
         return _repeated(context, *((a, b) if isinstance(a, SymList) else (b, a)))
@@ -246,21 +252,21 @@ class ListKind(_SequenceKind):
 def _sum(context: Context, a: Any, b: Any) -> SymList:
     if not isinstance(b, SymList):
         raise UnsupportedCall(f"a list + {type_word(b)}", context.span())
-    held, more = lists.content(context, a), lists.content(context, b)
+    held, more = run_lists.content(context, a), run_lists.content(context, b)
     if isinstance(held, tuple) and isinstance(more, tuple):
         return contents.new_list(context, [*held, *more])
-    return lists.new(context, lists.extend(context, held, more))
+    return run_lists.new(context, lists.extend(context, held, more))
 
 
 def _repeated(context: Context, items: SymList, times: Any) -> SymList:
     if not isinstance(times, (int, Number)):
         raise UnsupportedCall(f"a list * {type_word(times)}", context.span())
     if isinstance(times, Number) and times.number_type not in (int, bool):
-        raise dispatch.raise_now(context, TypeError, "can't multiply sequence by non-int of type 'float'")
-    held = lists.content(context, items)
+        raise effects.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
+    held = run_lists.content(context, items)
     if isinstance(held, tuple) and isinstance(times, int):
         return contents.new_list(context, [*held] * times)
-    made: SymList = dispatch.call(context, list_methods.repeated, items, times)
+    made: SymList = call(context, list_methods.repeated, items, times)
     return made
 
 
@@ -269,10 +275,10 @@ def _compared(context: Context, op: str, a: Any, b: Any) -> Any:
     if not is_open(context, a) and not is_open(context, b):
         return _compared_items(context, op, items_of(context, a), items_of(context, b))
     if op in ("eq", "ne"):
-        same = dispatch.call(context, list_methods.equal, a, b)
+        same = call(context, list_methods.equal, a, b)
         return same if op == "eq" else numbers.negate(context, same)
     first, second = (a, b) if op in ("lt", "ge") else (b, a)
-    found = dispatch.call(context, list_methods.less, first, second)
+    found = call(context, list_methods.less, first, second)
     return found if op in ("lt", "gt") else numbers.negate(context, found)
 
 
@@ -318,6 +324,9 @@ class TupleKind(_SequenceKind):
 
     def is_dynamic(self, obj: tuple[Any, ...]) -> bool:
         return any(is_dynamic(v) for v in obj)
+
+    def argument(self, context: Context, obj: tuple[Any, ...]) -> Any:
+        return obj if hasattr(obj, "_fields") else tuple([argument(context, v) for v in obj])
 
     def get_attribute(self, context: Context, obj: tuple[Any, ...], name: str) -> Any:
         fields = getattr(type(obj), "_fields", ())

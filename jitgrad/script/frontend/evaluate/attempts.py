@@ -16,12 +16,11 @@ from typing import Any
 
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.types import FLOAT, TensorType
-from jitgrad.script.frontend.containers import lists
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart, State
-from jitgrad.script.frontend.state.dispatch import Raised
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import Number
 from jitgrad.script.graph.ir import Block, Value, walk
@@ -58,7 +57,7 @@ class Attempt:
 
     __slots__ = ("depth", "finish", "frame", "handlers", "loops", "modes")
 
-    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[Raised], None] | None):
+    def __init__(self, context: Context, handlers: list[Handler], finish: Callable[[effects.Raised], None] | None):
         self.depth, self.frame, self.modes = context.depth, context.frame, context.modes
         self.loops = len(context.frame.loops)
         self.handlers, self.finish = handlers, finish
@@ -110,7 +109,7 @@ class MayFail(Exception):
         throw(context, self.error)
 
 
-def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: Raised
+def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: effects.Raised
              ) -> ScriptError | MayFail:
     """What to raise where an operation may fail with an error that `attempt` handles."""
     step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
@@ -123,7 +122,7 @@ def may_fail(context: Context, attempt: Attempt, condition: Number | None, error
 
 
 def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]
-              ) -> Raised | None:
+              ) -> effects.Raised | None:
     """A raise that an enclosing `try` sees: the unwinding to it; None where the raise is to be emitted here."""
     tries = context.tries
     try:
@@ -133,17 +132,17 @@ def intercept(context: Context, error: type[BaseException], template: Any, value
             if handler is None and attempt.finish is None:
                 continue
             if attempt.depth == context.depth:
-                return Raised(error, template, values, attempt)
+                return effects.Raised(error, template, values, attempt)
             if handler is not None:
-                raise may_fail(context, attempt, None, Raised(error, template, values))
+                raise may_fail(context, attempt, None, effects.Raised(error, template, values))
             context.tries = tries[:index]
-            _finish_here(context, attempt, Raised(error, template, values))
+            _finish_here(context, attempt, effects.Raised(error, template, values))
         return None
     finally:
         context.tries = tries
 
 
-def _finish_here(context: Context, attempt: Attempt, error: Raised) -> None:
+def _finish_here(context: Context, attempt: Attempt, error: effects.Raised) -> None:
     """What `finally` says, in front of a raise inside a branch, a loop or a call."""
     before = context.frame, context.node, context.modes
     context.frame, context.modes = attempt.frame, attempt.modes
@@ -167,7 +166,7 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
         return op == "check"
     if op == "check":
         condition: Any = numbers.wrap(context, inputs[0])
-        failure = Raised(attrs["error"], attrs["template"], inputs[1:])
+        failure = effects.Raised(attrs["error"], attrs["template"], inputs[1:])
     else:
         found = _arithmetic(context, op, inputs, attrs)
         if found is None:
@@ -179,14 +178,14 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
         raise may_fail(context, attempt, condition, failure)
 
     def fail() -> None:
-        raise merge.raise_now(context, failure.error, failure.template, failure.values)
+        raise effects.raise_now(context, failure.error, failure.template, failure.values)
 
     merge.branch(context, condition, lambda: None, fail)
     return op == "check"
 
 
 def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]
-                ) -> tuple[Any, Raised] | None:
+                ) -> tuple[Any, effects.Raised] | None:
     """When arithmetic succeeds, and what it raises where not; None where a script cannot tell beforehand."""
     x = numbers.wrap(context, inputs[0])
     condition: Any
@@ -195,7 +194,7 @@ def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dic
         operation, arguments = _DIVISIONS[op], (1.0 if FLOAT in (inputs[0].type, inputs[1].type) else 1, 0)
     elif op == "num.pow":
         if FLOAT not in (inputs[0].type, inputs[1].type):
-            return True, Raised()  # the exponent is not negative
+            return True, effects.Raised()  # the exponent is not negative
         condition = numbers.either(context, numbers.compare(context, "ne", x, 0),
                                    numbers.compare(context, "ge", _known(context, inputs[1]), 0))
         operation, arguments = operator.pow, (0.0, -1)
@@ -208,7 +207,7 @@ def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dic
     try:
         operation(*arguments)
     except (ZeroDivisionError, ValueError) as error:  # Python's own words
-        return condition, Raised(type(error), (str(error),))
+        return condition, effects.Raised(type(error), (str(error),))
     raise AssertionError(op)
 
 
@@ -244,7 +243,7 @@ _ARITHMETIC: dict[str, Classes] = {
 }
 
 
-def thrown(context: Context, error: Raised) -> ExceptionValue:
+def thrown(context: Context, error: effects.Raised) -> ExceptionValue:
     """The exception object of a raise that unwound to its handler."""
     if error.template is None:
         return ExceptionValue(error.error, ())
@@ -264,7 +263,7 @@ def thrown(context: Context, error: Raised) -> ExceptionValue:
         if kind == "text":
             return text(parts)
         items = tuple([argument(p) for p in parts])
-        return items if kind == "tuple" else lists.new(context, items)
+        return items if kind == "tuple" else run_lists.new(context, items)
 
     several = error.template[:1] == (None,)
     args = tuple([argument(a) for a in error.template[1:]]) if several else (text(error.template),)

@@ -11,13 +11,13 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
-from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
-from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import class_of, is_dynamic, type_name, type_word
-from jitgrad.script.frontend.values.static import PLAIN, guarded
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values.plain import PLAIN, static
+from jitgrad.script.frontend.values.protocol import argument, class_of, is_dynamic, type_name, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
     Method,
@@ -25,7 +25,6 @@ from jitgrad.script.frontend.values.values import (
     SymDict,
     SymList,
     SymTensor,
-    Text,
     Union,
 )
 from jitgrad.script.graph.marks import mark_of
@@ -62,7 +61,7 @@ def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     if isinstance(fn, Method):
         return fn.call(context, args, kwargs)
     if isinstance(fn, Union):
-        return merge.switch(context, fn, lambda f: call(context, f, args, kwargs))
+        return unions.switch(context, fn, lambda f: call(context, f, args, kwargs))
     try:
         handler = HANDLERS.get(fn)
     except TypeError:
@@ -99,7 +98,7 @@ def _not_called(context: Context, fn: Any) -> Exception:
     """What to raise for something that is not called in any way that is known here."""
     if callable(fn) and not is_dynamic(fn):
         return _foreign(context, fn)
-    return merge.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
+    return effects.raise_now(context, TypeError, (f"'{type_name(fn)}' object is not callable",))
 
 
 def _foreign(context: Context, fn: Any) -> UnsupportedCall:
@@ -113,38 +112,16 @@ def _foreign(context: Context, fn: Any) -> UnsupportedCall:
 def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A function of the library, on symbolic tensors and numbers."""
     if any(isinstance(a, SymList) for a in (*args, *kwargs.values())):
-        from jitgrad.script.frontend.containers import list_methods, lists
+        from jitgrad.script.frontend.containers import list_methods
 
-        if any(lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
+        if any(run_lists.run_items(context, a) is not None for a in (*args, *kwargs.values())):
             special = list_methods.FUNCTIONS.get(fn)
             if special is None:
-                raise lists.not_static(context)
+                raise run_lists.not_static(context)
             return call(context, special, args, kwargs)
     given = tuple([argument(context, a) for a in args])
     named = {k: argument(context, v) for k, v in kwargs.items()}
-    return guarded(context, lambda: fn(*given, **named))
-
-
-def argument(context: Context, value: Any) -> Any:
-    """A value as the library takes it: lists as Python lists, unions as what they hold."""
-    if isinstance(value, (SymTensor, Number, *PLAIN)):
-        return value
-    if isinstance(value, SymList):
-        from jitgrad.script.frontend.containers import contents
-
-        return [argument(context, v) for v in contents.context_items(context, value)]
-    if isinstance(value, tuple):
-        return tuple([argument(context, v) for v in value]) if not hasattr(value, "_fields") else value
-    if isinstance(value, slice):
-        return slice(argument(context, value.start), argument(context, value.stop), argument(context, value.step))
-    if isinstance(value, Union):
-        if value.inner is not None:
-            return merge.force(context, value, "a tensor or number is needed here, not an object of '{}'")
-        raise UnsupportedCall(f"this argument is {type_word(value)}, decided at run time", context.span(),
-                              hint="write an `if` around the call")
-    if isinstance(value, Text):
-        raise UnsupportedCall("a string that is known only at run time, as an argument of the library", context.span())
-    return value
+    return effects.guarded(context, lambda: fn(*given, **named))
 
 
 def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -159,7 +136,7 @@ def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str,
         raise UnsupportedCall(f"call of the built-in `{getattr(fn, '__qualname__', fn)}`", context.span(),
                               hint="call it outside the script and pass the result, or in a function marked "
                                    "`@jitgrad.ignore`")
-    return guarded(context, lambda: fn(*args, **kwargs))
+    return effects.guarded(context, lambda: fn(*args, **kwargs))
 
 
 def _pure(fn: Any) -> bool:
@@ -191,7 +168,7 @@ def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[
     if issubclass(cls, autocast):
         given = [known(context, a, "an argument of `autocast`") for a in args]
         named = {k: known(context, v, "an argument of `autocast`") for k, v in kwargs.items()}
-        return guarded(context, lambda: cls(*given, **named))
+        return effects.guarded(context, lambda: cls(*given, **named))
     return construct(context, cls, args, kwargs)
 
 

@@ -13,10 +13,10 @@ from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import calls, loops, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import iterate
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Function, Number
 
 
@@ -136,7 +136,8 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame = context.frame
     generator = generators[0]
     source = ex.evaluate(context, generator.iter)
-    iterable = guarded(context, lambda: iterate(context, source))
+    iterable = effects.guarded(context, lambda: iterate(context, source))
+    assert iterable is not None
     length = iterable.length
     if bound is None and not isinstance(length, int):
         raise UnsupportedCall("a comprehension over a length that is known only at run time", context.span(),

@@ -19,15 +19,14 @@ from jitgrad.errors import (
     UnsupportedCall,
     UnsupportedSyntax,
 )
-from jitgrad.script.frontend.containers import lists
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import leaves, merge
+from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, thrown
 from jitgrad.script.frontend.source.liveness import exits
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.dispatch import Raised
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
 from jitgrad.script.frontend.values.raised import ExceptionValue
@@ -60,7 +59,7 @@ def raise_(context: Context, s: ast.Raise) -> None:
     """`raise`, `raise error`, `raise error from cause` (the cause is only seen in a traceback)."""
     if s.exc is None:
         if not context.handling:
-            raise merge.raise_now(context, RuntimeError, ("No active exception to reraise",))
+            raise effects.raise_now(context, RuntimeError, ("No active exception to reraise",))
         throw(context, context.handling[-1])
         return
     value = ex.evaluate(context, s.exc)
@@ -70,7 +69,7 @@ def raise_(context: Context, s: ast.Raise) -> None:
     if isinstance(value, type) and issubclass(value, BaseException):
         value = ExceptionValue(value, ())
     if not isinstance(value, ExceptionValue):
-        raise merge.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
+        raise effects.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
     throw(context, value)
 
 
@@ -92,18 +91,18 @@ def throw(context: Context, error: ExceptionValue) -> None:
     raise raised(context, error)
 
 
-def raised(context: Context, error: ExceptionValue) -> Raised:
+def raised(context: Context, error: ExceptionValue) -> effects.Raised:
     """The raise of an exception, for the caller to raise."""
     from jitgrad.script.frontend.library.printing import template_of
 
     if not error.args:
-        return merge.raise_now(context, error.cls, None)
+        return effects.raise_now(context, error.cls, None)
     values: list[Value] = []
     if len(error.args) == 1 and isinstance(error.args[0], (str, Text)):
         template, values = template_of(context, error.args)
     else:
         template = (None, *[_stated(context, a, values) for a in error.args])
-    return merge.raise_now(context, error.cls, template, values)
+    return effects.raise_now(context, error.cls, template, values)
 
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
@@ -122,10 +121,10 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
         values.append(context.constant(value))
         return len(values) - 1
     if isinstance(value, Union):
-        held = merge.force(context, value, "None as the argument of an exception")
+        held = unions.force(context, value, "None as the argument of an exception")
         if not isinstance(held, Union):
             return _stated(context, held, values)
-    if type(value) is tuple or (isinstance(value, SymList) and lists.run_items(context, value) is None):
+    if type(value) is tuple or (isinstance(value, SymList) and run_lists.run_items(context, value) is None):
         items = value if type(value) is tuple else items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
     template, found = template_of(context, [value])
@@ -166,7 +165,7 @@ def try_(context: Context, s: ast.Try) -> None:
 
 
 def with_finish(context: Context, run: Callable[[], None],
-                finish: Callable[[Raised | Handler | None], None]) -> None:
+                finish: Callable[[effects.Raised | Handler | None], None]) -> None:
     """`run`, then `finish`, whichever way control takes.
 
     `finish` is given the exception on its way, None, or the handler that one is on its way to in some runs.
@@ -177,13 +176,13 @@ def with_finish(context: Context, run: Callable[[], None],
     context.tries = [*outer, attempt]
     try:
         run()
-    except Raised as error:
+    except effects.Raised as error:
         context.tries = outer
         context.frame, context.node, context.modes = frame, node, modes
         if error.attempt is not attempt:
             raise
         finish(error)
-        raise merge.raise_now(context, error.error, error.template, error.values) from None
+        raise effects.raise_now(context, error.error, error.template, error.values) from None
     finally:
         context.tries = outer
     kept = {key: context.state.values.pop(key) for key in _flags(context) if key in context.state.values}
@@ -214,7 +213,7 @@ def _handled(context: Context, s: ast.Try) -> None:
     caught: ExceptionValue | None = None
     try:
         run_block(context, s.body)
-    except Raised as error:
+    except effects.Raised as error:
         if error.attempt is not attempt:
             raise
         caught = thrown(context, error)
@@ -251,14 +250,14 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
             _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
             return
-        cls, args = leaves.without(context, arrived, UNBOUND, known=True)
+        cls, args = unions.without(context, arrived, UNBOUND, known=True)
         known = isinstance(args, tuple) and not any(isinstance(a, Union) and a.inner is not None for a in args)
 
         def run(cls: Any) -> None:
             _take(context, handler, ExceptionValue(cls, args if known else (), unknown=not known))
 
         if isinstance(cls, Union):
-            merge.switch(context, cls, run, live)
+            unions.switch(context, cls, run, live)
         else:
             run(cls)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents, sequences
-from jitgrad.script.frontend.evaluate import calls, leaves, merge
-from jitgrad.script.frontend.state import frames
+from jitgrad.script.frontend.evaluate import calls, merge, names
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
@@ -62,7 +62,7 @@ def _constant(context: Context, node: ast.Constant) -> Any:
 
 
 def _name(context: Context, node: ast.Name) -> Any:
-    return frames.load(context, context.frame, node.id)
+    return names.load(context, context.frame, node.id)
 
 
 def _tuple(context: Context, node: ast.Tuple) -> Any:
@@ -230,7 +230,7 @@ def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: 
     union = context.state.values.get(key)
     if isinstance(union, Union):
         is_none = isinstance(test.ops[0], ast.Is) == outcome
-        context.state.values[key] = None if is_none else leaves.without(context, union, None, not direct)
+        context.state.values[key] = None if is_none else unions.without(context, union, None, not direct)
 
 
 def _named(context: Context, node: ast.NamedExpr) -> Any:

@@ -15,15 +15,19 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, call, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
-from jitgrad.script.frontend.containers import lists
-from jitgrad.script.frontend.evaluate import leaves as lowering
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate import templates as tp
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.state.dispatch import Raised
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
+from jitgrad.script.frontend.templates.of_values import template_of
+from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.sequences import Items, ListOf
+from jitgrad.script.frontend.templates.sizes import Widener
+from jitgrad.script.frontend.templates.template import Clash, Template
+from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
+from jitgrad.script.frontend.values import heap, locations, numbers
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Block, Value
@@ -59,8 +63,8 @@ class Head:
 
     def __init__(self, context: Context, entry: State, key: Any):
         self.context, self.entry, self.key = context, entry, key
-        self.templates: dict[Any, tp.Template] = {}
-        self.widen = tp.Widener(context, Symbol().number)
+        self.templates: dict[Any, Template] = {}
+        self.widen = Widener(context, Symbol().number)
         self.kept = context.kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.unsettled: Any = None  # the location whose template changed last
@@ -89,27 +93,27 @@ class Head:
                     self.key, frame) != frame:
                 continue  # what an earlier call of this function made may be what this one only reads
             mine = self.templates.get(place)
-            value = merge.fetch(context, self.entry, place)
+            value = locations.fetch(context, self.entry, place)
             if mine is None:
                 mine = merge.template(context, place, value, general=True)
             self.templates[place] = _staying(self._recall(mine, remembered), remembered, value)
             if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
                 self.exits.add(place)
 
-    def _recall(self, mine: tp.Template, remembered: tp.Template) -> tp.Template:
+    def _recall(self, mine: Template, remembered: Template) -> Template:
         """The entry's template, generalised as before."""
-        if isinstance(mine, tp.Tensor) and isinstance(remembered, tp.Tensor) and len(mine.dims) == len(remembered.dims):
+        if isinstance(mine, Tensor) and isinstance(remembered, Tensor) and len(mine.dims) == len(remembered.dims):
             dims = tuple(self.widen.new(r.symbol.not_one) if isinstance(r, Dim) and r.symbol is not None
                          and r.symbol.name.startswith("~") else m
                          for m, r in zip(mine.dims, remembered.dims, strict=True))
-            return tp.Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
+            return Tensor(mine.dtype, dims, mine.history or remembered.history, remembered.alias,
                              mine.ordered and remembered.ordered, mine.leaf or remembered.leaf, remembered.origin,
                              device=mine.device)
-        if isinstance(mine, tp.Num) and isinstance(remembered, tp.Num):
-            return tp.Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
-        if isinstance(remembered, tp.ListOf) or isinstance(mine, tp.ListOf):
+        if isinstance(mine, Num) and isinstance(remembered, Num):
+            return Num(remembered.kind if remembered.kind is object else mine.kind, remembered.low)
+        if isinstance(remembered, ListOf) or isinstance(mine, ListOf):
             return mine
-        if isinstance(remembered, (tp.Num, tp.Either)):
+        if isinstance(remembered, (Num, Either)):
             return remembered
         return mine
 
@@ -118,12 +122,12 @@ class Head:
         frame, fresh = self.context.frame.id, self.widen.fresh
         marks = {s: dim(Symbol("~", not_one=s.not_one)) for s in fresh}
 
-        def mark(t: tp.Template) -> tp.Template:
-            if isinstance(t, tp.Tensor):
+        def mark(t: Template) -> Template:
+            if isinstance(t, Tensor):
                 return replace(t, dims=tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
                                              for d in t.dims))
-            if isinstance(t, tp.Either) and t.inner is not None and not isinstance(t.inner, tp.Num):
-                return t if not fresh else tp.Static(None)
+            if isinstance(t, Either) and t.inner is not None and not isinstance(t.inner, Num):
+                return t if not fresh else Static(None)
             return t
 
         kept = {}
@@ -142,37 +146,37 @@ class Head:
         params: list[Value] = []
         for key, t in self.templates.items():
             name = key[-1] if isinstance(key, tuple) and isinstance(key[-1], str) else ""
-            values = [Value(x, name if i == 0 else "") for i, x in enumerate(lowering.types(t))]
-            merge.mark_history(context, values, lowering.histories(t))
+            values = [Value(x, name if i == 0 else "") for i, x in enumerate(t.types())]
+            context.mark_history(values, t.histories())
             params += values
-            if isinstance(t, tp.Tensor) and name and key[0] == context.frame.id:
+            if isinstance(t, Tensor) and name and key[0] == context.frame.id:
                 self.variables[values[0]] = name
             # what a list holds at the entry is in a list of run-time length from now on
-            lists.settle(context, t, merge.fetch(context, self.entry, key))
+            t.enlist(context, locations.fetch(context, self.entry, key))
             if key in self.exits:
                 state.values.pop(key, None)
             else:
-                like = merge.fetch(context, self.entry, key)
+                like = locations.fetch(context, self.entry, key)
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
                 self._freeze(key, like, state.values[key])
-                if key in self.listed or lists.is_listed(context, like):
-                    lists.freeze(context, state.values[key])
+                if key in self.listed or run_lists.is_listed(context, like):
+                    run_lists.freeze(context, state.values[key])
         return tuple(params)
 
-    def _parts(self, t: tp.Template, value: Any) -> list[set[Value]]:
+    def _parts(self, t: Template, value: Any) -> list[set[Value]]:
         """For each leaf of a template the values of the tensor that is there before the loop, if there is one."""
-        if isinstance(t, tp.Tensor) and isinstance(value, SymTensor):
+        if isinstance(t, Tensor) and isinstance(value, SymTensor):
             storage = value.storage
             roots = {storage.root, self.context.inputs.values[storage.input] if storage.input >= 0 else None}
             own = {v for v in (self.entry.values.get(storage), *roots) if v is not None}
             return [own, *(set() for _ in range(t.origin))]
         held = self.entry.values.get(value) if isinstance(value, HELD) else value
-        if isinstance(t, tp.Items) and isinstance(held, tuple) and len(held) == len(t.items):
+        if isinstance(t, Items) and isinstance(held, tuple) and len(held) == len(t.items):
             return [x for i, v in zip(t.items, held, strict=True) for x in self._parts(i, v)]
-        if isinstance(t, tp.Record) and isinstance(held, dict):
+        if isinstance(t, Record) and isinstance(held, dict):
             return [x for n, i in zip(t.names, t.items, strict=True) for x in self._parts(i, held.get(n))]
-        return [{value} if isinstance(value, Value) else set()] * len(lowering.types(t))
+        return [{value} if isinstance(value, Value) else set()] * len(t.types())
 
     def grow(self, head: State, end: State, names: frozenset[str]) -> bool:
         """Fit the templates to what the body did; whether they changed."""
@@ -191,7 +195,7 @@ class Head:
                 continue  # nobody reads it again
             if key not in self.entry.values and not self._known_outside(key):
                 continue
-            before = merge.fetch(context, self.entry, key)
+            before = locations.fetch(context, self.entry, key)
             if _unchanged(before, value):
                 continue
             if variable and key[1] in ("return", "break", ("result",)):
@@ -202,8 +206,8 @@ class Head:
         if self._written_heads(head, end):
             return True
         for key, t in list(self.templates.items()):
-            value = merge.fetch(context, end, key)
-            if key not in self.listed and lists.is_listed(context, value):
+            value = locations.fetch(context, end, key)
+            if key not in self.listed and run_lists.is_listed(context, value):
                 self.listed.add(key)
                 changed = True
             if value is head.values.get(key) and key not in self.exits and not (
@@ -212,7 +216,7 @@ class Head:
             begun = head.values.get(key)
             if isinstance(begun, SymTensor) and isinstance(value, SymTensor) and heap.same_reference(begun, value):
                 continue
-            joined = self._join(key, t, merge.fetch(context, self.entry, key), value, end)
+            joined = self._join(key, t, locations.fetch(context, self.entry, key), value, end)
             if joined != t:
                 self.templates[key] = joined
                 self.unsettled = key
@@ -225,7 +229,7 @@ class Head:
         found = self.templates.get(key)
         what = "the types of this loop's variables do not settle"
         if isinstance(key, tuple) and isinstance(key[-1], str) and found is not None:
-            made = "another object" if isinstance(found, (tp.Static, tp.Either)) else str(found)
+            made = "another object" if isinstance(found, (Static, Either)) else str(found)
             what = f"the type of `{key[-1]}` does not settle in this loop: it is {made} after every iteration"
         return ScriptError(what, self.context.span(),
                            hint="give it its final type before the loop; of a function, carry the numbers and tensors "
@@ -264,49 +268,49 @@ class Head:
             return key[0] != "grad" or key[1].input >= 0 or key[1] in self.entry.values
         return getattr(key, "source", None) is not None
 
-    def _join(self, key: Any, t: tp.Template, before: Any, value: Any, end: State) -> tp.Template:
+    def _join(self, key: Any, t: Template, before: Any, value: Any, end: State) -> Template:
         context = self.context
         new = merge.template(context, key, value)
         t = _plain(context, t)
-        if isinstance(t, tp.Num) and isinstance(new, tp.Tensor):
+        if isinstance(t, Num) and isinstance(new, Tensor):
             if not new.dims:
                 self.weak = True
                 return new  # a weak 0-dim tensor from the start
             raise Peel
-        if isinstance(t, tp.Tensor) and isinstance(new, (tp.Num, tp.Static)) and (
-                isinstance(new, tp.Num) or type(new.value) in (int, float, bool)) and not t.dims:
+        if isinstance(t, Tensor) and isinstance(new, (Num, Static)) and (
+                isinstance(new, Num) or type(new.value) in (int, float, bool)) and not t.dims:
             return t
         try:
-            joined = lists.settle(context, tp.join(context, t, new, self.widen), before, value)
-        except tp.Clash as clash:
+            joined = t.join(new, self.widen).enlist(context, before, value)
+        except Clash as clash:
             raise self._clash(key, before, value, end, str(clash)) from None
-        if isinstance(joined, tp.Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
-                not joined.alias or before.storage.alias.startswith(tp.ARGUMENT)) and (
+        if isinstance(joined, Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
+                not joined.alias or before.storage.alias.startswith(ARGUMENT)) and (
                 not heap.same_reference(before, value)) and _shared(context, self.entry, key, before):
             joined = replace(joined, alias="before the first iteration it is a tensor that something else refers to")
-        if isinstance(joined, (tp.Items, tp.Record)):
+        if isinstance(joined, (Items, Record)):
             return self._held(joined, before, value, end)
         return joined
 
-    def _held(self, t: tp.Template, before: Any, after: Any, end: State) -> tp.Template:
+    def _held(self, t: Template, before: Any, after: Any, end: State) -> Template:
         """A container's template: what the body leaves in place stays what it is; other tensors that something else may
         refer to are not to be written."""
         if (before is after and isinstance(before, (Number, int, float, bool))) or (
                 isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after)):
-            return tp.Same(before)
-        if isinstance(t, tp.Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
+            return Same(before)
+        if isinstance(t, Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
                 self.context, self.entry, None, before):
             return replace(t, alias="a loop carries it in a container")
-        if not isinstance(t, (tp.Items, tp.Record)):
+        if not isinstance(t, (Items, Record)):
             return t
         old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (
             (self.entry, before), (end, after)))
-        if isinstance(t, tp.Record) and isinstance(old, dict) and isinstance(new, dict):
-            return tp.Record(t.type, t.names, tuple(
+        if isinstance(t, Record) and isinstance(old, dict) and isinstance(new, dict):
+            return Record(t.type, t.names, tuple(
                 self._held(i, old.get(n), new.get(n), end) for n, i in zip(t.names, t.items, strict=True)))
-        if isinstance(t, tp.Items) and isinstance(old, tuple) and isinstance(new, tuple) and (
+        if isinstance(t, Items) and isinstance(old, tuple) and isinstance(new, tuple) and (
                 len(old) == len(new) == len(t.items)):
-            return tp.Items(t.type, tuple(self._held(i, x, y, end)
+            return Items(t.type, tuple(self._held(i, x, y, end)
                                           for i, x, y in zip(t.items, old, new, strict=True)))
         return t
 
@@ -336,7 +340,7 @@ class Head:
         context.state = state
         result: list[Value] = []
         for key, t in self.templates.items():
-            result += merge.lower_location(context, key, t, merge.fetch(context, state, key))
+            result += merge.lower_location(context, key, t, locations.fetch(context, state, key))
         return result
 
     def leave(self, outputs: list[Value], fresh: dict[Symbol, Symbol]) -> State:
@@ -347,31 +351,31 @@ class Head:
         leaves = iter(outputs)
         for key, t in self.templates.items():
             renamed = _rename(t, fresh)
-            value = merge.rebuild_location(context, key, renamed, leaves, merge.fetch(context, self.entry, key))
+            value = merge.rebuild_location(context, key, renamed, leaves, locations.fetch(context, self.entry, key))
             state.values[key] = value
-            self._freeze(key, merge.fetch(context, self.entry, key), value)
-            if key in self.listed or lists.is_listed(context, merge.fetch(context, self.entry, key)):
-                lists.freeze(context, value)
+            self._freeze(key, locations.fetch(context, self.entry, key), value)
+            if key in self.listed or run_lists.is_listed(context, locations.fetch(context, self.entry, key)):
+                run_lists.freeze(context, value)
         for key in list(state.values):
             if isinstance(key, tuple) and key[0] == "clean" and key[1] in self.templates:
                 del state.values[key]
         return state
 
 
-def _staying(t: tp.Template, remembered: tp.Template, value: Any) -> tp.Template:
+def _staying(t: Template, remembered: Template, value: Any) -> Template:
     """The template of a container's content, with what stayed in place before taken to stay again."""
-    if isinstance(t, tp.Record) and isinstance(remembered, tp.Record) and isinstance(value, dict) and (
+    if isinstance(t, Record) and isinstance(remembered, Record) and isinstance(value, dict) and (
             t.names == remembered.names == tuple(value)):
-        return tp.Record(t.type, t.names, _items_staying(t.items, remembered.items, tuple(value.values())))
-    if isinstance(t, tp.Items) and isinstance(remembered, tp.Items) and isinstance(value, tuple) and (
+        return Record(t.type, t.names, _items_staying(t.items, remembered.items, tuple(value.values())))
+    if isinstance(t, Items) and isinstance(remembered, Items) and isinstance(value, tuple) and (
             len(t.items) == len(remembered.items) == len(value)):
-        return tp.Items(t.type, _items_staying(t.items, remembered.items, value))
+        return Items(t.type, _items_staying(t.items, remembered.items, value))
     return t
 
 
-def _items_staying(items: tuple[tp.Template, ...], remembered: tuple[tp.Template, ...],
-                   values: tuple[Any, ...]) -> tuple[tp.Template, ...]:
-    return tuple(tp.Same(v) if isinstance(r, tp.Same) else t
+def _items_staying(items: tuple[Template, ...], remembered: tuple[Template, ...],
+                   values: tuple[Any, ...]) -> tuple[Template, ...]:
+    return tuple(Same(v) if isinstance(r, Same) else t
                  for t, r, v in zip(items, remembered, values, strict=True))
 
 
@@ -385,20 +389,20 @@ def _unchanged(before: Any, value: Any) -> bool:
         _unchanged(a, b) for a, b in zip(before, value, strict=True))
 
 
-def _plain(context: Context, t: tp.Template) -> tp.Template:
+def _plain(context: Context, t: Template) -> Template:
     """A template without the tensors that an earlier pass took to stay in place."""
-    if isinstance(t, tp.Same):
-        return tp.template_of(context, t.value)
-    if isinstance(t, tp.Items):
-        return tp.Items(t.type, tuple(_plain(context, i) for i in t.items))
-    if isinstance(t, tp.Record):
-        return tp.Record(t.type, t.names, tuple(_plain(context, i) for i in t.items))
+    if isinstance(t, Same):
+        return template_of(context, t.value)
+    if isinstance(t, Items):
+        return Items(t.type, tuple(_plain(context, i) for i in t.items))
+    if isinstance(t, Record):
+        return Record(t.type, t.names, tuple(_plain(context, i) for i in t.items))
     return t
 
 
-def _rename(t: tp.Template, fresh: dict[Symbol, Symbol]) -> tp.Template:
+def _rename(t: Template, fresh: dict[Symbol, Symbol]) -> Template:
     """A template with the block's symbols replaced by those that the loop's node binds."""
-    return tp.renamed(t, lambda d: _renamed(d, fresh))
+    return t.renamed(lambda d: _renamed(d, fresh))
 
 
 def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
@@ -410,7 +414,7 @@ def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
 def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
     """Whether anything but `key` refers to the tensor's storage before the loop."""
     storage = tensor.storage
-    if storage.input >= 0 or storage in context.links or storage.alias.startswith(tp.ARGUMENT):
+    if storage.input >= 0 or storage in context.links or storage.alias.startswith(ARGUMENT):
         return True
     return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
 
@@ -461,7 +465,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             go_on: Any = False
             try:
                 go_on = body(counter)
-            except Raised:
+            except effects.Raised:
                 dead = True
                 context.frame, context.node, context.modes = frame, node, modes
             end = begin if dead else context.state
@@ -507,9 +511,9 @@ def _emit(context: Context, head: Head, block: Block, carries: list[Value], trip
 
         return substitute(d, mapping)
 
-    carried = [x for t in head.templates.values() for x in lowering.types(t)]
+    carried = [x for t in head.templates.values() for x in t.types()]
     types = [map_dims(t, rename) for t in carried]
-    history = [x for t in head.templates.values() for x in lowering.histories(t)]
+    history = [x for t in head.templates.values() for x in t.histories()]
     binds = tuple(fresh.values())
     if trips is None:
         condition = numbers.value_of(context, first)
@@ -519,5 +523,5 @@ def _emit(context: Context, head: Head, block: Block, carries: list[Value], trip
     else:
         outputs = context.builder.emit("scan", (numbers.value_of(context, trips), *carries), blocks=(block,),
                                        types=types, binds=binds, n_carries=len(carries), reverse=False)
-    merge.mark_history(context, outputs, history)
+    context.mark_history(outputs, history)
     context.state = head.leave(list(outputs), fresh)

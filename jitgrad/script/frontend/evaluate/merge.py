@@ -8,13 +8,18 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend.evaluate import leaves as lowering
-from jitgrad.script.frontend.evaluate import templates as tp
-from jitgrad.script.frontend.state import heap
-from jitgrad.script.frontend.state.aliases import Links, propagate, unwritable
+from jitgrad.script.frontend.evaluate.aliases import Links
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.state.dispatch import Raised
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates.alternatives import Either, Same
+from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
+from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.sequences import Items, ListOf
+from jitgrad.script.frontend.templates.sizes import Widener
+from jitgrad.script.frontend.templates.template import Clash, Template
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values import heap, locations, numbers
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (
     HELD,
@@ -25,30 +30,11 @@ from jitgrad.script.frontend.values.values import (
     SymDict,
     SymList,
     SymTensor,
-    Union,
 )
 from jitgrad.script.graph.ir import Block, Node, Value, sizes_of
 from jitgrad.script.graph.irops import GUARDED, Effect, effect
 
 RESULT = "result of the expression"
-
-
-def raise_now(context: Context, error: type[BaseException], template: tuple[Any, ...] | None,
-              values: Sequence[Value] = ()) -> Raised:
-    """Emit the raise of `error`; the caller raises what this returns."""
-    if context.tries:
-        from jitgrad.script.frontend.evaluate.attempts import intercept
-
-        found = intercept(context, error, template, values)
-        if found is not None:
-            return found
-    from jitgrad.script.frontend.boundary.deferred_stores import announce
-
-    false = context.one("num.const", value=False)
-    heap.commit_dirty(context)
-    announce(context)
-    context.builder.emit("check", (false, *values), error=error, template=template)
-    return Raised()
 
 
 class _Side:
@@ -64,7 +50,7 @@ class _Side:
         with context.block(self.block):
             try:
                 self.result = run()
-            except Raised:
+            except effects.Raised:
                 self.dead = True
         self.state = context.state
 
@@ -92,7 +78,7 @@ def _dead(context: Context, condition: Number, sides: list[_Side]) -> Any:
     """One side raises: it stays in the branch, the other goes on in the block around it."""
     if sides[0].dead and sides[1].dead:
         context.builder.emit("if", (condition.value,), blocks=(sides[0].block, sides[1].block), types=())
-        raise Raised
+        raise effects.Raised
     dead, alive = (sides[0], sides[1]) if sides[0].dead else (sides[1], sides[0])
     parent = context.builder.block
     if not _as_check(context, condition, dead, when=sides[0].dead):
@@ -117,33 +103,10 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
     return True
 
 
-def fetch(context: Context, state: State, key: Any) -> Any:
-    """The content of a location in `state`, or what it holds before anything is assigned."""
-    values = state.values
-    if key in values:
-        return values[key]
-    if isinstance(key, (Storage, *HELD)):
-        return context.inputs.initial(key)
-    initial = getattr(key, "initial", None)
-    if initial is not None:  # an item of a dict (mappings.py)
-        return initial(context)
-    if key[0] == "rng":
-        return context.inputs.random_state("seed" if len(key) > 1 else "offset")
-    if key[0] in ("attr", "global", "cell"):
-        return context.inputs.initial_attribute(key)
-    if key[0] == "stored":  # how much of what was appended to a list (pending.py)
-        return 0
-    if key[0] == "grad":
-        return context.inputs.initial_grad(key[1])
-    if key[1] in ("return", "break", "continue"):
-        return False
-    return UNBOUND
-
-
 def _merge(context: Context, condition: Value, entry: State, sides: list[_Side], live: frozenset[str] | None,
            mark: int) -> Any:
     first, second = sides[0].state, sides[1].state
-    widen = tp.Widener(context, mark)
+    widen = Widener(context, mark)
     merged = State(first.values.copy(), {**first.where, **second.where})
     plan, references = _plan(context, condition, sides, live, merged, widen)
     result: Any = sides[0].result
@@ -177,11 +140,8 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
 
 def _stays_listed(context: Context, value: Any, *sides: Any) -> None:
     """A merged list that on one side is an item of a list of run-time length may be that item."""
-    if any(isinstance(v, (SymList, tuple, dict)) for v in sides):
-        from jitgrad.script.frontend.containers import lists
-
-        if any(lists.is_listed(context, v) for v in sides):
-            lists.freeze(context, value)
+    if any(run_lists.is_listed(context, v) for v in sides):
+        run_lists.freeze(context, value)
 
 
 def _pair(a: Any, b: Any) -> tuple[Any, ...]:
@@ -191,11 +151,11 @@ def _pair(a: Any, b: Any) -> tuple[Any, ...]:
     return a.storage, tuple(map(str, a.path)), b.storage, tuple(map(str, b.path))
 
 
-Plan = list[tuple[Any, tp.Template, tuple[Any, Any]]]
+Plan = list[tuple[Any, Template, tuple[Any, Any]]]
 
 
 def _plan(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, merged: State,
-          widen: tp.Widener) -> tuple[Plan, dict[tuple[Any, ...], list[Any]]]:
+          widen: Widener) -> tuple[Plan, dict[tuple[Any, ...], list[Any]]]:
     """What must pass through the branch's results; the rest is put into `merged`. Also who shares a reference."""
     first, second = sides[0].state, sides[1].state
     plan: Plan = []
@@ -207,7 +167,7 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
         if _ends(context, key, a, b, live, (first, second)):
             merged.values.pop(key, None)
             continue
-        a, b = fetch(context, first, key), fetch(context, second, key)
+        a, b = locations.fetch(context, first, key), locations.fetch(context, second, key)
         tensors = isinstance(a, SymTensor) and isinstance(b, SymTensor)
         if a is b or (tensors and heap.same_reference(a, b)):
             merged.values[key] = a
@@ -223,7 +183,7 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
             if len(sharing) > 1:
                 continue
         if held and not isinstance(a, SymList) and _older(a, first, second) and _older(b, first, second):
-            plan.append((key, tp.Either((a, b), None), (a, b)))
+            plan.append((key, Either((a, b), None), (a, b)))
             continue
         plan.append((key, _joined(context, key, a, b, widen, first, second), (a, b)))
     return plan, references
@@ -241,7 +201,7 @@ def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | Non
 
 
 def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
-          widen: tp.Widener, links: Links) -> tuple[Value, ...]:
+          widen: Widener, links: Links) -> tuple[Value, ...]:
     lowered: list[list[Value]] = []
     before = context.state
     for index, side in enumerate(sides):
@@ -251,14 +211,14 @@ def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
             lowered.append(values + links.lowered(index))
         side.block.results = tuple(lowered[-1])
     context.state = before
-    types = [x for _, t, _ in plan for x in lowering.types(t)] + links.types
-    history = [x for _, t, _ in plan for x in lowering.histories(t)] + [False] * len(links.types)
+    types = [x for _, t, _ in plan for x in t.types()] + links.types
+    history = [x for _, t, _ in plan for x in t.histories()] + [False] * len(links.types)
     if not types and all(_idle(n) for side in sides for n in side.block.nodes):
         return ()
     binds = bound_by(types, widen.fresh)
     outputs = context.builder.emit("if", (condition,), blocks=(sides[0].block, sides[1].block), types=types,
                                    binds=binds)
-    mark_history(context, outputs, [h or any(v.id in context.builder.history for v in vs)
+    context.mark_history(outputs, [h or any(v.id in context.builder.history for v in vs)
                                     for h, vs in zip(history, zip(*lowered, strict=True), strict=True)])
     return outputs
 
@@ -272,11 +232,6 @@ def bound_by(types: Sequence[Any], fresh: Sequence[Symbol]) -> tuple[Symbol, ...
     """Those of `fresh` that stand in the types, in order."""
     used = set().union(*(symbols(d) for t in types for d in sizes_of(t))) if types else set()
     return tuple(s for s in fresh if s in used)
-
-
-def mark_history(context: Context, values: Sequence[Value], flags: Sequence[bool]) -> None:
-    """Say which values may carry a gradient."""
-    context.builder.history.update(v.id for v, h in zip(values, flags, strict=True) if h)
 
 
 # --- locations that are not plain variables ------------------------------------------------------------------------
@@ -299,7 +254,7 @@ def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
     return live is None or name in live
 
 
-def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first: State, second: State) -> tp.Template:
+def _joined(context: Context, key: Any, a: Any, b: Any, widen: Widener, first: State, second: State) -> Template:
     before = context.state
     try:
         context.state = first
@@ -307,32 +262,31 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: tp.Widener, first
         context.state = second
         other = template(context, key, b)
         context.state = before
-        joined = tp.join(context, one, other, widen)
-        if isinstance(joined, (tp.ListOf, tp.Record)):
-            from jitgrad.script.frontend.containers import lists
+        joined = one.join(other, widen)
+        if isinstance(joined, (ListOf, Record)):
 
-            joined = lists.settle(context, joined, a, b)
+            joined = joined.enlist(context, a, b)
         return _refine(joined, a, b, first, second)
-    except tp.Clash as clash:
+    except Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
 
 
-def _refine(t: tp.Template, a: Any, b: Any, first: State, second: State) -> tp.Template:
+def _refine(t: Template, a: Any, b: Any, first: State, second: State) -> Template:
     """A joined template with what the values add: items that are one object on both sides stay it; a tensor in an
     Optional that may be older memory is not to be written."""
     if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
-        return tp.Same(a)
-    if isinstance(t, tp.Items):
+        return Same(a)
+    if isinstance(t, Items):
         one = first.values.get(a) if isinstance(a, SymList) else a
         other = second.values.get(b) if isinstance(b, SymList) else b
         if isinstance(one, tuple) and isinstance(other, tuple):
-            return tp.Items(t.type, tuple(_refine(i, x, y, first, second)
+            return Items(t.type, tuple(_refine(i, x, y, first, second)
                                           for i, x, y in zip(t.items, one, other, strict=True)))
-    if isinstance(t, tp.Either) and (isinstance(t.inner, tp.Tensor) or (t.inner and UNBOUND not in t.statics)):
+    if isinstance(t, Either) and (isinstance(t.inner, Tensor) or (t.inner and UNBOUND not in t.statics)):
         older = [x for v in (a, b) for x in _tensors(v) if _older(x, first, second)]
         if older:
             heap.note_chosen(*older)
-            return unwritable(t)
+            return t.unwritable()
     return t
 
 
@@ -369,80 +323,34 @@ def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None
                         hint="give both the same type, or assign different names")
 
 
-def template(context: Context, key: Any, value: Any, general: bool = False) -> tp.Template:
+def template(context: Context, key: Any, value: Any, general: bool = False) -> Template:
     """The template of what a location holds."""
     if isinstance(value, Value):
         assert isinstance(value.type, TensorType)
         history = context.has_history(value) and not key.requires_grad  # a leaf's content has none
-        return tp.Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims), history)
+        return Tensor(value.type.dtype, tuple(context.sizes.canonical(d) for d in value.type.dims), history)
     if isinstance(key, SymList):
-        return tp.content_template(context, value, general)
+        return content_template(context, value, general)
     if isinstance(key, (SymDict, Instance)):
-        return tp.record(context, key, value, general)
-    return tp.template_of(context, value, general)
+        return record(context, key, value, general)
+    return template_of(context, value, general)
 
 
-def lower_location(context: Context, key: Any, t: tp.Template, value: Any) -> list[Value]:
+def lower_location(context: Context, key: Any, t: Template, value: Any) -> list[Value]:
     """What a location holds as graph values."""
     if isinstance(key, Storage):
         return [value]
-    return lowering.lower(context, t, value)
+    return t.lower(context, value)
 
 
-def rebuild_location(context: Context, key: Any, t: tp.Template, leaves: Any, like: Any) -> Any:
+def rebuild_location(context: Context, key: Any, t: Template, leaves: Any, like: Any) -> Any:
     """The content of a location from graph values; `like` is one side's content."""
     if isinstance(key, Storage):
         return heap.as_leaf(context, key, next(leaves))
-    value = lowering.rebuild(context, t, leaves) if not isinstance(t, tp.Record) or not isinstance(
-        key, (SymDict, Instance)) else lowering.rebuild_content(context, t, leaves)
+    value = t.rebuild(context, leaves) if not isinstance(t, Record) or not isinstance(
+        key, (SymDict, Instance)) else t.rebuild_content(context, leaves)
     return context.state.values.pop(value) if isinstance(key, SymList) and isinstance(value, SymList) else value
 
 
-# --- unions --------------------------------------------------------------------------------------------------------
-
-
-def bound(context: Context, value: Any, error: type[Exception], text: str) -> Any:
-    """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
-    if value is UNBOUND:
-        raise raise_now(context, error, (text,))
-    if not isinstance(value, Union) or UNBOUND not in value.statics:
-        return value
-    missing = lowering.is_static(context, value, UNBOUND)
-    context.effect("check", numbers.negate(context, missing).value, error=error, template=(text,))
-    return lowering.without(context, value, UNBOUND)
-
-
-def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
-    """The run-time value of a union that an operation needs; `error` at run time where it is None.
-
-    `what` is the message; `{}` in it is the name of the type of what is there instead.
-    """
-    if not isinstance(value, Union) or value.inner is None:
-        return value
-    absent = lowering.is_static(context, value, value.statics[0])
-    for s in value.statics[1:]:
-        absent = numbers.either(context, absent, lowering.is_static(context, value, s))
-    name = type(value.statics[0]).__name__
-    context.effect("check", numbers.negate(context, absent).value, error=error, template=(what.replace("{}", name),))
-    return lowering.settle(context, value)
-
-
-def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None
-           ) -> Any:
-    """`operation` of whichever alternative a union is; `live` as of `branch`."""
-    alternatives: list[Any] = list(value.statics)
-
-    def run(index: int) -> Any:
-        if index == len(alternatives):
-            return operation(lowering.settle(context, value))
-        last = index == len(alternatives) - 1 and value.inner is None
-        if last:
-            return operation(alternatives[index])
-        condition = lowering.is_static(context, value, alternatives[index])
-        return branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1), live)
-
-    return run(0)
-
-
-__all__ = ["RESULT", "Raised", "bound", "bound_by", "branch", "clash_error", "fetch", "force",
-           "lower_location", "mark_history", "propagate", "raise_now", "rebuild_location", "switch", "template"]
+__all__ = ["RESULT", "bound_by", "branch", "clash_error",
+           "lower_location", "rebuild_location", "template"]

@@ -14,8 +14,9 @@ from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
 from jitgrad.script.frontend.evaluate.exceptions import with_finish
 from jitgrad.script.frontend.source.source import source_of
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.dispatch import Raised
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import class_of, type_word
 from jitgrad.script.frontend.values.values import Number, Union
 
@@ -36,7 +37,7 @@ def with_(context: Context, s: ast.With) -> None:
         context.entering = before
         context.node = items[0].context_expr
         if isinstance(value, Union) and value.inner is None and all(isinstance(v, _SCOPES) for v in value.statics):
-            merge.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
+            unions.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
                          live_after(context, s))
             return
         if isinstance(value, calls.GradScope) and isinstance(value.enabled, Number):
@@ -99,7 +100,7 @@ def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], N
                                      "`autocast(...)`, and context managers written in Python")
     bind(calls.call(context, cls.__enter__, (value,), {}))
 
-    def leave(error: Raised | Handler | None) -> None:
+    def leave(error: effects.Raised | Handler | None) -> None:
         raised: tuple[Any, ...] = (None, None, None)
         if error is not None and _reads_exception(cls.__exit__):
             if isinstance(error, Handler):

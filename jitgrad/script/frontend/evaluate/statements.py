@@ -25,15 +25,13 @@ from jitgrad.script.frontend.evaluate import (
     targets,
 )
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import (
-    leaves as lowering,
-)
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import iterate
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union
 
 _RESULT = ("result",)
@@ -65,16 +63,16 @@ def run_function(context: Context, frame: Frame, node: Any) -> Any:
         return None
     result = values.pop(key)
     if flag is True:
-        return lowering.without(context, result, UNBOUND, known=True)
+        return unions.without(context, result, UNBOUND, known=True)
     flag, known = _returned(context, flag, result)
-    return merge.branch(context, flag, lambda: lowering.without(context, result, UNBOUND, known), lambda: None,
+    return merge.branch(context, flag, lambda: unions.without(context, result, UNBOUND, known), lambda: None,
                         frozenset())
 
 
 def _returned(context: Context, flag: Number, result: Any) -> tuple[Number, bool]:
     """A pending return as a condition: the presence of its result where that says it; else the flag."""
     if isinstance(result, Union) and result.tag is None and result.statics == (UNBOUND,):
-        bound = numbers.negate(context, lowering.is_static(context, result, UNBOUND))
+        bound = numbers.negate(context, unions.is_static(context, result, UNBOUND))
         assert isinstance(bound, Number)
         return bound, False
     return flag, True
@@ -171,7 +169,7 @@ def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: froze
         if returned:
             values = context.state.values
             values[(frame.id, "return")] = True
-            values[(frame.id, _RESULT)] = lowering.without(context, values[(frame.id, _RESULT)], UNBOUND, known)
+            values[(frame.id, _RESULT)] = unions.without(context, values[(frame.id, _RESULT)], UNBOUND, known)
 
     merge.branch(context, left, gone, lambda: run_block(context, rest), live)
 
@@ -287,8 +285,9 @@ def _for(context: Context, s: ast.For) -> None:
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return
-    iterable = guarded(context, lambda: iterate(context, source))
+    iterable = effects.guarded(context, lambda: iterate(context, source))
     context.node = s
+    assert iterable is not None
     loop = _Loop(context, s)
     place = context.span(s)
     if isinstance(iterable.length, int) and (iterable.unrolled or ("unroll", place) in context.decisions):

@@ -6,14 +6,16 @@ import ast
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend.containers import contents, lists
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.containers import contents, lists, sequences
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.state import frames
+from jitgrad.script.frontend.evaluate import names
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import (
     SYMBOLS,
+    argument,
     binary,
     delete_attribute,
     delete_item,
@@ -24,15 +26,14 @@ from jitgrad.script.frontend.values.protocol import (
     set_item,
     type_name,
 )
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
 
 
 def assign_name(context: Context, name: str, value: Any, node: ast.AST) -> None:
     """Bind a name where the current frame's scope has it."""
-    key = frames.place(context.frame, name)
+    key = names.place(context.frame, name)
     if key is None:
-        frames.store_outside(context, context.frame, name, value)
+        names.store_outside(context, context.frame, name, value)
         return
     context.state.values[key] = value
     place = context.span(node)
@@ -62,7 +63,7 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
 def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     wanted = len(target.elts)
     starred = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), None)
-    held = lists.run_items(context, value) if isinstance(value, SymList) else None
+    held = run_lists.run_items(context, value) if isinstance(value, SymList) else None
     if held is not None and starred is None:
         items = _unpacked_list(context, held, wanted)
     elif isinstance(value, SymTensor) and isinstance(protocol.length(context, value), Number) and starred is None:
@@ -74,13 +75,13 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
         if len(items) != wanted:
             text = (f"not enough values to unpack (expected {wanted}, got {len(items)})" if len(items) < wanted
                     else f"too many values to unpack (expected {wanted})")
-            raise merge.raise_now(context, ValueError, (text,))
+            raise effects.raise_now(context, ValueError, (text,))
         for t, v in zip(target.elts, items, strict=True):
             assign(context, t, v)
         return
     after = wanted - starred - 1
     if len(items) < wanted - 1:
-        raise merge.raise_now(context, ValueError, (
+        raise effects.raise_now(context, ValueError, (
             f"not enough values to unpack (expected at least {wanted - 1}, got {len(items)})",))
     end = len(items) - after
     for t, v in zip(target.elts[:starred], items[:starred], strict=True):
@@ -93,7 +94,7 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
 
 
 def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
-    _check_count(context, lists.length(context, held), wanted)
+    _check_count(context, run_lists.length(context, held), wanted)
     return list(lists.unpacked(context, held, wanted))
 
 
@@ -126,7 +127,7 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
     op = ex.BINARY[type(s.op)]
     target = s.target
     if isinstance(target, ast.Name):
-        old = frames.load(context, context.frame, target.id)
+        old = names.load(context, context.frame, target.id)
         assign_name(context, target.id, _updated(context, op, old, s), target)
     elif isinstance(target, ast.Attribute):
         obj = ex.evaluate(context, target.value)
@@ -145,13 +146,13 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     value = ex.evaluate(context, s.value)
     context.node = s
-    old = merge.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
+    old = unions.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
                                     f"'{type_name(value)}'")
     if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
-        given = calls.argument(context, value)
-        return guarded(context, lambda: getattr(old, _INPLACE[op])(given))
+        given = argument(context, value)
+        return effects.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
     if isinstance(old, SymList) and op == "add":
-        from jitgrad.script.frontend.containers import sequences
+
 
         sequences.extend(context, old, value)
         return old
@@ -166,8 +167,8 @@ def delete(context: Context, s: ast.Delete) -> None:
 
 def _delete(context: Context, target: ast.expr) -> None:
     if isinstance(target, ast.Name):
-        frames.load(context, context.frame, target.id)  # an unbound name is an error here
-        key = frames.place(context.frame, target.id)
+        names.load(context, context.frame, target.id)  # an unbound name is an error here
+        key = names.place(context.frame, target.id)
         if key is None:
             raise UnsupportedCall(f"`del` of the global `{target.id}`", context.span(target),
                                   hint="assign None to it")

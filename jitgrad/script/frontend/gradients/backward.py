@@ -16,17 +16,16 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.evaluate import leaves as lowering
-from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, requires_grad
 from jitgrad.script.frontend.library import hooks
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.templates.tensors import ARGUMENT
+from jitgrad.script.frontend.values import heap, locations, numbers
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import items_of, type_name, type_word
-from jitgrad.script.frontend.values.static import guarded
+from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
 from jitgrad.script.frontend.values.tensors import getter, method, setter
 from jitgrad.script.frontend.values.values import Storage, SymTensor, Union
 from jitgrad.script.graph.ir import Block, Node, Value
@@ -102,11 +101,11 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
     targets = _tensors(context, inputs)
     wrt = []
     for t in targets:
-        if t.storage.alias.startswith(tp.ARGUMENT):
+        if t.storage.alias.startswith(ARGUMENT):
             raise UnsupportedCall("the gradient of an item of a list of run-time length", context.span(),
                                   hint="stack the list, and take the gradient of that")
         if not requires_grad.require(context, t, NO_HISTORY):
-            raise merge.raise_now(context, RuntimeError, (NO_HISTORY,))
+            raise effects.raise_now(context, RuntimeError, (NO_HISTORY,))
         root = root_of(context, t.storage) if not t.path and t.storage.requires_grad else None
         hooks.check_unhooked(context, t, "`autograd.grad`")
         if root is not None and hooks.of_leaf(context, t.storage, "_hooks"):
@@ -124,7 +123,7 @@ def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materia
     """What a gradient is for Python: a tensor, None where nothing leads to `target`, number `index` of several."""
     if c is None:
         if not unused:
-            raise merge.raise_now(context, RuntimeError, (UNUSED.format(index),))
+            raise effects.raise_now(context, RuntimeError, (UNUSED.format(index),))
         if not materialize:
             return None
         type_ = target.type_
@@ -133,7 +132,7 @@ def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materia
     if not isinstance(reached, Value) or materialize:  # the value is zero where nothing was reached
         return _tensor(context, value, create)
     if not unused:
-        context.effect("check", reached, error=RuntimeError, template=(UNUSED.format(index),))
+        effects.emit(context, "check", reached, error=RuntimeError, template=(UNUSED.format(index),))
         return _tensor(context, value, create)
     return merge.branch(context, numbers.wrap(context, reached), lambda: _tensor(context, value, create), lambda: None)
 
@@ -149,7 +148,7 @@ def _flags(context: Context, create_graph: Any, retain_graph: Any) -> tuple[bool
 
 def _tensors(context: Context, given: Any) -> list[SymTensor]:
     items = [given] if isinstance(given, (SymTensor, Union)) else items_of(context, given)
-    found = [calls.argument(context, t) for t in items]
+    found = [argument(context, t) for t in items]
     for t in found:
         if not isinstance(t, SymTensor):
             raise UnsupportedCall(f"a gradient of {type_word(t)}", context.span(), hint="give tensors")
@@ -161,16 +160,16 @@ def _outputs(context: Context, tensors: Any, gradients: Any) -> tuple[list[Value
     given = _tensors(context, tensors)
     seeds: list[Any] = [None] * len(given)
     if isinstance(gradients, (SymTensor, Union)):
-        seeds = [calls.argument(context, gradients)]
+        seeds = [argument(context, gradients)]
     elif gradients is not None:
-        seeds = [calls.argument(context, g) for g in items_of(context, gradients)]
+        seeds = [argument(context, g) for g in items_of(context, gradients)]
     if len(seeds) != len(given):
-        raise merge.raise_now(context, RuntimeError, (
+        raise effects.raise_now(context, RuntimeError, (
             f"got {len(given)} tensors and {len(seeds)} gradients",))
     values, cotangents = [], []
     for i, (t, g) in enumerate(zip(given, seeds, strict=True)):
         if not requires_grad.require(context, t, NO_GRAPH.format(i)):
-            raise merge.raise_now(context, RuntimeError, (NO_GRAPH.format(i),))
+            raise effects.raise_now(context, RuntimeError, (NO_GRAPH.format(i),))
         before, context.grad = context.grad, True
         values.append(heap.read(context, t))
         context.grad = before
@@ -182,7 +181,7 @@ def seed_of(context: Context, tensor: SymTensor, g: Any) -> Value:
     type_ = tensor.type_
     if g is None:
         if any(d != 1 for d in type_.dims):
-            raise merge.raise_now(context, RuntimeError, ("grad can be implicitly created only for scalar outputs",))
+            raise effects.raise_now(context, RuntimeError, ("grad can be implicitly created only for scalar outputs",))
         return context.one("full", value=1, shape=type_.dims, dtype=type_.dtype)
     theirs = g.type_.dims
     _same_sizes(context, theirs, type_.dims, lambda: (
@@ -199,10 +198,10 @@ def _same_sizes(context: Context, a: Sequence[Any], b: Sequence[Any], message: C
     from jitgrad.script.frontend.library.backend import SymbolicChecker
 
     if len(a) != len(b):
-        raise merge.raise_now(context, RuntimeError, (message(),))
+        raise effects.raise_now(context, RuntimeError, (message(),))
     checker = SymbolicChecker(context)
     for m, n in zip(a, b, strict=True):
-        guarded(context, lambda m=m, n=n: checker.equal(m, n, message))  # type: ignore[misc]
+        effects.guarded(context, lambda m=m, n=n: checker.equal(m, n, message))  # type: ignore[misc]
 
 
 def _leaf(context: Context, tensor: SymTensor) -> Storage:
@@ -272,7 +271,7 @@ def _release(context: Context, path: list[Block], swept: list[list[Node]], retai
             for v in node.outputs:
                 before = context.freed.get(v.id)
                 if before is not None and before in path:
-                    raise merge.raise_now(context, RuntimeError, (SECOND_BACKWARD,))
+                    raise effects.raise_now(context, RuntimeError, (SECOND_BACKWARD,))
                 if retain:
                     continue
                 if i < body:
@@ -335,7 +334,7 @@ def _own(context: Context, storage: Storage) -> None:
 def _current(context: Context, storage: Storage) -> Any:
     """What a `.grad` holds; what may be None is in the state, where its payload will replace it."""
     slot = slot_of(storage)
-    found = merge.fetch(context, context.state, slot)
+    found = locations.fetch(context, context.state, slot)
     if isinstance(found, Union):
         context.state.values[slot] = found
     return found
@@ -348,14 +347,14 @@ def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
     if isinstance(value, SymTensor):
         mine, theirs = tensor.type_, value.type_
         if mine.dtype is not theirs.dtype:
-            raise merge.raise_now(context, RuntimeError, (
+            raise effects.raise_now(context, RuntimeError, (
                 f"attempting to assign a gradient with dtype '{theirs.dtype.name}' to a tensor with dtype "
                 f"'{mine.dtype.name}'. The gradient must match the tensor's dtype",))
         _same_sizes(context, theirs.dims, mine.dims, lambda: (
             f"attempting to assign a gradient of size '[{', '.join(map(str, theirs.dims))}]' to a tensor of size "
             f"'[{', '.join(map(str, mine.dims))}]'. Please ensure that the gradient and the tensor are the same size"))
     elif value is not None and not isinstance(value, Union):
-        raise merge.raise_now(context, TypeError, (
+        raise effects.raise_now(context, TypeError, (
             f"assigned grad expected to be a Tensor or None but got grad of type {type_name(value)}",))
     if tensor.path:
         raise UnsupportedCall("assignment to `.grad` of a view", context.span(), hint="assign to that of its base")
@@ -367,7 +366,7 @@ def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
 def retain(context: Context, tensor: SymTensor) -> None:
     """`tensor.retain_grad()`."""
     if not tensor.requires_grad:
-        raise merge.raise_now(context, RuntimeError, ("can't retain_grad on Tensor that has requires_grad=False",))
+        raise effects.raise_now(context, RuntimeError, ("can't retain_grad on Tensor that has requires_grad=False",))
     storage = tensor.storage
     if storage.requires_grad:
         return
@@ -384,7 +383,7 @@ def set_data(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.data = value`: the content is replaced, the history is not."""
     target = tensor.detach()
     if not isinstance(value, SymTensor):
-        raise merge.raise_now(context, TypeError, (f"Variable data has to be a tensor, but got "
+        raise effects.raise_now(context, TypeError, (f"Variable data has to be a tensor, but got "
                                                    f"{type_name(value)}",))
     if value.storage is tensor.storage:
         if heap.same_reference(value, target):
@@ -417,9 +416,9 @@ def _accumulate(context: Context, storage: Storage, value: Value, create: bool) 
     """Add a gradient to a leaf's `.grad` as eager's engine does."""
     before = _current(context, storage)
     if isinstance(before, Union):
-        merge.branch(context, lowering.is_static(context, before, None),
+        merge.branch(context, unions.is_static(context, before, None),
                      lambda: _store(context, storage, _tensor(context, value, create)),
-                     lambda: _add(context, storage, lowering.settle(context, before), value, create))
+                     lambda: _add(context, storage, unions.settle(context, before), value, create))
     elif before is None:
         _store(context, storage, _tensor(context, value, create))
     else:

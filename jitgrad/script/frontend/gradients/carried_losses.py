@@ -19,9 +19,9 @@ from typing import Any
 
 from jitgrad.errors import Span
 from jitgrad.script.frontend.gradients import backward, carried_leaves
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
-from jitgrad.script.frontend.state.dispatch import Raised
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value, walk
 
@@ -103,7 +103,7 @@ def _take(context: Context, frame: int, ahead: Ahead) -> None:
     try:
         found = backward.differentiate(context, [value], [backward.seed_of(context, loss, None)], wrt, False, True,
                                         True, span)
-    except Raised:  # it has been freed: Python would say so when it is met again
+    except effects.Raised:  # it has been freed: Python would say so when it is met again
         raise carried_leaves.earlier(span) from None
     if any(c is not None for c in found[len(ahead.leaves):]) or _calls(context) > calls:
         raise carried_leaves.earlier(span)

@@ -14,8 +14,8 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.nn import hooks
 from jitgrad.script.frontend.library import customs
-from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.custom import CustomDerivative

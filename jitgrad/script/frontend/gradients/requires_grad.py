@@ -11,9 +11,9 @@ from typing import Any
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import backward_name
 from jitgrad.script.autodiff import history
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.tensors import getter
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value
@@ -52,7 +52,7 @@ def require(context: Context, tensor: SymTensor, message: str) -> bool:
     found = requires_grad(context, tensor)
     if found is True or found is False:
         return found
-    context.effect("check", found.value, error=RuntimeError, template=(message,))
+    effects.emit(context, "check", found.value, error=RuntimeError, template=(message,))
     return True
 
 

@@ -22,9 +22,9 @@ from jitgrad.ops.opdef import POINTWISE, OpDef, backward_name
 from jitgrad.ops.types import TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.boundary import placement
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context, Restart
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, size_number
 from jitgrad.script.graph.ir import Value
 
@@ -287,7 +287,7 @@ def emit_check(context: Context, condition: Any, error: type[Exception], parts: 
             values.append(part.value)
         else:
             template.append(str(part))
-    context.effect("check", numbers.value_of(context, condition), *values, error=error, template=tuple(template))
+    effects.emit(context, "check", numbers.value_of(context, condition), *values, error=error, template=tuple(template))
 
 
 class SymbolicChecker(Checker):

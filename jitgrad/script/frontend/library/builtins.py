@@ -14,11 +14,15 @@ from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.library.printing import print_
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
+from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol, strings
-from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (
+    DUNDER,
     binary,
     class_of,
     compare,
@@ -34,7 +38,6 @@ from jitgrad.script.frontend.values.protocol import (
     type_name,
     type_word,
 )
-from jitgrad.script.frontend.values.static import DUNDER, PLAIN, guarded
 from jitgrad.script.frontend.values.values import (
     Function,
     Iterable,
@@ -51,7 +54,7 @@ from jitgrad.script.frontend.values.values import (
 
 @handles(len)
 def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return guarded(context, lambda: protocol.length(context, args[0]))
+    return effects.guarded(context, lambda: protocol.length(context, args[0]))
 
 
 @handles(range)
@@ -59,12 +62,12 @@ def _range(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     given = []
     for a in args:
         if isinstance(a, SymTensor):
-            a = guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
+            a = effects.guarded(context, lambda a=a: backend().item(a))  # type: ignore[misc]
         if (isinstance(a, Number) and a.number_type is float) or isinstance(a, float):
-            raise merge.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
+            raise effects.raise_now(context, TypeError, ("'float' object cannot be interpreted as an integer",))
         given.append(a)
     if not any(isinstance(a, Number) for a in given):
-        return guarded(context, lambda: range(*given))
+        return effects.guarded(context, lambda: range(*given))
     start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
     return Range(start, stop, step)
 
@@ -125,7 +128,7 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         else:
             flat.append(c)
     if isinstance(value, Union):
-        return merge.switch(context, value, lambda v: _isinstance(context, (v, classes), {}))
+        return unions.switch(context, value, lambda v: _isinstance(context, (v, classes), {}))
     if isinstance(value, SymTensor):
         original = context.inputs.tensors.get(value.storage.input) if not value.path else None
         if original is not None:
@@ -145,12 +148,12 @@ def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(slice)
 def _slice(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return guarded(context, lambda: slice(*args))
+    return effects.guarded(context, lambda: slice(*args))
 
 
 @handles(issubclass)
 def _issubclass(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return guarded(context, lambda: issubclass(*args))
+    return effects.guarded(context, lambda: issubclass(*args))
 
 
 @handles(callable)
@@ -204,9 +207,9 @@ def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 def number_argument(context: Context, value: Any, what: str) -> Any:
     """The number that `int`, `float` and kin convert: a number, or what a one-element tensor holds."""
-    value = merge.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
+    value = unions.force(context, value, f"{what}: the argument cannot be None instead of '{{}}'")
     if isinstance(value, SymTensor):
-        return guarded(context, lambda: backend().item(value))
+        return effects.guarded(context, lambda: backend().item(value))
     return value
 
 
@@ -218,9 +221,9 @@ def _conversion(to: type) -> Handler:
         if isinstance(value, Number):
             return numbers.cast(context, value, to)
         if is_dynamic(value) or not isinstance(value, PLAIN):
-            raise merge.raise_now(context, TypeError, (
+            raise effects.raise_now(context, TypeError, (
                 f"{to.__name__}() argument must be a string or a real number, not '{type_name(value)}'",))
-        return guarded(context, lambda: to(value, *args[1:]))
+        return effects.guarded(context, lambda: to(value, *args[1:]))
     return convert
 
 
@@ -236,8 +239,8 @@ def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _abs(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
-        return guarded(context, lambda: abs(value))
-    return guarded(context, lambda: numbers.unary(context, "abs", value))
+        return effects.guarded(context, lambda: abs(value))
+    return effects.guarded(context, lambda: numbers.unary(context, "abs", value))
 
 
 @handles(round)
@@ -246,7 +249,7 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[0]
     if isinstance(value, SymTensor):
         tensor: Any = value
-        return guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
+        return effects.guarded(context, lambda: tensor.round() if digits is None else tensor.round(decimals=digits))
     return numbers.round_(context, value, digits)
 
 
@@ -254,7 +257,7 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) == 3:
         if not any(isinstance(a, Number) for a in args):
-            return guarded(context, lambda: pow(*args))
+            return effects.guarded(context, lambda: pow(*args))
         return numbers.power_modulo(context, *args)
     return binary(context, "pow", args[0], args[1])
 
@@ -273,7 +276,7 @@ def _extreme(largest: bool) -> Handler:
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
-            return guarded(context, lambda: (max if largest else min)([]))
+            return effects.guarded(context, lambda: (max if largest else min)([]))
         key = kwargs.get("key")
         if key is None:
             result = items[0]
@@ -302,11 +305,11 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
     if isinstance(a, kinds) and isinstance(b, kinds):
         return numbers.minimum(context, a, b, largest)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
-        test = truth(context, guarded(context, lambda: DUNDER["gt" if largest else "lt"](b, a)))
+        test = truth(context, effects.guarded(context, lambda: DUNDER["gt" if largest else "lt"](b, a)))
         if not isinstance(test, Number):
             return b if test else a
         return merge.branch(context, test, lambda: b, lambda: a)
-    return guarded(context, lambda: (max if largest else min)(a, b))
+    return effects.guarded(context, lambda: (max if largest else min)(a, b))
 
 
 HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
@@ -354,7 +357,7 @@ def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(list)
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
-        return lists.new(context, lists.content(context, args[0]))
+        return run_lists.new(context, run_lists.content(context, args[0]))
     if args and is_open(context, args[0]):
         return calls.call(context, list_methods.collected, args, {})
     return contents.new_list(context, items_of(context, args[0]) if args else [])
@@ -374,7 +377,7 @@ def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return lists.new(context, sequences.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
+    return run_lists.new(context, sequences.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
 def _set_of(cls: type) -> Handler:

@@ -18,11 +18,12 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.library.printing import template_of
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import heap, locations, numbers
 from jitgrad.script.frontend.values.protocol import items_of, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
@@ -47,11 +48,11 @@ _RETURNS = "say what it returns: `@jitgrad.ignore(returns=lambda ...: a tensor l
 def marked(context: Context, fn: types.FunctionType, mark: Mark, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call of a function with a mark, other than `export`."""
     if mark.kind == "unused":
-        raise merge.raise_now(context, RuntimeError, (
+        raise effects.raise_now(context, RuntimeError, (
             f"`{fn.__qualname__}` is marked `@jit.unused`: a script cannot call it",))
     for k, value in enumerate(args):
         if isinstance(value, Union) and not _optional(value):
-            return merge.switch(context, value, lambda v, k=k: marked(  # type: ignore[misc]
+            return unions.switch(context, value, lambda v, k=k: marked(  # type: ignore[misc]
                 context, fn, mark, (*args[:k], v, *args[k + 1:]), kwargs))
     return _Emission(context, fn, args, kwargs).emit(mark)
 
@@ -78,7 +79,7 @@ class _Arguments(Results):
     def stores(self) -> tuple[tuple[sig.Place, sig.Result], ...]:
         """What the script has assigned or changed so far, and not stored."""
         context, inputs = self.context, self.context.inputs
-        numbers = [(inputs.sources[inputs.target(key)], merge.fetch(context, context.state, key))
+        numbers = [(inputs.sources[inputs.target(key)], locations.fetch(context, context.state, key))
                    for key in inputs.written if not isinstance(key, Storage)]
         self.storing = True
         found = [*((path, self.tree(value)) for path, value in numbers),
@@ -134,7 +135,7 @@ class _Emission:
         call = Callback(self.fn, tree, stores, result, through, context.grad, autocast.mode.low, random,
                         arguments.places)
         types_ = [*self.types, *[INT] * random, *[INT] * bool(through)]
-        found = context.effect("callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
+        found = effects.emit(context, "callback", *inputs, types=types_, binds=tuple(self.binds), call=call)
         if through:
             context.builder.history.update(v.id for v in found if isinstance(v.type, TensorType)
                                            and v.type.dtype.is_floating_point)

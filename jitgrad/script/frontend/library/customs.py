@@ -13,8 +13,8 @@ from jitgrad.script.autodiff.inner import free_values
 from jitgrad.script.autodiff.prepare import pure
 from jitgrad.script.autodiff.regions import Rename
 from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.state import heap
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import Kind, is_dynamic, register
 from jitgrad.script.frontend.values.values import Method, SymTensor
 from jitgrad.script.graph.custom import CustomDerivative

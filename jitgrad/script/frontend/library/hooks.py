@@ -11,10 +11,11 @@ from typing import Any
 from jitgrad.eager.autograd.function import Function
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.library import customs
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.tensors import method
 from jitgrad.script.frontend.values.values import Storage, SymTensor
@@ -49,7 +50,7 @@ class TensorHook(Function):
 def register(context: Context, tensor: SymTensor, hook: Any) -> Any:
     """`tensor.register_hook(hook)` for a tensor that the script computes."""
     if not tensor.requires_grad:
-        raise merge.raise_now(context, RuntimeError, ("cannot register a hook on a tensor that doesn't require "
+        raise effects.raise_now(context, RuntimeError, ("cannot register a hook on a tensor that doesn't require "
                                                       "gradient",))
     storage = tensor.storage
     if storage.input >= 0 or storage.requires_grad:

@@ -17,10 +17,10 @@ from jitgrad.ops import autocast
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.library import customs, modules
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Number, SymTensor, Union
 from jitgrad.script.graph.marks import refuse
 from jitgrad.utils.checkpoint import checkpoint
@@ -38,7 +38,7 @@ def _device_count(context: Context, args: Any, kwargs: Any) -> int:
 
 @handles(cuda.current_device)
 def _current_device(context: Context, args: Any, kwargs: Any) -> int:
-    guarded(context, require_gpu)
+    effects.guarded(context, require_gpu)
     return int(fact("current").index)
 
 
@@ -50,7 +50,7 @@ def _is_grad_enabled(context: Context, args: Any, kwargs: Any) -> bool:
 
 @handles(autocast_mode.is_autocast_enabled)
 def _is_autocast_enabled(context: Context, args: Any, kwargs: Any) -> bool:
-    return bool(guarded(context, lambda: autocast_mode.is_autocast_enabled(*args, **kwargs)))
+    return bool(effects.guarded(context, lambda: autocast_mode.is_autocast_enabled(*args, **kwargs)))
 
 
 @handles(autocast_mode.get_autocast_dtype)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import binary
@@ -39,7 +39,7 @@ def _fsum(context: Context, items: list[Any]) -> Any:
 
 def _dist(context: Context, a: list[Any], b: list[Any]) -> Any:
     if len(a) != len(b):
-        raise merge.raise_now(context, ValueError, ("both points must have the same number of dimensions",))
+        raise effects.raise_now(context, ValueError, ("both points must have the same number of dimensions",))
     if not any(isinstance(x, Number) for x in (*a, *b)):
         return math.dist(a, b)
     return numbers.exact(context, "dist", *[numbers.cast(context, x, float) for x in (*a, *b)])

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
-from jitgrad.script.frontend.containers import dict_methods, list_methods, lists, open_dicts
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.containers import dict_methods, list_methods, open_dicts
+from jitgrad.script.frontend.evaluate import calls
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import strings
+from jitgrad.script.frontend.templates import run_lists, unions
+from jitgrad.script.frontend.values import heap, strings
 from jitgrad.script.frontend.values.objects import STANDS_FOR
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTuple, Union
@@ -59,7 +60,7 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     for i, a in enumerate(args):
         if i:
             parts.append(" " if sep is None else sep)
-        if isinstance(a, SymList) and lists.run_items(context, a) is not None:
+        if isinstance(a, SymList) and run_lists.run_items(context, a) is not None:
             _print_list(context, parts, a, args[i + 1:], sep, end)
             return
         if open_dicts.is_open(context, a):
@@ -72,19 +73,19 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     parts.append("\n" if end is None else end)
     template, values = template_of(context, parts)
     if stream is STREAMS["stderr"]:
-        context.effect("print", *values, template=template, stream="stderr")
+        effects.emit(context, "print", *values, template=template, stream="stderr")
     else:
-        context.effect("print", *values, template=template)
+        effects.emit(context, "print", *values, template=template)
 
 
 def _print_list(context: Context, before: list[Any], value: SymList | SymDict, after: tuple[Any, ...], sep: Any,
                 end: Any) -> None:
     """A list of run-time length: printed item by item."""
     if isinstance(value, SymTuple):
-        raise lists.not_static(context)
+        raise run_lists.not_static(context)
     if before:
         template, values = template_of(context, before)
-        context.effect("print", *values, template=template)
+        effects.emit(context, "print", *values, template=template)
     if isinstance(value, SymDict):
         calls.call(context, dict_methods.show, open_dicts.parts(context, value), {})
     else:
@@ -97,5 +98,5 @@ def _print_list(context: Context, before: list[Any], value: SymList | SymDict, a
 
 def _print_union(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> None:
     """A value that may be None or one of several objects: a branch over what it is."""
-    merge.switch(context, args[index],
+    unions.switch(context, args[index],
                  lambda v: print_(context, (*args[:index], v, *args[index + 1:]), kwargs))

@@ -10,14 +10,14 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.containers import list_methods, lists
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.builtins import number_argument
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import binary, compare, get_attribute, get_item, identical, items_of, unary
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import Method, Number
 
 
@@ -32,13 +32,13 @@ def _math(name: str) -> Handler:
         if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
             return mathematics.COMPOSED[name](context, *given, **kwargs)
         if kwargs:
-            return guarded(context, lambda: getattr(math, name)(*given, **kwargs))
+            return effects.guarded(context, lambda: getattr(math, name)(*given, **kwargs))
         if any(isinstance(a, Number) for a in given) and name not in numbers.KNOWN:
             raise NotStatic(f"`math.{name}` of a number that is known only at run time", context.span())
         if name == "log" and len(given) == 2 and any(isinstance(a, Number) for a in given):
             top, bottom = (numbers.math_call(context, "log", (a,)) for a in given)
             return numbers.binary(context, "truediv", top, bottom)
-        return guarded(context, lambda: numbers.math_call(context, name, given))
+        return effects.guarded(context, lambda: numbers.math_call(context, name, given))
     return handler
 
 
@@ -111,7 +111,7 @@ def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     items = [*args[2:], *items_of(context, args[1])]
     if not items:
-        raise merge.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
+        raise effects.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
     result = items[0]
     for x in items[1:]:
         result = calls.call(context, args[0], (result, x), {})

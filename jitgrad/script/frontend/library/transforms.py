@@ -13,13 +13,15 @@ from jitgrad import func
 from jitgrad.autograd import functional
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend.containers import contents, lists
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import backward, carried_leaves
 from jitgrad.script.frontend.library import funclib, functionallib
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
+from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import items_of, type_name, type_word
 from jitgrad.script.frontend.values.values import Method, SymDict, SymList, SymTensor
@@ -38,7 +40,7 @@ class Level:
         """A tree of tensors with a stand-in for each."""
         if isinstance(tree, SymTensor):
             if not tree.dtype.is_floating_point:
-                raise merge.raise_now(context, RuntimeError, (
+                raise effects.raise_now(context, RuntimeError, (
                     f"{self.name}: only Tensors of floating point dtype can require gradients, got {tree.dtype}",))
             value = heap.read(context, tree)
             op = "reshape" if context.has_history(value) else "leaf"
@@ -59,7 +61,7 @@ class Level:
         if not has_aux:
             return result, None
         if not isinstance(result, tuple) or len(result) != 2:
-            raise merge.raise_now(context, RuntimeError, (
+            raise effects.raise_now(context, RuntimeError, (
                 f"{self.name}: output of function f should be a tuple: (output, aux) if has_aux is True",))
         return result
 
@@ -89,7 +91,7 @@ def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
         items = [change(v) for v in tree]
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, SymList):
-        return lists.new(context, tuple([change(v) for v in items_of(context, tree)]))
+        return run_lists.new(context, tuple([change(v) for v in items_of(context, tree)]))
     if isinstance(tree, SymDict):
         return contents.new_dict(context, {k: change(v) for k, v in contents.dict_of(context, tree).items()})
     raise UnsupportedCall(f"`{name}` with respect to {type_word(tree)}", context.span(),
@@ -123,7 +125,7 @@ def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     argnums = static(context, argnums, "`argnums`")
     positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(-len(given) <= i < len(given) for i in positions):
-        raise merge.raise_now(context, RuntimeError, (
+        raise effects.raise_now(context, RuntimeError, (
             f"{name}: Got argnum={positions[0]}, but only {len(given)} positional inputs",))
     level, moved = Level(context, name), list(given)
     recorded, context.grad = context.grad, True
@@ -133,10 +135,10 @@ def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     output, aux = level.call(context, function, moved, named, bool(has_aux))
     context.grad = recorded
     if not isinstance(output, SymTensor):
-        raise merge.raise_now(context, RuntimeError, (
+        raise effects.raise_now(context, RuntimeError, (
             f"{name}: Expected f(*args) to return a single tensor, got {type_name(output)}",))
     if output.ndim:
-        raise merge.raise_now(context, RuntimeError, (
+        raise effects.raise_now(context, RuntimeError, (
             f"Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. Did you forget to call "
             ".mean()?",))
     found = iter(level.pull(context, [output], [None]))
@@ -151,7 +153,7 @@ def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     function, *primals = args
     has_aux = bool(static(context, kwargs.get("has_aux", False), "`has_aux`"))
     if not primals:
-        raise merge.raise_now(context, RuntimeError, ("vjp: Expected at least one primal",))
+        raise effects.raise_now(context, RuntimeError, ("vjp: Expected at least one primal",))
     level = Level(context, "vjp")
     recorded, context.grad = context.grad, True
     moved = [level.stand_in(context, p) for p in primals]
@@ -163,7 +165,7 @@ def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     def pull(cx: Context, given: Args, named: dict[str, Any]) -> Any:
         cotangents = list(leaves(cx, given[0]))
         if len(cotangents) != len(outputs):
-            raise merge.raise_now(cx, RuntimeError, (
+            raise effects.raise_now(cx, RuntimeError, (
                 "vjp_fn: Expected cotangents to have the same structure as the output of f",))
         cx.builder.history.update(v.id for v in inner.dependents(cx.path, level.values))
         found = iter(level.pull(cx, outputs, cotangents))

@@ -227,22 +227,6 @@ class Context:
         (value,) = self.builder.emit(op, inputs, **attrs)
         return value
 
-    def effect(self, op: str, *inputs: Value, **attrs: Any) -> tuple[Value, ...]:
-        """Emit a node that may leave the program or be observed: memory that was written is made current before."""
-        from jitgrad.script.frontend.state.heap import commit_dirty
-
-        if self.tries and (op == "check" or attrs.get("checked")):
-            from jitgrad.script.frontend.evaluate.attempts import watch
-
-            if watch(self, op, inputs, attrs):
-                return ()
-        commit_dirty(self)
-        if op == "check" or attrs.get("checked"):
-            from jitgrad.script.frontend.boundary.deferred_stores import announce
-
-            announce(self)
-        return self.builder.emit(op, inputs, **attrs)
-
     def constant(self, value: bool | int | float) -> Value:
         """A number as a graph value, one per scope."""
         key = ("const", type(value), repr(value))
@@ -301,6 +285,10 @@ class Context:
     def has_history(self, value: Value) -> bool:
         """Whether a value may carry a gradient."""
         return value.id in self.builder.history
+
+    def mark_history(self, values: Sequence[Value], flags: Sequence[bool]) -> None:
+        """Say which values may carry a gradient."""
+        self.builder.history.update(v.id for v, h in zip(values, flags, strict=True) if h)
 
 
 class _Active(threading.local):

@@ -1,46 +1,99 @@
-"""What rules ask of the evaluation above them: to run a function's body, a branch, a raise. `build` fills the slots."""
+"""What lower storeys ask of higher ones: slots with the types of the functions that `build` puts into them.
+
+Evaluation is one recursion: a value's verb may call a function of the user's, whose statements take values apart. Who
+stands below the evaluator calls it here and imports nothing of it.
+"""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from jitgrad.script.frontend.state.context import Context
-    from jitgrad.script.graph.ir import Value
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.graph.ir import Value
 
-class Raised(Exception):
-    """Control does not go on from here: an exception is raised at run time, or handled by a `try` (`attempt`)."""
-
-    def __init__(self, error: type[BaseException] = Exception, template: tuple[Any, ...] | None = None,
-                 values: Sequence[Value] = (), attempt: Any = None):
-        super().__init__(error, template)
-        self.error, self.template, self.values, self.attempt = error, template, values, attempt
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-_SLOTS: dict[str, Callable[..., Any]] = {}
+class Slot(Generic[P, R]):
+    """A function that a higher storey provides; its declaration here says its type and what it does."""
+
+    __slots__ = ("_function",)
+    _function: Callable[P, R]
+
+    def __init__(self, declaration: Callable[P, R]):
+        self._function = declaration
+
+    def fill(self, function: Callable[P, R]) -> None:
+        """Let `function` answer from now on."""
+        self._function = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
 
 
-def fill(**slots: Callable[..., Any]) -> None:
-    """Say who does what the functions below are named after."""
-    _SLOTS.update(slots)
+# --- evaluation ----------------------------------------------------------------------------------------------------
 
 
-def call(context: Context, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+@Slot
+def evaluate(context: Context, node: ast.expr) -> Any:
+    """The value of an expression in the current frame."""
+    raise NotImplementedError
+
+
+@Slot
+def run_block(context: Context, statements: Sequence[ast.stmt]) -> None:
+    """Evaluate statements in the current frame."""
+    raise NotImplementedError
+
+
+@Slot
+def run_function(context: Context, frame: Frame, node: Any) -> Any:
+    """Evaluate a function's body in its frame; what it returns."""
+    raise NotImplementedError
+
+
+@Slot
+def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`fn(*args, **kwargs)`."""
-    return _SLOTS["call"](context, fn, args, kwargs)
+    raise NotImplementedError
 
 
+@Slot
 def branch(context: Context, condition: Any, then: Callable[[], Any], other: Callable[[], Any],
            live: frozenset[str] | None = None) -> Any:
-    """Evaluate both sides under a run-time condition and merge; the merged result of the two callables.
+    """Evaluate both sides under a bool known at run time and merge; the merged result of the two callables.
 
     `live`: names of the current frame that are read later; None: all of them.
     """
-    return _SLOTS["branch"](context, condition, then, other, live)
+    raise NotImplementedError
 
 
-def raise_now(context: Context, error: type[BaseException], *template: Any, values: Sequence[Value] = ()) -> Raised:
-    """Emit the raise of `error` with a text; the caller raises what this returns."""
-    found: Raised = _SLOTS["raise_now"](context, error, template, values)
-    return found
+# --- effects -------------------------------------------------------------------------------------------------------
+
+
+@Slot
+def intercept(context: Context, error: type[BaseException], template: Any, values: Sequence[Value]) -> Any:
+    """What a `try` around makes of a raise: the unwinding to it, or None where the raise is to be emitted."""
+    raise NotImplementedError
+
+
+@Slot
+def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]) -> bool:
+    """Before an effect that may raise inside a `try`: whether it was emitted in another form."""
+    raise NotImplementedError
+
+
+@Slot
+def announce_stores(context: Context) -> None:
+    """Before a node that may raise: say which deferred stores the exception has to find made."""
+    raise NotImplementedError
+
+
+@Slot
+def propagate_write(context: Context, storage: Any) -> None:
+    """After a write to a storage: let every storage that may be the same memory show it."""
+    raise NotImplementedError

@@ -15,9 +15,11 @@ from typing import Any
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import dispatch
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates.unions import bound
+from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.objects import (
     MISSING,
     ObjectKind,
@@ -29,9 +31,8 @@ from jitgrad.script.frontend.values.objects import (
     set_property,
 )
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import is_dynamic, register
+from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
 from jitgrad.script.frontend.values.raised import ExceptionValue
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.unions import may_be_unbound
 from jitgrad.script.frontend.values.values import UNBOUND, Instance
 
@@ -80,9 +81,9 @@ def _instance(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[s
     if generated(cls, "__init__"):
         _dataclass(context, made, args, kwargs)
     elif isinstance(cls.__init__, types.FunctionType):  # type: ignore[misc]
-        calls.call(context, cls.__init__, (made, *args), kwargs)  # type: ignore[misc]
+        call(context, cls.__init__, made, *args, **kwargs)  # type: ignore[misc]
     elif args or kwargs:
-        raise merge.raise_now(context, TypeError, (f"{cls.__name__}() takes no arguments",))
+        raise effects.raise_now(context, TypeError, (f"{cls.__name__}() takes no arguments",))
     return made
 
 
@@ -98,11 +99,11 @@ def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: 
         elif field.default is not dataclasses.MISSING:
             items[field.name] = context.inputs.constant(field.default)
         elif field.default_factory is not dataclasses.MISSING:
-            items[field.name] = calls.call(context, field.default_factory, (), {})
+            items[field.name] = call(context, field.default_factory)
     context.state.values[made] = items
     post = getattr(cls, "__post_init__", None)
     if post is not None:
-        calls.call(context, post, (made,), {})
+        call(context, post, made)
 
 
 # --- attributes ----------------------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: 
 
 def items_of(context: Context, obj: Instance) -> dict[str, Any]:
     """The attributes of a made object now."""
-    items: dict[str, Any] = merge.fetch(context, context.state, obj)
+    items: dict[str, Any] = locations.fetch(context, context.state, obj)
     return items
 
 
@@ -131,7 +132,7 @@ class InstanceKind(ObjectKind):
         items = items_of(context, obj)
         text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
         if name in items:
-            return merge.bound(context, items[name], AttributeError, text)
+            return bound(context, items[name], AttributeError, text)
         if name == "__class__":
             return obj.cls
         if name == "__dict__":
@@ -141,7 +142,7 @@ class InstanceKind(ObjectKind):
         if is_method(attribute):
             return bind(obj, attribute)
         if isinstance(attribute, types.MemberDescriptorType):
-            raise dispatch.raise_now(context, AttributeError, text)
+            raise effects.raise_now(context, AttributeError, (text,))
         return context.inputs.attribute(obj.cls, name)
 
     def has_attribute(self, context: Context, obj: Instance, name: str) -> Any:
@@ -167,5 +168,5 @@ class InstanceKind(ObjectKind):
 def _writable(context: Context, obj: Instance, text: str) -> None:
     params = getattr(obj.cls, "__dataclass_params__", None)
     if params is not None and params.frozen:
-        raise dispatch.raise_now(context, dataclasses.FrozenInstanceError, text)
+        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
     contents.writable(context, obj)

@@ -14,9 +14,10 @@ from typing import Any
 from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
 from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import Type
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values.protocol import Kind, register
-from jitgrad.script.frontend.values.static import guarded
 from jitgrad.script.frontend.values.values import TYPES, Method, Number, size_number
 from jitgrad.script.graph.ir import Value
 
@@ -103,9 +104,8 @@ def _power(context: Context, a: Any, b: Any, kinds: tuple[type, type]) -> Any:
         return _emit(context, "num.pow", a, b, checked=True)
     if isinstance(b, int):  # a negative literal exponent gives a float
         return _emit(context, "num.pow", cast(context, a, float), b, checked=True)
-    from jitgrad.script.frontend.evaluate import merge
 
-    return merge.branch(
+    return dispatch.branch(
         context, compare(context, "ge", b, 0), lambda: _emit(context, "num.pow", a, b, checked=True),
         lambda: _emit(context, "num.pow", cast(context, a, float), cast(context, b, float), checked=True))
 
@@ -123,7 +123,7 @@ def exact(context: Context, fn: str, *args: Any) -> Any:
 
 
 def _emit_math(context: Context, fn: str, values: list[Value]) -> Number:
-    return wrap(context, context.effect("num.math", *values, fn=fn, checked=True)[0])
+    return wrap(context, effects.emit(context, "num.math", *values, fn=fn, checked=True)[0])
 
 
 def _on_sizes(op: str, a: Any, b: Any) -> Any:
@@ -146,7 +146,7 @@ def _on_sizes(op: str, a: Any, b: Any) -> Any:
 def _emit(context: Context, op: str, *operands: Any, checked: bool) -> Number:
     values = [value_of(context, x) for x in operands]
     if checked:
-        (value,) = context.effect(op, *values, checked=True)
+        (value,) = effects.emit(context, op, *values, checked=True)
     else:
         value = context.one(op, *values)
     return wrap(context, value)
@@ -286,7 +286,7 @@ def cast(context: Context, a: Any, to: type) -> Any:
     if to is bool:
         return truth(context, a)
     if to is int and a.number_type in (float, object):
-        return wrap(context, context.effect("num.cast", a.value, to="int", checked=True)[0])
+        return wrap(context, effects.emit(context, "num.cast", a.value, to="int", checked=True)[0])
     return wrap(context, context.one("num.cast", a.value, to=_NAMES[to]))
 
 

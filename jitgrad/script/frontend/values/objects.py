@@ -14,12 +14,11 @@ from typing import Any
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers.indexing import pick
-from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
-from jitgrad.script.frontend.values.protocol import Kind, class_of, is_dynamic, method_of, register, truth
-from jitgrad.script.frontend.values.static import DUNDER, guarded
+from jitgrad.script.frontend.values.protocol import DUNDER, Kind, call, class_of, is_dynamic, method_of, register, truth
 from jitgrad.script.frontend.values.values import Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()
@@ -142,7 +141,7 @@ class ObjectKind(Kind):
             n = static(context, self.length(context, obj), "a length")
             return sequence([self.get_item(context, obj, k) for k in range(n)])
         if hasattr(getattr(cls, "__iter__", None), "__code__"):
-            return protocol.iterate(context, dispatch.call(context, cls.__iter__, obj))  # type: ignore[attr-defined]
+            return protocol.iterate(context, call(context, cls.__iter__, obj))  # type: ignore[attr-defined]
         raise self.not_iterable(context, obj)
 
     def contains(self, context: Context, obj: Any, item: Any) -> Any:
@@ -159,7 +158,7 @@ class ObjectKind(Kind):
         for value, other, name in ((a, b, f"__{op}__"), (b, a, f"__r{op}__")):
             method = method_of(value, name)
             if method is not None:
-                result = dispatch.call(context, method, value, other)
+                result = call(context, method, value, other)
                 if result is not NotImplemented:
                     return result
         return python_binary(context, op, a, b)
@@ -175,9 +174,9 @@ class ObjectKind(Kind):
             if method is None and name == "ne":
                 method = method_of(value, "__eq__")
                 if method is not None:
-                    return numbers.negate(context, truth(context, dispatch.call(context, method, value, other)))
+                    return numbers.negate(context, truth(context, call(context, method, value, other)))
             if method is not None and not generated(cls, f"__{name}__"):
-                result = dispatch.call(context, method, value, other)
+                result = call(context, method, value, other)
                 if result is not NotImplemented:
                     return result
         return (a is b) == (op == "eq") if self.dynamic and op in ("eq", "ne") else NotImplemented
@@ -203,14 +202,14 @@ def get_property(context: Context, obj: Any, name: str, attribute: property) -> 
     """What a property gives."""
     if attribute.fget is None:
         raise UnresolvedAttribute(f"`{name}` is write-only", context.span())
-    return dispatch.call(context, attribute.fget, obj)
+    return call(context, attribute.fget, obj)
 
 
 def set_property(context: Context, obj: Any, name: str, attribute: property, value: Any) -> None:
     """Assign to a property."""
     if attribute.fset is None:
         raise UnresolvedAttribute(f"`{name}` cannot be assigned", context.span())
-    dispatch.call(context, attribute.fset, obj, value)
+    call(context, attribute.fset, obj, value)
 
 
 OBJECT = ObjectKind()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from jitgrad import dtypes
+from jitgrad.device import device
 from jitgrad.errors import NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.protocol import Kind, is_dynamic, register, type_word
-from jitgrad.script.frontend.values.static import DUNDER, PLAIN, guarded
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.values.protocol import DUNDER, Kind, argument, is_dynamic, register, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, sequence
 
+PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
 #: objects whose operators are Python's own
 _OPERANDS = (*PLAIN, set, frozenset, type, types.UnionType, types.GenericAlias)
 
@@ -96,3 +99,6 @@ class SliceKind(PlainKind):
 
     def is_dynamic(self, obj: slice) -> bool:
         return any(is_dynamic(part) for part in (obj.start, obj.stop, obj.step))
+
+    def argument(self, context: Context, obj: slice) -> Any:
+        return slice(argument(context, obj.start), argument(context, obj.stop), argument(context, obj.step))

@@ -7,19 +7,28 @@ that of the first class in the MRO of its type that has one.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
-from jitgrad.script.frontend.state import dispatch
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.static import DUNDER, guarded
+from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values.values import Iterable, Method
 
 Methods = Mapping[str, Callable[..., Any]]
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&",
            "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "matmul": "@", "lt": "<", "le": "<=", "gt": ">",
            "ge": ">=", "eq": "==", "ne": "!=", "neg": "-", "pos": "+", "invert": "~"}
+
+DUNDER: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
+    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
+    "rshift": operator.rshift, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
+}
 
 
 class Kind:
@@ -57,6 +66,10 @@ class Kind:
         found = getattr(cls, name, None)
         return found if hasattr(found, "__code__") and not cls.__module__.startswith("jitgrad.script") else None
 
+    def argument(self, context: Context, obj: Any) -> Any:
+        """The value as the library takes it."""
+        return obj
+
     # --- attributes ------------------------------------------------------------------------------------------------
 
     def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
@@ -89,31 +102,33 @@ class Kind:
         """`obj[index]`."""
         method = self.method(obj, "__getitem__")
         if method is None:
-            raise dispatch.raise_now(context, TypeError, f"'{self.type_name(obj)}' object is not subscriptable")
-        return dispatch.call(context, method, obj, index)
+            raise effects.raise_now(context, TypeError, (
+                f"'{self.type_name(obj)}' object is not subscriptable",))
+        return call(context, method, obj, index)
 
     def set_item(self, context: Context, obj: Any, index: Any, value: Any) -> None:
         """`obj[index] = value`."""
         method = self.method(obj, "__setitem__")
         if method is None:
-            raise dispatch.raise_now(context, TypeError,
-                                     f"'{self.type_name(obj)}' object does not support item assignment")
-        dispatch.call(context, method, obj, index, value)
+            raise effects.raise_now(context, TypeError, (
+                f"'{self.type_name(obj)}' object does not support item assignment",))
+        call(context, method, obj, index, value)
 
     def delete_item(self, context: Context, obj: Any, index: Any) -> None:
         """`del obj[index]`."""
         method = self.method(obj, "__delitem__")
         if method is None:
-            raise dispatch.raise_now(context, TypeError,
-                                     f"'{self.type_name(obj)}' object doesn't support item deletion")
-        dispatch.call(context, method, obj, index)
+            raise effects.raise_now(context, TypeError, (
+                f"'{self.type_name(obj)}' object doesn't support item deletion",))
+        call(context, method, obj, index)
 
     def length(self, context: Context, obj: Any) -> Any:
         """`len(obj)`."""
         method = self.method(obj, "__len__")
         if method is None:
-            raise dispatch.raise_now(context, TypeError, f"object of type '{self.type_name(obj)}' has no len()")
-        return dispatch.call(context, method, obj)
+            raise effects.raise_now(context, TypeError, (
+                f"object of type '{self.type_name(obj)}' has no len()",))
+        return call(context, method, obj)
 
     def iterate(self, context: Context, obj: Any) -> Iterable:
         """What a `for` over it goes over."""
@@ -139,7 +154,7 @@ class Kind:
         method = self.method(obj, "__contains__")
         if method is None:
             raise UnsupportedCall(f"`in` with {self.type_word(obj)}", context.span())
-        return truth(context, dispatch.call(context, method, obj, item))
+        return truth(context, call(context, method, obj, item))
 
     # --- operators -------------------------------------------------------------------------------------------------
 
@@ -148,16 +163,16 @@ class Kind:
         for name in ("__bool__", "__len__"):
             method = self.method(obj, name)
             if method is not None:
-                return truth(context, dispatch.call(context, method, obj))
+                return truth(context, call(context, method, obj))
         return True if self.dynamic else bool(obj)
 
     def unary(self, context: Context, op: str, obj: Any) -> Any:
         """`op obj`; `op` is neg, pos or invert."""
         method = self.method(obj, f"__{op}__")
         if method is None:
-            raise dispatch.raise_now(context, TypeError,
-                                     f"bad operand type for unary {SYMBOLS[op]}: '{self.type_name(obj)}'")
-        return dispatch.call(context, method, obj)
+            raise effects.raise_now(context, TypeError, (
+                f"bad operand type for unary {SYMBOLS[op]}: '{self.type_name(obj)}'",))
+        return call(context, method, obj)
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         """`a op b`, one of which is of this kind; NotImplemented where it has no meaning for the other one."""
@@ -239,6 +254,11 @@ def method_of(obj: Any, name: str) -> Any:
     return kind_of(obj).method(obj, name)
 
 
+def argument(context: Context, obj: Any) -> Any:
+    """A value as the library takes it: lists as Python lists, unions as what they hold."""
+    return kind_of(obj).argument(context, obj)
+
+
 def get_attribute(context: Context, obj: Any, name: str) -> Any:
     """`obj.name`."""
     return kind_of(obj).get_attribute(context, obj, name)
@@ -308,6 +328,11 @@ def truth(context: Context, obj: Any) -> Any:
     return kind_of(obj).truth(context, obj)
 
 
+def call(context: Context, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`fn(*args, **kwargs)`."""
+    return dispatch.call(context, fn, args, kwargs)
+
+
 def unary(context: Context, op: str, obj: Any) -> Any:
     """`-obj`, `+obj`, `~obj`."""
     return kind_of(obj).unary(context, op, obj)
@@ -319,8 +344,8 @@ def binary(context: Context, op: str, a: Any, b: Any) -> Any:
         result = kind.binary(context, op, a, b)
         if result is not NotImplemented:
             return result
-    raise dispatch.raise_now(context, TypeError, (
-        f"unsupported operand type(s) for {SYMBOLS[op]}: '{type_name(a)}' and '{type_name(b)}'"))
+    raise effects.raise_now(context, TypeError, (
+        f"unsupported operand type(s) for {SYMBOLS[op]}: '{type_name(a)}' and '{type_name(b)}'",))
 
 
 def compare(context: Context, op: str, a: Any, b: Any) -> Any:

@@ -14,16 +14,19 @@ from typing import Any, ClassVar
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, leaves, merge
 from jitgrad.script.frontend.gradients import requires_grad
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates.alternatives import tag_of
+from jitgrad.script.frontend.templates.unions import force
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import generated
-from jitgrad.script.frontend.values.plain import PlainKind, static
+from jitgrad.script.frontend.values.plain import PLAIN, PlainKind, static
 from jitgrad.script.frontend.values.protocol import (
     Kind,
     Methods,
+    call,
     get_attribute,
     get_item,
     is_dynamic,
@@ -34,7 +37,6 @@ from jitgrad.script.frontend.values.protocol import (
     type_word,
 )
 from jitgrad.script.frontend.values.raised import ExceptionValue, check_readable
-from jitgrad.script.frontend.values.static import PLAIN, guarded
 from jitgrad.script.frontend.values.values import Instance, Number, SymDict, SymList, SymTensor, Text, Union
 
 _formatter_split: Any = string.Formatter.get_field.__globals__["_string"].formatter_field_name_split
@@ -85,7 +87,7 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
             return found
     if is_dynamic(value) or (isinstance(value, tuple) and any(isinstance(v, Text) for v in value)):
         if spec:
-            raise merge.raise_now(context, TypeError, (
+            raise effects.raise_now(context, TypeError, (
                 f"unsupported format string passed to {type_name(value)}.__format__",))
         return _container(context, value)
     context.look(value)
@@ -103,8 +105,8 @@ def _is_parameter(context: Context, tensor: SymTensor) -> bool:
 def _union(context: Context, value: Union, conversion: str, spec: str) -> list[Any]:
     if value.inner is None and all(isinstance(s, (str, int, float, type(None))) for s in value.statics):
         texts = tuple([format(_CONVERT[conversion](s), spec) for s in value.statics])
-        return [(numbers.wrap(context, leaves.tag_of(context, value)), texts, "")]
-    held = merge.force(context, value, "text of None instead of '{}'")
+        return [(numbers.wrap(context, tag_of(context, value)), texts, "")]
+    held = force(context, value, "text of None instead of '{}'")
     if isinstance(held, Union):
         raise UnsupportedCall(f"the text of {type_word(value)}, decided at run time", context.span(),
                               hint="write the `if` around the statement")
@@ -134,7 +136,7 @@ def _by_method(context: Context, value: Any, conversion: str, spec: str) -> list
             continue
         if isinstance(value, Instance) and generated(cls, name):
             return _fields(context, value)
-        result = calls.call(context, method, (value, spec) if name == "__format__" else (value,), {})
+        result = call(context, method, value, spec)
         return _pieces(context, result, "", "" if name == "__format__" else spec)
     if isinstance(value, Instance):
         if generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
@@ -217,13 +219,13 @@ def percent(context: Context, template: str, values: Any) -> Any:
         try:
             value = named[found["name"]] if named is not None else next(given)
         except StopIteration:
-            raise merge.raise_now(context, TypeError, ("not enough arguments for format string",)) from None
+            raise effects.raise_now(context, TypeError, ("not enough arguments for format string",)) from None
         except KeyError as error:
-            raise merge.raise_now(context, KeyError, (str(error.args[0]),)) from None
+            raise effects.raise_now(context, KeyError, (str(error.args[0]),)) from None
         parts.append(_converted(context, value, found))
     parts.append(template[end:])
     if named is None and next(given, None) is not None:
-        raise merge.raise_now(context, TypeError, ("not all arguments converted during string formatting",))
+        raise effects.raise_now(context, TypeError, ("not all arguments converted during string formatting",))
     if "%" in _PERCENT.sub("", template):
         raise UnsupportedCall("this `%` format", context.span(), hint="use an f-string")
     return text(context, parts)
@@ -236,7 +238,7 @@ def _converted(context: Context, value: Any, found: re.Match[str]) -> Any:
     align = "<" if "-" in flags else ">" if width and kind in "rsa" else ""
     if kind in "rsa":
         return (value, kind, f"{align}{width}{precision}")
-    value = merge.force(context, value, f"%{kind} format: a real number is required, not {{}}")
+    value = force(context, value, f"%{kind} format: a real number is required, not {{}}")
     if isinstance(value, SymTensor):
         tensor = value
         value = guarded(context, lambda: backend().item(tensor))
@@ -271,10 +273,10 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
         if first == "":
             first = next(count, len(args))
         if isinstance(first, int) and first >= len(args):
-            raise merge.raise_now(context, IndexError, (
+            raise effects.raise_now(context, IndexError, (
                 f"Replacement index {first} out of range for positional args tuple",))
         if not isinstance(first, int) and first not in kwargs:
-            raise merge.raise_now(context, KeyError, (str(first),))
+            raise effects.raise_now(context, KeyError, (str(first),))
         value = args[first] if isinstance(first, int) else kwargs[first]
         for is_attribute, key in rest:
             value = get_attribute(context, value, key) if is_attribute else get_item(context, value, key)
@@ -293,7 +295,7 @@ def _join(context: Context, separator: str, items: Any) -> Any:
     parts: list[Any] = []
     for i, item in enumerate(items_of(context, items)):
         if not isinstance(item, (str, Text)):
-            raise merge.raise_now(context, TypeError, (
+            raise effects.raise_now(context, TypeError, (
                 f"sequence item {i}: expected str instance, {type_name(item)} found",))
         parts += [separator * (i > 0), (item, "", "")]
     return text(context, parts)
@@ -325,6 +327,9 @@ class TextKind(Kind):
 
     def type_word(self, obj: Text) -> str:
         return "a string with run-time parts"
+
+    def argument(self, context: Context, obj: Text) -> Any:
+        raise UnsupportedCall("a string that is known only at run time, as an argument of the library", context.span())
 
     def truth(self, context: Context, obj: Text) -> Any:
         return True  # numbers and tensors have texts that are not empty

@@ -12,17 +12,14 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.ops.library.creation import arange
-from jitgrad.ops.types import TensorType, short_name
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.ranges import range_length
-from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.state import heap
-from jitgrad.script.frontend.state.context import Context, current
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import Kind, get_item, register
-from jitgrad.script.frontend.values.static import DUNDER, guarded
+from jitgrad.script.frontend.values.protocol import DUNDER, Kind, argument, get_item, register
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -73,7 +70,7 @@ class TensorKind(Kind):
         return Tensor
 
     def type_word(self, obj: SymTensor) -> str:
-        return f"a tensor {tensor_word(obj.type_)}"
+        return f"a tensor {heap.tensor_word(obj.type_)}"
 
     def method(self, obj: SymTensor, name: str) -> Any:
         return None
@@ -110,7 +107,7 @@ class TensorKind(Kind):
         return guarded(context, lambda: operator.getitem(cast("Any", obj), given))
 
     def set_item(self, context: Context, obj: SymTensor, index: Any, value: Any) -> None:
-        given, source = _key(context, index), calls.argument(context, value)
+        given, source = _key(context, index), argument(context, value)
         guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
 
     def length(self, context: Context, obj: SymTensor) -> Any:
@@ -149,19 +146,12 @@ class TensorKind(Kind):
         return heap.same_reference(a, b)
 
 
-def tensor_word(type_: TensorType) -> str:
-    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
-    sizes = current().sizes
-    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
-    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
-
-
 def _key(context: Context, index: Any) -> Any:
     """What is in the brackets behind a tensor as the library takes it: a `range` as a tensor of its numbers."""
     if type(index) is tuple:
         return tuple([_key(context, item) for item in index])
     if not isinstance(index, Range):
-        return calls.argument(context, index)
+        return argument(context, index)
 
     def numbers_of() -> Any:
         found: Any = arange(range_length(context, index), device=CPU)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitgrad.errors import NotStatic, TypeMismatch
-from jitgrad.script.frontend.evaluate import leaves, merge
-from jitgrad.script.frontend.evaluate import templates as tp
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.templates.alternatives import Num
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.unions import force, is_static, switch
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, is_dynamic, register, type_name, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union
@@ -34,9 +35,9 @@ class UnionKind(Kind):
         raise NotStatic(f"the type of {self.type_word(obj)} is known only at run time", current().span())
 
     def type_name(self, obj: Union) -> str:
-        if isinstance(obj.inner, tp.Tensor):
+        if isinstance(obj.inner, Tensor):
             return "Tensor"
-        return obj.inner.kind.__name__ if isinstance(obj.inner, tp.Num) else "Union"
+        return obj.inner.kind.__name__ if isinstance(obj.inner, Num) else "Union"
 
     def type_word(self, obj: Union) -> str:
         return " or ".join([*map(type_word, obj.statics), *([str(obj.inner)] if obj.inner is not None else [])])
@@ -44,20 +45,26 @@ class UnionKind(Kind):
     def method(self, obj: Union, name: str) -> Any:
         return None
 
+    def argument(self, context: Context, obj: Union) -> Any:
+        if obj.inner is not None:
+            return force(context, obj, "a tensor or number is needed here, not an object of '{}'")
+        raise UnsupportedCall(f"this argument is {self.type_word(obj)}, decided at run time", context.span(),
+                              hint="write an `if` around the call")
+
     def get_attribute(self, context: Context, obj: Union, name: str) -> Any:
         if obj.inner is not None and all(s is None for s in obj.statics):
-            return protocol.get_attribute(context, merge.force(
+            return protocol.get_attribute(context, force(
                 context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError), name)
-        return merge.switch(context, obj, lambda v: protocol.get_attribute(context, v, name))
+        return switch(context, obj, lambda v: protocol.get_attribute(context, v, name))
 
     def has_attribute(self, context: Context, obj: Union, name: str) -> Any:
-        return merge.switch(context, obj, lambda v: protocol.has_attribute(context, v, name))
+        return switch(context, obj, lambda v: protocol.has_attribute(context, v, name))
 
     def set_attribute(self, context: Context, obj: Union, name: str, value: Any) -> None:
-        merge.switch(context, obj, lambda v: protocol.set_attribute(context, v, name, value))
+        switch(context, obj, lambda v: protocol.set_attribute(context, v, name, value))
 
     def delete_attribute(self, context: Context, obj: Union, name: str) -> None:
-        merge.switch(context, obj, lambda v: protocol.delete_attribute(context, v, name))
+        switch(context, obj, lambda v: protocol.delete_attribute(context, v, name))
 
     def get_item(self, context: Context, obj: Union, index: Any) -> Any:
         return _of(context, obj, "'{}' object is not subscriptable", lambda v: protocol.get_item(context, v, index))
@@ -71,19 +78,19 @@ class UnionKind(Kind):
             lambda v: protocol.delete_item(context, v, index))
 
     def length(self, context: Context, obj: Union) -> Any:
-        return merge.switch(context, obj, lambda v: protocol.length(context, v))
+        return switch(context, obj, lambda v: protocol.length(context, v))
 
     def iterate(self, context: Context, obj: Union) -> Iterable:
-        held = merge.force(context, obj, "'{}' object is not iterable")
+        held = force(context, obj, "'{}' object is not iterable")
         if held is obj:
             raise TypeMismatch(f"iteration over {self.type_word(obj)}", context.span())
         return protocol.iterate(context, held)
 
     def contains(self, context: Context, obj: Union, item: Any) -> Any:
-        return merge.switch(context, obj, lambda v: protocol.contains(context, v, item))
+        return switch(context, obj, lambda v: protocol.contains(context, v, item))
 
     def truth(self, context: Context, obj: Union) -> Any:
-        return merge.switch(context, obj, lambda v: protocol.truth(context, v))
+        return switch(context, obj, lambda v: protocol.truth(context, v))
 
     def unary(self, context: Context, op: str, obj: Union) -> Any:
         return _of(context, obj, f"bad operand type for unary {SYMBOLS[op]}: '{{}}'",
@@ -92,9 +99,9 @@ class UnionKind(Kind):
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         a, b = _operands(context, "unsupported operand type(s) for {}: {} and {}", op, a, b)
         if isinstance(a, Union):
-            return merge.switch(context, a, lambda v: protocol.binary(context, op, v, b))
+            return switch(context, a, lambda v: protocol.binary(context, op, v, b))
         if isinstance(b, Union):
-            return merge.switch(context, b, lambda v: protocol.binary(context, op, a, v))
+            return switch(context, b, lambda v: protocol.binary(context, op, a, v))
         return protocol.binary(context, op, a, b)
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
@@ -103,16 +110,16 @@ class UnionKind(Kind):
         if op == "ne":
             return numbers.negate(context, self.compare(context, "eq", a, b))
         if isinstance(a, Union):
-            return merge.switch(context, a, lambda v: protocol.compare(context, op, v, b))
+            return switch(context, a, lambda v: protocol.compare(context, op, v, b))
         if isinstance(b, Union):
-            return merge.switch(context, b, lambda v: protocol.compare(context, op, a, v))
+            return switch(context, b, lambda v: protocol.compare(context, op, a, v))
         return protocol.compare(context, op, a, b)
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         union, other = (a, b) if isinstance(a, Union) else (b, a)
         if is_dynamic(other):
             raise NotStatic("`is` between values that are known only at run time", context.span())
-        test = leaves.is_static(context, union, other)
+        test = is_static(context, union, other)
         if isinstance(test, Number):
             test.maybe = (union, other)
         return test
@@ -120,12 +127,12 @@ class UnionKind(Kind):
 
 def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]) -> Any:
     """`operation` of the value of the run, a `TypeError` at run time where that is not there; of each where none is."""
-    held = merge.force(context, obj, what)
-    return merge.switch(context, obj, operation) if held is obj else operation(held)
+    held = force(context, obj, what)
+    return switch(context, obj, operation) if held is obj else operation(held)
 
 
 def _operands(context: Context, what: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
     """Two operands, of which a union is taken to hold its value of the run: Python's complaint if not."""
     first, second, symbol = f"'{type_name(a)}'", f"'{type_name(b)}'", SYMBOLS[op]
-    return (merge.force(context, a, what.format(symbol, "'{}'", second)),
-            merge.force(context, b, what.format(symbol, first, "'{}'")))
+    return (force(context, a, what.format(symbol, "'{}'", second)),
+            force(context, b, what.format(symbol, first, "'{}'")))

@@ -18,15 +18,15 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jitgrad.script.frontend.values.heap import Path, Storage, SymTensor
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, guarded_int, size_number
-from jitgrad.script.frontend.values.symtensors import Path, Storage, SymTensor
 from jitgrad.script.graph.ir import Value
 
 if TYPE_CHECKING:
-    from jitgrad.script.frontend.evaluate.templates import Template
     from jitgrad.script.frontend.source.source import Source
     from jitgrad.script.frontend.state.context import Context
     from jitgrad.script.frontend.state.frames import Frame
+    from jitgrad.script.frontend.templates.template import Template
 
 __all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Iterable", "Method", "Number", "Part",
            "Path", "Range", "RunItems", "RunPairs", "Storage", "Super", "SymDict", "SymList", "SymTensor", "SymTuple",

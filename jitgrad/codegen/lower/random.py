@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitgrad.codegen.llvm.scalars import RANDOM_WORD
 from jitgrad.codegen.lower.kernels import KernelBuilder
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides
-from jitgrad.codegen.program.kernel import Stmt
+from jitgrad.codegen.program.kernel import RANDOM_WORD, Stmt
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype, float32, float64, int32, int64
 from jitgrad.script.graph.ir import Node, Value

@@ -1,16 +1,21 @@
-"""Tensors as references: reading applies the view path, writing rebuilds the storage, commits reach the caller."""
+"""Tensors as references: reading applies the view path, writing rebuilds the storage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from jitgrad.device import device as Device
+from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.tensorbase import Size as Shape
+from jitgrad.ops.tensorbase import TensorBase
+from jitgrad.ops.types import TensorType, short_name
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, current
-from jitgrad.script.frontend.values.values import Path, Storage, SymTensor
-from jitgrad.script.graph.ir import Value
+from jitgrad.script.frontend.values.symnumbers import size_number
+from jitgrad.script.graph.ir import Block, Value
 
 #: rows whose result shares memory with their operand
 VIEWS = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "diagonal", "detach"})
@@ -18,6 +23,161 @@ VIEWS = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "sele
 _STRIDED = frozenset({"permute", "expand", "slice", "diagonal", "select"})
 
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
+
+Path = tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+class Storage:
+    """The memory behind tensors. Its current value is in the state, under the storage itself.
+
+    Attributes:
+        type: of the whole storage.
+        input: the number of the graph input whose memory it is, or -1.
+        alias: why it may be the same memory as another one, or "" (writing is refused then).
+        requires_grad: a leaf that asks for a gradient.
+        retains_grad: no leaf, but backward fills its `.grad` all the same.
+        root: for a leaf that the script made, the value to which gradients lead.
+        ordered: whether eager's memory is in row order; a pointwise result keeps the order of a permuted operand, and
+            then a reshape of it copies.
+        block: the block in which the script made it, if it did.
+        made: what eager's `grad_fn` says of what it holds, "" if that is not certain; None if it may be a view of that.
+        was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
+        origin: for an item of a list, which of the caller's tensors it is, if any (`origins.py`).
+        unknown: it may be one of them, and nothing says which.
+        device: where eager would have it; None: made of numbers, where the script's other tensors are.
+    """
+
+    __slots__ = ("alias", "block", "device", "input", "made", "ordered", "origin", "requires_grad", "retains_grad",
+                 "root", "type", "unknown", "was_leaf")
+
+    def __init__(self, type_: TensorType, input_: int = -1, alias: str = "", requires_grad: bool = False):
+        self.type, self.input, self.alias, self.requires_grad = type_, input_, alias, requires_grad
+        self.ordered = True
+        self.made: str | None = ""
+        self.retains_grad = False
+        self.root: Value | None = None
+        self.block: Block | None = None
+        self.was_leaf = False
+        self.origin: tuple[Value, ...] = ()
+        self.unknown = False
+        self.device: Device | None = None
+
+
+class SymTensor(TensorBase):
+    """A tensor of the script: a view of a storage."""
+
+    __slots__ = ("_type", "copied", "path", "storage")
+
+    def __init__(self, storage: Storage, path: Path, type_: TensorType, copied: bool = False):
+        self.storage, self.path, self._type = storage, path, type_
+        self.copied = copied  # a reshape that eager may have to copy: not writable
+
+    @property
+    def type_(self) -> TensorType:
+        """The tensor's type, sizes canonical."""
+        sizes = current().sizes
+        if sizes.changed:
+            canonical = sizes.canonical_type(self._type)
+            assert isinstance(canonical, TensorType)
+            self._type = canonical
+        return self._type
+
+    @property
+    def shape(self) -> Any:
+        sizes: Any = [d if isinstance(d, int) else size_number(d) for d in self.type_.dims]
+        return Shape(sizes)
+
+    @property
+    def dtype(self) -> dtype:
+        return self._type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._type.dims)
+
+    @property
+    def device(self) -> Device:
+        """Where eager would have the tensor."""
+        return self.storage.device or current().device
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    @property
+    def requires_grad(self) -> bool:
+        context = current()
+        if any(op == "detach" for op, _ in self.path):
+            return False
+        return self.dtype.is_floating_point and context.has_history(current_value(context, self.storage))
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.requires_grad or (not self.path and self.storage.requires_grad)
+
+    def detach(self) -> SymTensor:
+        """The same memory without history."""
+        return view(current(), self, "detach", {}, self.type_)
+
+    def _refused(self, what: str) -> UnsupportedCall:
+        return UnsupportedCall(f"`{what}` of a tensor of a script", current().span(),
+                               hint="do it outside the script")
+
+    def requires_grad_(self, requires_grad: bool = True) -> SymTensor:
+        """Make a tensor that the script made a leaf."""
+        if self.requires_grad and not self.is_leaf:
+            if not requires_grad:
+                raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
+                                   "computed variable in a subgraph that doesn't require differentiation use "
+                                   "var_no_grad = var.detach().")
+            return self
+        if not self.dtype.is_floating_point:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if requires_grad is not (self.requires_grad and self.is_leaf):
+            return require_grad(current(), self, requires_grad)
+        return self
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """Refused."""
+        raise UnsupportedCall("`numpy()` of a tensor of a script", current().span(),
+                              hint="use tensor operations, or mark the function that needs NumPy with "
+                                   "`@jitgrad.ignore`")
+
+    def tolist(self) -> Any:
+        """Refused here: `attributes.py` makes the list."""
+        raise self._refused("tolist")
+
+    def is_contiguous(self) -> bool:
+        """Whether eager's memory is in row order. Refused where views of an argument decide it."""
+        if self.storage.input >= 0 and not self.path:
+            return bool(current().inputs.contiguous(self.storage))
+        if self.storage.input < 0 and not self.path:
+            if not self.storage.ordered and self.storage.alias:
+                raise self._refused("is_contiguous")  # an item of a list: which, only the run knows
+            return self.storage.ordered
+        if not keeps_order(self) or not self._in_order():
+            raise self._refused("is_contiguous")
+        return self.storage.input < 0 or bool(current().inputs.contiguous(self.storage))
+
+    def _in_order(self) -> bool:
+        """For `contiguous`: whether the views on the way keep the order; what a caller passes counts as in order."""
+        for op, attrs in self.path:
+            leading = attrs.get("axis") == 0 and attrs.get("step", 1) == 1
+            if op not in ("reshape", "unsqueeze", "squeeze", "detach") and not (op in ("select", "slice") and leading):
+                return False
+        return True
+
+    def __repr__(self) -> str:
+        return f"<tensor {self._type}>"
+
+    __hash__ = object.__hash__
+
+
+def tensor_word(type_: TensorType) -> str:
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    sizes = current().sizes
+    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
+    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
 
 
 def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
@@ -116,9 +276,7 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
         slot = context.optional_grads[storage]
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
     if linked and (context.links or context.peers):
-        from jitgrad.script.frontend.state.aliases import propagate
-
-        propagate(context, storage)
+        dispatch.propagate_write(context, storage)
 
 
 def _computed_from(context: Context, value: Value, base: Value) -> bool:
@@ -235,23 +393,3 @@ def same_reference(a: SymTensor, b: SymTensor) -> bool:
 
 def _paths_equal(a: Path, b: Path) -> bool:
     return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))
-
-
-# --- commits -------------------------------------------------------------------------------------------------------
-
-
-def commit_dirty(context: Context) -> None:
-    """Emit a commit for every outer storage or slot whose memory is not current."""
-    state, inputs = context.state, context.inputs
-    for key in inputs.dirty:
-        value = state.values.get(key)
-        if value is None:
-            continue
-        clean = ("clean", key)
-        current = inputs.commit_value(key, value)
-        if current is None or state.values.get(clean) is current:
-            continue
-        context.builder.emit("commit", (current,), target=inputs.target(key))
-        state.values[clean] = current
-    if not context.depth:  # inside a branch or loop what was written may be written again on another way
-        inputs.dirty.clear()

@@ -8,13 +8,13 @@ also collects is made in the sequence's own memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jitgrad.codegen.lower.block import BlockLowering
 from jitgrad.codegen.lower.rules.joins import Transfer, aim, constant, make_variable, number, put_at
 from jitgrad.codegen.lower.rules.products import Sums
 from jitgrad.codegen.lower.rules.sequences import columns_of, element_place, read_element, type_unknown, write_element
 from jitgrad.codegen.lower.rules.updates import chain
+from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
 from jitgrad.codegen.program.program import (
     Allocate,
@@ -31,10 +31,7 @@ from jitgrad.codegen.program.program import (
 )
 from jitgrad.dims import Size, product, symbols
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Node, Value, walk
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.lower.driver import Lowering
+from jitgrad.script.graph.ir import Node, Value, walk
 
 
 def if_node(state: Lowering, node: Node) -> None:
@@ -43,16 +40,13 @@ def if_node(state: Lowering, node: Node) -> None:
         make_variable(state, out)
     branches = []
     for block in node.blocks:
-        mark = state.mark()
-        steps = _block(state, block)
-        outer, state.steps = state.steps, steps
-        transfer = Transfer(state, node.binds)
-        for out, result in zip(node.outputs, block.results, strict=True):
-            transfer.add(out, result)
-        transfer.emit()
-        branches.append(state.steps)
-        state.steps = outer
-        state.release(mark)
+        with state.scope(), state.collecting() as steps:
+            state.nested(state, block)
+            transfer = Transfer(state, node.binds)
+            for out, result in zip(node.outputs, block.results, strict=True):
+                transfer.add(out, result)
+            transfer.emit()
+        branches.append(steps)
     state.emit(IfStep(node.inputs[0], branches[0], branches[1]))
 
 
@@ -103,14 +97,10 @@ class Loop:
         self.begin_buffers()
         start.values.append((condition, number(state, "num.lt", zero, trips) if self.scan else trips))
         start.emit()
-        mark = state.mark()
-        outer, state.steps = state.steps, []
-        self.begin_iteration(trips)
-        head = state.steps
-        state.steps = [*head, *_block(state, self.body)]
-        self.end_iteration(trips, condition)
-        steps, state.steps = state.steps, outer
-        state.release(mark)
+        with state.scope(), state.collecting() as steps:
+            self.begin_iteration(trips)
+            state.nested(state, self.body)
+            self.end_iteration(trips, condition)
         state.emit(LoopStep(condition, steps, self.frees()))
         self.finish()
 
@@ -287,26 +277,24 @@ class Loop:
 
     def copied_optional(self, value: Value, temporary: bool) -> Value:
         state = self.state
-        flag, payload = state.records.optional[value]
+        flag, payload = state.optionals[value]
         if payload is None or state.holds(payload) or not isinstance(payload.type, (TensorType, OptionalType)):
             return value
-        outer, state.steps = state.steps, []
-        moved = self.copied(payload, temporary)
-        if moved is payload:
-            state.steps = outer
-            return value
-        inner = Value(payload.type)
-        make_variable(state, inner)
-        transfer = Transfer(state, ())
-        transfer.add(inner, moved)
-        transfer.emit()
-        steps, state.steps = state.steps, outer
+        with state.collecting() as steps:
+            moved = self.copied(payload, temporary)
+            if moved is payload:
+                return value
+            inner = Value(payload.type)
+            make_variable(state, inner)
+            transfer = Transfer(state, ())
+            transfer.add(inner, moved)
+            transfer.emit()
         state.emit(IfStep(flag, steps, []))
         if isinstance(payload.type, TensorType):
             dims = state.ref(payload).dims
             state.refs[inner] = Ref(state.refs[inner].buffer, 0, dims, contiguous_strides(dims))
         kept = Value(value.type)
-        state.records.optional[kept] = (flag, inner)
+        state.optionals[kept] = (flag, inner)
         return kept
 
     def finish(self) -> None:
@@ -328,10 +316,6 @@ class Loop:
 
 def loop_node(state: Lowering, node: Node) -> None:
     Loop(state, node).lower()
-
-
-def _block(state: Lowering, block: Block) -> list[Any]:
-    return BlockLowering(state, block).run()
 
 
 RULES: dict[str, Callable[[Any, Node], None]] = {"if": if_node, "while": loop_node, "scan": loop_node}

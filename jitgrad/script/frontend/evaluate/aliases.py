@@ -9,20 +9,23 @@ branch). A write to either is copied to the other where the condition holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.dims import Symbol, dim, substitute
 from jitgrad.ops.types import BOOL, INT, Type
-from jitgrad.script.frontend.evaluate import templates as tp
-from jitgrad.script.frontend.state import heap
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.templates.alternatives import Either
+from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.sequences import Items
+from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, RunPairs, Storage, SymTensor
 from jitgrad.script.graph.ir import Block, Value, attr_symbols, map_attr
 
 _SHARED = "a branch put it beside another view of the same memory"
-_LEFT = "a branch chose it among several"
 
 Step = Any  # an index of a tuple or list, or a name of a dict or object
 
@@ -80,16 +83,16 @@ class Links:
                 if isinstance(x, SymTensor):
                     self._reach(i, side, x, (), inside[side])
 
-    def _walk(self, number: int, steps: tuple[Step, ...], t: tp.Template, pair: tuple[Any, Any],
+    def _walk(self, number: int, steps: tuple[Step, ...], t: Template, pair: tuple[Any, Any],
               loose: list[tuple[int, tuple[set[Storage], set[Storage]]]]) -> None:
-        if isinstance(t, tp.Tensor):
+        if isinstance(t, Tensor):
             self.places.append(Place(number, steps, pair))
-        elif isinstance(t, tp.Items) or (isinstance(t, tp.Record) and t.type is not RunPairs):
-            names = t.names if isinstance(t, tp.Record) else range(len(t.items))
+        elif isinstance(t, Items) or (isinstance(t, Record) and t.type is not RunPairs):
+            names = t.names if isinstance(t, Record) else range(len(t.items))
             held = [_content(state, v) for state, v in zip(self.states, pair, strict=True)]
             for name, item in zip(names, t.items, strict=True):
                 self._walk(number, (*steps, name), item, (_at(held[0], name), _at(held[1], name)), loose)
-        elif isinstance(t, tp.Either) and UNBOUND not in t.statics:
+        elif isinstance(t, Either) and UNBOUND not in t.statics:
             first, second = [{x.storage for x in _tensors(state, v)}
                              for state, v in zip(self.states, pair, strict=True)]
             loose.append((number, (first, second)))
@@ -104,7 +107,7 @@ class Links:
                 if named or again:
                     self._refused.update(named)
                     key, t, pair = plan[number]
-                    plan[number] = (key, unwritable(t), pair)
+                    plan[number] = (key, t.unwritable(), pair)
 
     def _reach(self, place: int, side: int, x: SymTensor, flags: tuple[tuple[Value, bool], ...],
                inside: set[Symbol]) -> None:
@@ -197,17 +200,6 @@ class Links:
                     tensor.storage.alias = x.storage.alias
 
 
-def unwritable(t: tp.Template) -> tp.Template:
-    """A template whose tensors nobody writes."""
-    if isinstance(t, tp.Tensor):
-        return replace(t, alias=t.alias or _LEFT)
-    if isinstance(t, (tp.Items, tp.Record)):
-        return replace(t, items=tuple([unwritable(i) for i in t.items]))
-    if isinstance(t, tp.Either) and t.inner is not None:
-        return replace(t, inner=unwritable(t.inner))
-    return t
-
-
 def _content(state: State, value: Any) -> Any:
     return state.values.get(value) if isinstance(value, HELD) else value
 
@@ -242,23 +234,23 @@ def _find(context: Context, value: Any, steps: tuple[Step, ...]) -> Any:
 # --- writes --------------------------------------------------------------------------------------------------------
 
 
-def propagate(context: Context, written: Storage) -> None:
+def propagate(context: Context, storage: Storage) -> None:
     """After a write to a storage: let every storage that may be the same memory show it.
 
     First what it is, where its conditions hold; then all that are one of these read them again, the older before the
     later: each merged tensor once.
     """
-    touched = {written}
-    _write_back(context, written, touched, frozenset({written}))
+    touched = {storage}
+    _write_back(context, storage, touched, frozenset({storage}))
     merged = [s for s in context.state.values
-              if isinstance(s, Storage) and s is not written and (s in context.links or s in context.peers)]
-    for storage in merged:
-        for condition, polarity, reference in _of(context, storage):
+              if isinstance(s, Storage) and s is not storage and (s in context.links or s in context.peers)]
+    for other in merged:
+        for condition, polarity, reference in _of(context, other):
             if reference.storage in touched:
-                touched.add(storage)
+                touched.add(other)
 
-                def read(storage: Storage = storage, reference: SymTensor = reference) -> None:
-                    whole = SymTensor(storage, (), storage.type)
+                def read(other: Storage = other, reference: SymTensor = reference) -> None:
+                    whole = SymTensor(other, (), other.type)
                     heap.write(context, whole, heap.read(context, reference), linked=False)
 
                 _if(context, condition, polarity, read)
@@ -283,12 +275,10 @@ def _write_back(context: Context, storage: Storage, touched: set[Storage], busy:
 
 
 def _if(context: Context, condition: Value, polarity: bool, run: Callable[[], None]) -> None:
-    from jitgrad.script.frontend.evaluate.merge import branch
-
     def skip() -> None:
         return None
 
-    branch(context, numbers.wrap(context, condition), run if polarity else skip, skip if polarity else run)
+    dispatch.branch(context, numbers.wrap(context, condition), run if polarity else skip, skip if polarity else run)
 
 
-__all__ = ["Links", "propagate", "unwritable"]
+__all__ = ["Links", "propagate"]

@@ -1,0 +1,129 @@
+"""Inputs and outputs of a program: the windows on their memory, the arrays in which results are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitgrad.codegen.lower.rules.joins import absent, aim, zero
+from jitgrad.codegen.lower.state import Lowering
+from jitgrad.codegen.program.access import AFFINE, contiguous_strides
+from jitgrad.codegen.program.program import Buffer, LoadScalar, NumberOutput, Ref, TensorOutput
+from jitgrad.ops.types import BOOL, OptionalType, TensorType, Type
+from jitgrad.script.graph.ir import Graph, Value, committed, walk
+
+
+def bind_inputs(state: Lowering) -> list[tuple[Value, ...]]:
+    """Windows on the inputs' memory; the flags and numbers that the launcher passes per input."""
+    parts: list[tuple[Value, ...]] = []
+    for i, value in enumerate(state.graph.inputs):
+        mine: list[Value] = []
+        inner = value
+        while isinstance(inner.type, OptionalType):
+            flag, payload = Value(BOOL), Value(inner.type.elem)
+            state.optionals[inner] = (flag, payload)
+            mine.append(flag)
+            inner = payload
+        if isinstance(inner.type, TensorType):
+            buffer = state.input_buffers[i] = Buffer(inner.type.dtype, 0, "input", i, host=i in state.host_inputs)
+            if buffer.host:
+                state.emit(LoadScalar(inner, buffer, 0))
+                state.set_register(inner)
+                parts.append(tuple(mine))
+                continue
+            state.refs[inner] = Ref(buffer, 0, inner.type.dims, contiguous_strides(inner.type.dims))
+        else:
+            mine.append(inner)
+        parts.append(tuple(mine))
+    written = [i for i in committed(state.graph.block) if i in state.input_buffers and i not in state.host_inputs]
+    for i in overwritten_early(state.graph, written):
+        keep(state, i)
+    return parts
+
+
+def keep(state: Lowering, i: int) -> None:
+    """Read a copy of an input that the program overwrites while its old content is still needed."""
+    value = state.graph.inputs[i]
+    if not isinstance(value.type, TensorType):
+        return
+    original = state.refs[value]
+    copy = state.allocate(value.type.dtype, value.type.dims)
+    state.copy_into(value, copy)
+    state.refs[value] = copy
+    state.originals[i] = original
+
+
+def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
+    """Those of the inputs that are written before their old content, or a window on it, is read for the last time.
+
+    A write inside a branch or loop counts as early.
+    """
+    owner = {graph.inputs[i]: i for i in written}  # a value that shows the input's memory -> the input
+    last_read: dict[int, int] = {}
+    first_write: dict[int, int] = {}
+    nested: set[int] = set()
+    top = set(map(id, graph.block.nodes))
+    never = 1 << 60
+    for position, node in enumerate(walk(graph.block)):
+        target = node.attrs["target"] if node.op == "commit" else -1
+        if target >= 0:
+            first_write.setdefault(target, position)
+            if id(node) not in top:
+                nested.add(target)
+        for v in node.inputs:
+            i = owner.get(v)
+            if i is not None:
+                if i != target:
+                    last_read[i] = max(position, last_read.get(i, -1))
+                if len(node.outputs) == 1 and node.op in AFFINE:
+                    owner[node.outputs[0]] = i
+        for b in node.blocks:
+            for r in b.results:
+                if r in owner:
+                    last_read[owner[r]] = never
+    for r in graph.outputs:
+        if r in owner:
+            last_read[owner[r]] = never
+    return [i for i in written if i in nested or last_read.get(i, -1) >= first_write.get(i, never)]
+
+
+def plan_outputs(state: Lowering) -> list[TensorOutput | None]:
+    """Let results be computed in the arrays that the launcher makes for them."""
+    planned: list[TensorOutput | None] = []
+    for i, value in enumerate(state.graph.outputs):
+        if isinstance(value.type, TensorType) and state.known_at_entry(value.type.dims):
+            type_ = value.type
+            ref = Ref(Buffer(type_.dtype, 0, "output", i), 0, type_.dims, contiguous_strides(type_.dims))
+            aim(state, value, ref)
+            planned.append(TensorOutput(ref, True, type_.dims))
+        else:
+            planned.append(None)
+    return planned
+
+
+def store_outputs(state: Lowering, planned: Sequence[TensorOutput | None]) -> list[TensorOutput | NumberOutput]:
+    """The outputs; results that were not computed in place are copied."""
+    return [_store(state, value, output) for value, output in zip(state.graph.outputs, planned, strict=True)]
+
+
+def _store(state: Lowering, value: Value, planned: TensorOutput | None) -> TensorOutput | NumberOutput:
+    type_: Type = value.type
+    if isinstance(type_, TensorType):
+        if planned is None:
+            return TensorOutput(state.contiguous(value), False, type_.dims)
+        found = state.refs.get(value)
+        if found is None or found.buffer is not planned.ref.buffer:
+            state.copy_into(value, planned.ref)
+        return planned
+    flags: list[Value] = []
+    inner: Value | None = value
+    while isinstance(type_, OptionalType):
+        if inner is None:
+            flags.append(flags[-1])
+        else:
+            flag, inner = state.optionals[inner]
+            flags.append(flag)
+        type_ = type_.elem
+    if isinstance(type_, TensorType):
+        ref = absent(state, type_) if inner is None else state.ref(inner)
+        return TensorOutput(ref, False, ref.dims, tuple(flags))
+    return NumberOutput(value.type, (*flags, inner if inner is not None else zero(state, type_)))

@@ -1,0 +1,313 @@
+"""Templates of plain objects and numbers, and of their unions with others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, Type, map_dims
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates.sizes import Elements, Sizer
+from jitgrad.script.frontend.templates.template import Clash, Template
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import Union
+from jitgrad.script.graph.ir import Block, Value
+
+PYTHON_KINDS = (bool, int, float)
+_LEAF: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT, object: NUMBER}
+_MOST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Same(Template):
+    """An object that is the same on all sides."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return type_word(self.value)
+
+    def as_element(self, elements: Elements) -> Template:
+        raise Clash("a list of run-time length that holds an object")
+
+    def alike(self, other: Template) -> bool:
+        return isinstance(other, (Same, Static)) and same_static(self.value, other.value)
+
+    def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Num(Template):
+    """A number; `kind` is bool, int, float or object."""
+
+    kind: type
+    low: int | None = None
+
+    def __str__(self) -> str:
+        return {bool: "a bool", int: "an int", float: "a float"}.get(self.kind, "a number")
+
+    @property
+    def number_kind(self) -> type | None:
+        return self.kind
+
+    def joined(self, other: Template, widen: Sizer) -> Template:
+        return _join_numbers(self, other)
+
+    def as_element(self, elements: Elements) -> Template:
+        return Num(self.kind)
+
+    def alike(self, other: Template) -> bool:
+        return isinstance(other, Num) and self.kind is other.kind
+
+    def types(self) -> list[Type]:
+        return [_LEAF[self.kind]]
+
+    def histories(self) -> list[bool]:
+        return [False]
+
+    def lower(self, context: Context, value: Any) -> list[Value]:
+        return [numbers.convert(context, numbers.value_of(context, value), _LEAF[self.kind])]
+
+    def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
+        number = numbers.wrap(context, next(leaves))
+        number.low = self.low
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Static(Template):
+    """A plain Python object."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return type_word(self.value)
+
+    @property
+    def alternative(self) -> bool:
+        return type(self.value) not in PYTHON_KINDS
+
+    @property
+    def number_kind(self) -> type | None:
+        return None if self.alternative else type(self.value)
+
+    @property
+    def low(self) -> int | None:
+        return self.value if type(self.value) is int else None
+
+    def join(self, other: Template, widen: Sizer) -> Template:
+        if isinstance(other, Static) and same_static(self.value, other.value):
+            return self
+        if self.alternative:
+            return _union(self, other, widen)
+        return other.beside(self, widen) if other.alternative else _join_numbers(self, other)
+
+    def beside(self, first: Template, widen: Sizer) -> Template:
+        return _union(first, self, widen)
+
+    def as_element(self, elements: Elements) -> Template:
+        return Either((self.value,), None) if self.alternative else Num(type(self.value))
+
+    def alike(self, other: Template) -> bool:
+        return isinstance(other, (Same, Static)) and same_static(self.value, other.value)
+
+    def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
+        return self.value
+
+
+def _join_numbers(a: Template, b: Template) -> Num:
+    kinds = a.number_kind, b.number_kind
+    if kinds[0] is None or kinds[1] is None:
+        raise Clash(f"{a} and {b}")
+    low = min(a.low, b.low) if a.low is not None and b.low is not None else None
+    return Num(kinds[0] if kinds[0] is kinds[1] else object, low)
+
+
+@dataclass(frozen=True, slots=True)
+class Either(Template):
+    """Static alternatives, in order, and perhaps a run-time one."""
+
+    statics: tuple[Any, ...]
+    inner: Template | None
+
+    def __str__(self) -> str:
+        return " or ".join([*map(type_word, self.statics), *map(str, self.parts)])
+
+    @property
+    def parts(self) -> tuple[Template, ...]:
+        return () if self.inner is None else (self.inner,)
+
+    def map(self, change: Callable[[Template], Template]) -> Template:
+        return self if self.inner is None else Either(self.statics, change(self.inner))
+
+    @property
+    def alternative(self) -> bool:
+        return True
+
+    def join(self, other: Template, widen: Sizer) -> Template:
+        return _union(self, other, widen)
+
+    def beside(self, first: Template, widen: Sizer) -> Template:
+        return _union(first, self, widen)
+
+    def as_element(self, elements: Elements) -> Template:
+        return self.map(lambda t: t.as_optional().as_element(elements))
+
+    def alike(self, other: Template) -> bool:
+        if not isinstance(other, Either) or len(self.statics) != len(other.statics):
+            return False
+        inner = self.inner is other.inner or (
+            self.inner is not None and other.inner is not None and self.inner.alike(other.inner))
+        return inner and all(map(same_static, self.statics, other.statics))
+
+    def tags(self) -> list[Any]:
+        return [self.statics, *(t for part in self.parts for t in part.tags())]
+
+    @property
+    def tagged(self) -> bool:
+        """Whether the union needs a tag besides its leaves."""
+        inner = self.inner.types() if self.inner is not None else []
+        return len(self.statics) != 1 or not inner or isinstance(inner[0], OptionalType)
+
+    def types(self) -> list[Type]:
+        tag: list[Type] = [INT] if self.tagged else []
+        return tag + [_optional(x) for t in self.parts for x in t.types()]
+
+    def histories(self) -> list[bool]:
+        return [False] * self.tagged + [x for t in self.parts for x in t.histories()]
+
+    def lower(self, context: Context, value: Any) -> list[Value]:
+        if isinstance(value, Union) and value.statics == self.statics and value.inner == self.inner:
+            return ([value.tag] if value.tag is not None else []) + list(value.leaves)
+        if isinstance(value, Union):
+            return self._retag(context, value)
+        index = next((i for i, s in enumerate(self.statics) if same_static(s, value)), len(self.statics))
+        tag = [context.constant(index)] if self.tagged else []
+        if self.inner is None:
+            return tag
+        if index < len(self.statics):
+            return tag + [_absent(context, _elem(x)) for x in self.inner.types()]
+        return tag + _present(context, self.inner.lower(context, value))
+
+    def _retag(self, context: Context, value: Union) -> list[Value]:
+        """A union as this wider one: its tag translated, its leaves kept or absent."""
+        numbering = [next(i for i, s in enumerate(self.statics) if same_static(s, v)) for v in value.statics]
+        if value.inner is not None:
+            numbering.append(len(self.statics))
+        old = tag_of(context, value)
+        new = context.constant(numbering[-1])
+        for k in range(len(numbering) - 2, -1, -1):
+            condition = context.one("num.eq", old, context.constant(k))
+            new = context.one("num.select", condition, context.constant(numbering[k]), new)
+        result = [new] if self.tagged else []
+        if self.inner is None:
+            return result
+        if value.inner is None:
+            return result + [_absent(context, _elem(x)) for x in self.inner.types()]
+        if value.inner.alike(self.inner):
+            return result + list(value.leaves)
+        present = context.one("num.eq", old, context.constant(len(value.statics)))
+        return result + _converted(context, self.inner, value, present)
+
+    def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
+        tag = next(leaves) if self.tagged else None
+        return Union(self.statics, self.inner, tag, tuple([next(leaves) for t in self.parts for _ in t.types()]))
+
+
+def _union(a: Template, b: Template, widen: Sizer) -> Either:
+    """The union of two templates, at least one of them an alternative."""
+    statics: list[Any] = []
+    inners: list[Template] = []
+    for t in (a, b):
+        parts: tuple[Any, ...] = ()
+        inner: Template | None = t
+        if isinstance(t, Either):
+            parts, inner = t.statics, t.inner
+        elif isinstance(t, Static) and t.alternative:
+            parts, inner = (t.value,), None
+        statics += [p for p in parts if not any(same_static(p, s) for s in statics)]
+        if inner is not None:
+            inners.append(inner)
+    inner = inners[0] if inners else None
+    if len(inners) == 2:
+        inner = inners[0].join(inners[1], widen)
+    elif inner is not None:
+        inner = inner.renamed(widen.alone)
+    if isinstance(inner, Static):
+        inner = Num(type(inner.value))
+    if len(statics) > _MOST:
+        raise Clash(f"more than {_MOST} different objects")
+    return Either(tuple(statics), inner)
+
+
+def same_static(a: Any, b: Any) -> bool:
+    """Whether two static objects are interchangeable."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (int, str, bytes)):
+        return bool(a == b)
+    if isinstance(a, float):
+        return repr(a) == repr(b)
+    return isinstance(a, (slice, range)) and repr(a) == repr(b)
+
+
+# --- leaves of unions ----------------------------------------------------------------------------------------------
+
+
+def _optional(t: Type) -> OptionalType:
+    return t if isinstance(t, OptionalType) else OptionalType(t)
+
+
+def _elem(t: Type) -> Type:
+    return t.elem if isinstance(t, OptionalType) else t
+
+
+def _present(context: Context, values: list[Value]) -> list[Value]:
+    """Values as Optionals that hold them."""
+    return [v if isinstance(v.type, OptionalType) else context.one("opt.some", v) for v in values]
+
+
+def _absent(context: Context, elem: Type) -> Value:
+    """Nothing, where an `elem` might be. It has no sizes; those that the merge binds are not known here."""
+    return context.one("opt.none", type=map_dims(elem, lambda d: d if isinstance(d, int) else 0))
+
+
+def _converted(context: Context, t: Template, value: Union, present: Value) -> list[Value]:
+    """The run-time value of a union, where it is there, as Optionals of another template."""
+    before, context.grad = context.grad, True  # `no_grad` knows nothing of it
+    then, other = Block(), Block()
+    with context.block(then):
+        parts = _present(context, t.lower(context, payload(context, value, known=True)))
+        then.results = tuple(parts)
+    kinds = [_optional(v.type) for v in parts]
+    with context.block(other):
+        other.results = tuple(_absent(context, kind.elem) for kind in kinds)
+    outputs = context.builder.emit("if", (present,), blocks=(then, other), types=kinds)
+    context.grad = before
+    context.mark_history(outputs, [context.has_history(v) for v in parts])
+    return list(outputs)
+
+
+def tag_of(context: Context, value: Union) -> Value:
+    """The tag of a union, computed from presence where it has none."""
+    if value.tag is not None:
+        return value.tag
+    has = context.one("opt.has", value.leaves[0])
+    return context.one("num.cast", has, to="int")
+
+
+def payload(context: Context, value: Union, known: bool = False) -> Any:
+    """The run-time value of a union that is known to hold it.
+
+    `known`: an exit flag or a tag says so, not `opt.has` itself.
+    """
+    flags = {"known": True} if known or Either(value.statics, value.inner).tagged or len(value.leaves) > 1 else {}
+    assert value.inner is not None
+    leaves = [v if isinstance(w, OptionalType) else context.one("opt.get", v, **flags)
+              for v, w in zip(value.leaves, value.inner.types(), strict=True)]
+    return value.inner.rebuild(context, iter(leaves))

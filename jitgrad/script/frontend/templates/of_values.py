@@ -1,0 +1,116 @@
+"""The template of a value: what makes it, by the value's class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import NotStatic
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import item_origins
+from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
+from jitgrad.script.frontend.templates.records import Record, Words
+from jitgrad.script.frontend.templates.sequences import Items, ListOf
+from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
+from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.protocol import is_dynamic
+from jitgrad.script.frontend.values.values import (
+    Instance,
+    Number,
+    RunItems,
+    RunPairs,
+    SymDict,
+    SymList,
+    SymTensor,
+    SymTuple,
+    Tail,
+    Text,
+    Union,
+)
+
+
+def template_of(context: Context, value: Any, general: bool = False) -> Template:
+    """The template of one side's value; with `general`, a number is a run-time number (a loop assigns it)."""
+    for cls in type(value).__mro__:
+        make = _MAKERS.get(cls)
+        if make is not None:
+            return make(context, value, general)
+    return Static(value)
+
+
+def _of_all(context: Context, values: Any, general: bool) -> tuple[Template, ...]:
+    return tuple([template_of(context, v, general) for v in values])
+
+
+def _tensor(context: Context, value: SymTensor, general: bool) -> Template:
+    type_, storage = value.type_, value.storage
+    alias = storage.alias if storage in context.listed or storage.alias.startswith(ARGUMENT) else ""
+    leaf = not value.path and (storage.requires_grad or storage.was_leaf)
+    place = item_origins.count(context, value)
+    origin = place if storage.origin or storage.unknown else 0
+    return Tensor(type_.dtype, type_.dims, value.requires_grad, alias, heap.keeps_order(value), leaf, origin, place,
+                  storage.device)
+
+
+def _number(context: Context, value: Number, general: bool) -> Template:
+    return Num(value.number_type, value.low)
+
+
+def _python_number(context: Context, value: int | float, general: bool) -> Template:
+    if not general or type(value) not in PYTHON_KINDS:
+        return Static(value)
+    return Num(type(value), value if type(value) is int and value >= 0 else None)
+
+
+def _tuple(context: Context, value: tuple[Any, ...], general: bool) -> Template:
+    return Items(type(value), _of_all(context, value, general))
+
+
+def _slice(context: Context, value: slice, general: bool) -> Template:
+    if is_dynamic(value):
+        raise NotStatic("a slice with run-time ends, which a branch or a loop changes", context.span(),
+                        hint="keep its ends in variables, and slice where it is used")
+    return Static(value)
+
+
+def _list(context: Context, value: SymList, general: bool) -> Template:
+    if value.source is not None:
+        return Static(value)
+    if isinstance(value, SymTuple):
+        raise NotStatic("a tuple of a length that only the run knows, which a branch or a loop changes",
+                        context.span(), hint="make a list of it, `list(...)`")
+    return content_template(context, context.state.values[value], general)
+
+
+def content_template(context: Context, content: Any, general: bool = False) -> Items | ListOf:
+    """The template of what a list holds."""
+    if isinstance(content, RunItems):
+        return ListOf(content.elem)
+    kind = Tail if isinstance(content, Tail) else SymList  # a tail is never what a whole list is
+    return Items(kind, _of_all(context, content, general))
+
+
+def _held(context: Context, value: SymDict | Instance, general: bool) -> Template:
+    return Static(value) if value.source is not None else record(context, value, context.state.values[value], general)
+
+
+def record(context: Context, holder: SymDict | Instance, content: dict[Any, Any], general: bool = False) -> Record:
+    """The template of what a dict or an object holds."""
+    kind = type(content) if isinstance(content, RunPairs) else SymDict if isinstance(holder, SymDict) else holder.cls
+    return Record(kind, tuple(content), _of_all(context, content.values(), general))
+
+
+def _text(context: Context, value: Text, general: bool) -> Template:
+    return Words(tuple([p if isinstance(p, str) else p[1:] for p in value.parts]),
+                 _of_all(context, [p[0] for p in value.parts if not isinstance(p, str)], general))
+
+
+def _union(context: Context, value: Union, general: bool) -> Template:
+    return Either(value.statics, value.inner)
+
+
+_MAKERS: dict[type, Callable[[Context, Any, bool], Template]] = {
+    SymTensor: _tensor, Number: _number, int: _python_number, float: _python_number, tuple: _tuple, slice: _slice,
+    SymList: _list, SymDict: _held, Instance: _held, Text: _text, Union: _union,
+}

@@ -1,0 +1,120 @@
+"""Templates of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jitgrad.device import device as Device
+from jitgrad.dims import Size
+from jitgrad.dtypes import dtype
+from jitgrad.ops.types import INT, TensorType, Type
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import item_origins
+from jitgrad.script.frontend.templates.run_lists import ELEMENT
+from jitgrad.script.frontend.templates.sizes import Elements, Sizer
+from jitgrad.script.frontend.templates.template import Clash, Template
+from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.heap import tensor_word
+from jitgrad.script.frontend.values.values import SymTensor
+from jitgrad.script.graph.ir import Value
+
+#: why nobody writes to a tensor of the caller's
+ARGUMENT = "it is the memory of an argument"
+_CHOSEN = "a branch chose it among several"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor(Template):
+    """A tensor with memory of its own.
+
+    `alias` says whose memory it may share, or is empty; `ordered`: see Storage. `leaf`: it may be a leaf, whose
+    `.grad` is known by other names only. `origin`: how many ints go with it, or are unknown (`item_origins.py`);
+    `place`: how many would, as an item of a list. `device`: see Storage.
+    """
+
+    dtype: dtype
+    dims: tuple[Size, ...]
+    history: bool
+    alias: str = ""
+    ordered: bool = True
+    leaf: bool = False
+    origin: int = 0
+    place: int = 0
+    device: Device | None = None
+
+    def __str__(self) -> str:
+        return f"a tensor {tensor_word(TensorType(self.dtype, self.dims))}"
+
+    def renamed(self, size: Callable[[Size], Size]) -> Tensor:
+        return replace(self, dims=tuple([size(d) for d in self.dims]))
+
+    def opened(self, elements: Elements) -> Tensor:
+        return self.renamed(lambda d: elements.join(d, d))
+
+    def unwritable(self) -> Tensor:
+        return replace(self, alias=self.alias or _CHOSEN)
+
+    def caller_memory(self) -> bool:
+        return self.origin == item_origins.UNKNOWN
+
+    def alike(self, other: Template) -> bool:
+        return isinstance(other, Tensor) and self.dtype is other.dtype and max(self.origin, 0) == max(other.origin, 0)
+
+    def joined(self, other: Template, widen: Sizer) -> Template:
+        if not isinstance(other, Tensor):
+            raise Clash(f"{self} and {other}")
+        if self.dtype is not other.dtype:
+            raise Clash(f"a tensor of dtype {self.dtype.name} and one of dtype {other.dtype.name}")
+        if len(self.dims) != len(other.dims):
+            raise Clash(f"a tensor of rank {len(self.dims)} and one of rank {len(other.dims)}")
+        if self.device is not None and other.device is not None and self.device != other.device:
+            raise Clash(f"a tensor on {self.device} and one on {other.device}")
+        return Tensor(self.dtype, tuple([widen.join(x, y) for x, y in zip(self.dims, other.dims, strict=True)]),
+                      self.history or other.history, _memory(self.alias, other.alias), self.ordered and other.ordered,
+                      self.leaf or other.leaf, _wider(_active(self, other), _active(other, self)),
+                      device=self.device or other.device)
+
+    def as_optional(self) -> Tensor:
+        return replace(self, origin=item_origins.UNKNOWN) if self.place and not self.origin else self
+
+    def as_element(self, elements: Elements) -> Tensor:
+        alias = self.alias if self.alias.startswith(ARGUMENT) else ELEMENT
+        return replace(self.opened(elements), alias=alias, origin=_wider(self.origin, self.place), place=0)
+
+    def types(self) -> list[Type]:
+        return [TensorType(self.dtype, self.dims), *[INT] * self.origin]
+
+    def histories(self) -> list[bool]:
+        return [self.history, *[False] * self.origin]
+
+    def lower(self, context: Context, value: Any) -> list[Value]:
+        if isinstance(value, SymTensor):
+            origin = item_origins.values(context, value, self.origin) if self.origin > 0 else ()
+            return [heap.read(context, value), *origin]
+        filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=self.dtype)
+        return [filled, *item_origins.none(context, self.origin)]
+
+    def rebuild(self, context: Context, leaves: Iterator[Value]) -> SymTensor:
+        tensor = heap.new_tensor(context, next(leaves), self.alias)
+        storage = tensor.storage
+        storage.ordered, storage.was_leaf, storage.device = self.ordered, self.leaf, self.device
+        storage.origin = tuple([next(leaves) for _ in range(self.origin)])
+        storage.unknown = self.origin == item_origins.UNKNOWN
+        return tensor
+
+
+def _wider(a: int, b: int) -> int:
+    """How many ints say what either of two tensors is."""
+    return item_origins.UNKNOWN if item_origins.UNKNOWN in (a, b) else max(a, b)
+
+
+def _active(t: Tensor, other: Tensor) -> int:
+    """The ints that go with a tensor beside another one: those of a tensor outside of lists only if that has some."""
+    return _wider(t.origin, t.place) if other.origin else t.origin
+
+
+def _memory(a: str, b: str) -> str:
+    """Whose memory one of two tensors may be."""
+    return next((x for x in (a, b) if x.startswith(ARGUMENT)), a or b)

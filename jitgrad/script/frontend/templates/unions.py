@@ -1,0 +1,120 @@
+"""Unions, opened: which alternative a value is, and what it is then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.ops.types import TensorType
+from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates.alternatives import Either, payload, same_static, tag_of
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
+from jitgrad.script.graph.ir import Value
+
+
+def maybe(type_: TensorType, value: Value) -> Union:
+    """None or a tensor: an Optional of the graph."""
+    return Union((None,), Tensor(type_.dtype, type_.dims, False), None, (value,))
+
+
+def is_static(context: Context, value: Union, which: Any) -> Any:
+    """Whether a union is its static alternative `which`: a bool, or a run-time bool."""
+    index = next((i for i, s in enumerate(value.statics) if same_static(s, which)), None)
+    if index is None:
+        return False
+    if value.tag is None:
+        has = numbers.wrap(context, context.one("opt.has", value.leaves[0]))
+        return numbers.negate(context, has)
+    return numbers.wrap(context, context.one("num.eq", value.tag, context.constant(index)))
+
+
+def settle(context: Context, value: Union, known: bool = False) -> Any:
+    """`payload` from here on: every name of a tensor that may be None is one reference now, and all see a write; so of
+    a list, a dict or an object."""
+    made: Any = payload(context, value, known)
+    if not isinstance(made, (SymTensor, *HELD)):
+        return made
+    values = context.state.values
+    for key, held in values.items():
+        if isinstance(held, tuple):
+            if any(_same_union(v, value) for v in held):
+                content: list[Any] = [made if _same_union(v, value) else v for v in held]
+                values[key] = type(held)(*content) if hasattr(held, "_fields") else type(held)(content)
+        elif isinstance(held, dict):
+            if any(_same_union(v, value) for v in held.values()):
+                values[key] = {k: made if _same_union(v, value) else v for k, v in held.items()}
+        elif _same_union(held, value):
+            values[key] = made
+            if isinstance(key, tuple) and key[0] == "grad" and isinstance(made, SymTensor) and key[1].input >= 0:
+                context.optional_grads[made.storage] = key
+    return made
+
+
+def _same_union(a: Any, b: Union) -> bool:
+    return isinstance(a, Union) and a.leaves == b.leaves and a.inner == b.inner
+
+
+def without(context: Context, value: Any, which: Any, known: bool = False) -> Any:
+    """A value known not to be its static alternative `which`; `known` as for `payload`."""
+    if not isinstance(value, Union) or not any(same_static(s, which) for s in value.statics):
+        return value
+    rest = tuple(s for s in value.statics if not same_static(s, which))
+    if not rest:
+        return settle(context, value, known)
+    if len(rest) == 1 and value.inner is None:
+        return rest[0]
+    narrowed = Either(rest, value.inner)
+    removed = next(i for i, s in enumerate(value.statics) if same_static(s, which))
+    tag = None
+    if narrowed.tagged:
+        old = tag_of(context, value)
+        above = context.one("num.gt", old, context.constant(removed))
+        tag = context.one("num.sub", old, context.one("num.cast", above, to="int"))
+    return Union(rest, value.inner, tag, value.leaves)
+
+
+def bound(context: Context, value: Any, error: type[Exception], text: str) -> Any:
+    """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
+    if value is UNBOUND:
+        raise effects.raise_now(context, error, (text,))
+    if not isinstance(value, Union) or UNBOUND not in value.statics:
+        return value
+    missing = is_static(context, value, UNBOUND)
+    effects.emit(context, "check", numbers.negate(context, missing).value, error=error, template=(text,))
+    return without(context, value, UNBOUND)
+
+
+def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
+    """The run-time value of a union that an operation needs; `error` at run time where it is None.
+
+    `what` is the message; `{}` in it is the name of the type of what is there instead.
+    """
+    if not isinstance(value, Union) or value.inner is None:
+        return value
+    absent = is_static(context, value, value.statics[0])
+    for s in value.statics[1:]:
+        absent = numbers.either(context, absent, is_static(context, value, s))
+    name = type(value.statics[0]).__name__
+    effects.emit(context, "check", numbers.negate(context, absent).value, error=error,
+                 template=(what.replace("{}", name),))
+    return settle(context, value)
+
+
+def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None
+           ) -> Any:
+    """`operation` of whichever alternative a union is; `live` as of `branch`."""
+    alternatives: list[Any] = list(value.statics)
+
+    def run(index: int) -> Any:
+        if index == len(alternatives):
+            return operation(settle(context, value))
+        last = index == len(alternatives) - 1 and value.inner is None
+        if last:
+            return operation(alternatives[index])
+        condition = is_static(context, value, alternatives[index])
+        return dispatch.branch(context, condition, lambda: operation(alternatives[index]), lambda: run(index + 1), live)
+
+    return run(0)

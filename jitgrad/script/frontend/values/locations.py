@@ -1,0 +1,31 @@
+"""Locations of the state: what stands there, also before anything is assigned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Storage
+
+
+def fetch(context: Context, state: State, key: Any) -> Any:
+    """The content of a location in `state`, or what it holds before anything is assigned."""
+    values = state.values
+    if key in values:
+        return values[key]
+    if isinstance(key, (Storage, *HELD)):
+        return context.inputs.initial(key)
+    initial = getattr(key, "initial", None)
+    if initial is not None:  # an item of a dict (foreign_dicts.py)
+        return initial(context)
+    if key[0] == "rng":
+        return context.inputs.random_state("seed" if len(key) > 1 else "offset")
+    if key[0] in ("attr", "global", "cell"):
+        return context.inputs.initial_attribute(key)
+    if key[0] == "stored":  # how much of what was appended to a list (deferred_stores.py)
+        return 0
+    if key[0] == "grad":
+        return context.inputs.initial_grad(key[1])
+    if key[1] in ("return", "break", "continue"):
+        return False
+    return UNBOUND
