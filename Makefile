@@ -7,10 +7,10 @@ N ?= 500
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint fuzz clean
+.PHONY: help demo test test-all bench lint fuzz clean
 
 help:  ## what each target does
-	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.core: pyproject.toml
 	@echo "setting up $(VENV) (once)"
@@ -29,8 +29,11 @@ $(VENV)/.dev: $(VENV)/.core
 demo: $(VENV)/.examples  ## train three models eagerly and scripted, with a table and a plot
 	@$(PY) examples/demo.py $(DEMO)
 
-test: $(VENV)/.dev  ## the test suite
-	@$(PY) -m pytest -n 2 $(TEST)
+test: $(VENV)/.dev  ## the tests and samples of their repetitions on other devices; TEST=path: all that it holds
+	@$(PY) -m pytest -n 2 --dist worksteal $(TEST)
+
+test-all: $(VENV)/.dev  ## every test, as .ci/run runs them
+	@JITGRAD_TEST_ALL=1 $(PY) -m pytest -n 2 --dist worksteal $(TEST)
 
 bench: $(VENV)/.core  ## eager against scripted (and PyTorch, JAX where the extra `peers` is installed)
 	@$(PY) -m benchmarks $(BENCH)

@@ -23,9 +23,9 @@ def first_call(layers: int) -> dict[str, Any]:
     """In this process: the figures of one first call."""
     import jitgrad
     from benchmarks.models import gpt
-    from jitgrad.codegen.llvm import engine
+    from jitgrad.codegen.run import runtime
 
-    engine.runtime_symbols()
+    runtime.symbols()
     function, arguments = gpt(layers)(jitgrad)
     step = jitgrad.script(function)
     wall, cpu = time.perf_counter(), time.process_time()

@@ -20,10 +20,10 @@ def main() -> None:
 
     workload = next(w for w in all_workloads() if w.name == sys.argv[1])
     import jitgrad
-    from jitgrad.codegen.llvm import engine
+    from jitgrad.codegen.run import runtime
 
     started = time.perf_counter()
-    engine.runtime_symbols()
+    runtime.symbols()
     ready = time.perf_counter() - started
     scripted = []
     script = jitgrad.script

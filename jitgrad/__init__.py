@@ -54,7 +54,8 @@ def __getattr__(name: str) -> _Any:
     if name in _LATE:
         value = getattr(_importlib.import_module(f"jitgrad.{_LATE[name]}"), name)
     elif name == "__all__":
-        value = sorted({"__version__", "device", "script", *_PUBLIC, *_LATE, *_names().__all__})
+        own = {name for name in vars(_names()) if not name.startswith("_")}
+        value = sorted({"__version__", "device", "script", *_PUBLIC, *_LATE, *own})
     elif name.startswith("__") or name not in _names().__dict__:
         raise AttributeError(f"module 'jitgrad' has no attribute '{name}'")
     else:

@@ -30,6 +30,7 @@ def info(_: argparse.Namespace) -> int:
     from jitgrad import config, dtypes
     from jitgrad.codegen.cuda.driver import toolkit
     from jitgrad.codegen.llvm import engine
+    from jitgrad.codegen.run import runtime
     from jitgrad.kernels import blas
 
     rows: list[tuple[str, str]] = [
@@ -40,7 +41,7 @@ def info(_: argparse.Namespace) -> int:
     host = engine.host()
     llvm_ms = 1e3 * (time.perf_counter() - started)
     started = time.perf_counter()
-    engine.runtime_symbols()
+    runtime.symbols()
     runtime_ms = 1e3 * (time.perf_counter() - started)
     gemm = blas.gemm_symbol(dtypes.float32)
     rows += [("cpu", f"{host.cpu}, {host.lanes} float32 lanes"), ("cores", str(_cores())),
@@ -79,12 +80,11 @@ def _compile_times() -> list[tuple[str, str]]:
 
 def cache(args: argparse.Namespace) -> int:
     """Show or clear the disk cache."""
-    from jitgrad.codegen.llvm import engine
-    from jitgrad.codegen.run import store
+    from jitgrad.codegen.run import runtime, store
 
     disk = store.current()
     if disk is not None and args.clear:
-        removed = disk.clear(keep={engine.runtime_key()} if args.keep_runtime else set())
+        removed = disk.clear(keep={runtime.key()} if args.keep_runtime else set())
         print(f"removed {removed} entries")
         return 0
     print(_cache_line())

@@ -203,3 +203,5 @@ def fact(name: str) -> Any:
     if _new.asked is not None:
         _new.asked.add(name)
     return FACTS[name]()
+
+__all__ = ["device", "get_default_device", "set_default_device"]

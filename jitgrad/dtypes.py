@@ -156,3 +156,6 @@ def result_type(dimensioned: Iterable[dtype], zero_dim: Iterable[dtype] = (), nu
             result = candidate
     assert result is not None, "result_type needs at least one operand"
     return result
+
+__all__ = ["bfloat16", "dtype", "float16", "float32", "float64", "get_default_dtype", "int8", "int16", "int32", "int64",
+           "promote_types", "set_default_dtype", "uint8"]

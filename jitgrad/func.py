@@ -20,7 +20,8 @@ import numpy as np
 from jitgrad.eager.autograd.engine import grad as _gradients
 from jitgrad.eager.autograd.grad_mode import enable_grad, is_grad_enabled
 from jitgrad.eager.autograd.node import Node, edge_of
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 Argnums = int | tuple[int, ...]
@@ -255,9 +256,8 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
     flat, spec = tree_flatten(primals)
     directions = _directions(flat, spec, tangents)
     if not has_aux and not strict:
-        from jitgrad.script.call.pushforward import push  # the compiler, only where there is something compiled
-
-        result = push(func, primals, flat, directions)
+        scripted = getattr(type(func), "_scripted", None)  # which has a forward mode of its own
+        result = scripted(func).pushforward(primals, flat, directions) if scripted is not None else None
         if result is not None:
             return result
     call = _Call(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from jitgrad.errors import ScriptError
 from jitgrad.script.api import ScriptModule, script
-from jitgrad.script.executor import CacheInfo, ScriptFunction, eager_mode
-from jitgrad.script.graph.marks import export, ignore, unused
+from jitgrad.script.executor import CacheInfo, eager_mode
+from jitgrad.script.graph.marks import export, ignore, is_scripting, unused
+from jitgrad.script.inspect.face import ScriptFunction
 
 __all__ = ["Attribute", "CacheInfo", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate",
            "eager_mode", "export", "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "load",
@@ -24,11 +25,6 @@ class Attribute(NamedTuple):
 
     value: Any
     type: Any
-
-
-def is_scripting() -> bool:
-    """True while a function is being compiled: inside a script the call is folded to True."""
-    return False
 
 
 def is_tracing() -> bool:
@@ -139,7 +135,7 @@ def save(f: Any, path: Any, example_inputs: Any = None) -> None:
         TypeError: something that the program reads or returns cannot be in a file.
         RuntimeError: nothing has been compiled.
     """
-    from jitgrad.script.stored.file.api import save
+    from jitgrad.script.stored.file.save import save
 
     save(f, path, example_inputs)
 
@@ -154,6 +150,6 @@ def load(f: Any, map_location: Any = None) -> Any:
     Raises:
         LoadError: not such a file, damaged, or of a newer version.
     """
-    from jitgrad.script.stored.file.api import load
+    from jitgrad.script.loaded import load
 
     return load(f, map_location)

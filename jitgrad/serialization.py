@@ -21,8 +21,9 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.eager.arrays.arrays import to_host
+from jitgrad.eager.construct import from_numpy
 from jitgrad.eager.locations import Locations, MapLocation
-from jitgrad.eager.tensor import Tensor, from_numpy
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import JitgradError
 
 FORMAT, VERSION = "jitgrad", 1

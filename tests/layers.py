@@ -12,13 +12,18 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "jitgrad"
 
+#: `jitgrad/__init__.py`: it looks names up when they are asked for, so that anybody may ask
+NAMESPACE = ""
+
 #: From the ground up: a file may import files of its own storey and of those above it in this list (those are lower).
-#: An entry names files by the start of their module's name; the longest one that fits counts.
+#: An entry names files by the start of their module's name; the longest one that fits counts. Modules, optimizers and
+#: kin are eager programs: they import nothing of the compiler, which reads them. What no entry names is on top.
 STOREYS = (
-    ("config", "errors", "determinism", "dtypes", "dims", "device", "random"),
+    ("config", "errors", "determinism", "dtypes", "dims", "device", "random", NAMESPACE),
     ("ops",),
     ("eager",),
     ("script.graph",),
+    ("amp", "autograd", "cuda", "func", "nn", "optim", "serialization", "utils"),
     ("script.autodiff",),
     ("script.passes",),
     ("kernels",),
@@ -26,11 +31,11 @@ STOREYS = (
     ("codegen.lower",),
     ("codegen.llvm",),
     ("codegen.run",),
-    ("codegen.cuda",),
+    ("codegen.cuda", "cuda.elementwise"),
     ("script.call",),
     ("script.frontend.source",),
     ("script.frontend.state",),
-    ("script.frontend.values", "script.frontend.containers"),
+    ("script.frontend.values", "script.frontend.templates", "script.frontend.containers"),
     ("script.frontend.evaluate",),
     ("script.frontend.gradients",),
     ("script.frontend.boundary",),
@@ -38,9 +43,10 @@ STOREYS = (
     ("script.frontend.build",),
     ("script.stored",),
     ("script.executor",),
+    ("script.stored.file",),  # files hold what was executed, the cache what will be
+    ("onnx",),  # what compiled programs show, `inspect/face.py`, has all exports
     ("script.inspect",),
-    ("script.api",),
-    ("",),  # the public names: nn, optim, jit, func, ...
+    ("script.api", "script.loaded"),
 )
 
 
@@ -82,7 +88,7 @@ def imported(path: Path) -> dict[str, int]:
 def arrows() -> dict[str, dict[str, int]]:
     """Per file. `jitgrad/__init__.py` names everything for type checkers; counted is what it imports."""
     found = {name: imported(path) for name, path in files().items()}
-    found[""] = {name: line for name, line in found[""].items() if name in ("script", "device")}
+    found[NAMESPACE] = {"device": found[NAMESPACE]["device"]}
     return found
 
 
@@ -126,8 +132,8 @@ def circles() -> list[list[str]]:
 
 def storey(module: str) -> int:
     fits = [(len(start), k) for k, starts in enumerate(STOREYS) for start in starts
-            if not start or module == start or module.startswith(start + ".")]
-    return max(fits)[1]
+            if module == start or (start and module.startswith(start + "."))]
+    return max(fits)[1] if fits else len(STOREYS)
 
 
 def upwards() -> list[str]:

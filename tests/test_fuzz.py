@@ -13,6 +13,7 @@ FIRST, COUNT, CHUNK = 20_000, 200, 10
 MODES = (("interpreted", "native"), ("interpreted",))  # native code takes four times as long
 
 
+@pytest.mark.sampled("random programs")
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
 def test_random_programs_agree_with_eager(first: int) -> None:
     reports = {seed: compare.check_program(seed, MODES[seed % 2]) for seed in range(first, first + CHUNK)}

@@ -202,7 +202,5 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
 
     return backward
 
-
-__all__ = ["autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd", "get_autocast_dtype",
-           "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_enabled", "set_autocast_cache_enabled",
-           "set_autocast_dtype", "set_autocast_enabled"]
+__all__ = ["autocast", "clear_autocast_cache", "get_autocast_dtype", "is_autocast_cache_enabled", "is_autocast_enabled",
+           "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"]

@@ -14,7 +14,8 @@ import numpy as np
 
 from jitgrad import func as transforms
 from jitgrad.eager.autograd.grad_mode import enable_grad, no_grad
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.utils._pytree import tree_leaves, tree_map
 
 Given = Tensor | tuple[Tensor, ...]

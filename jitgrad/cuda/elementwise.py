@@ -17,7 +17,7 @@ import numpy as np
 from jitgrad import dtypes, random
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, literal, narrow, widen
 from jitgrad.dtypes import dtype
-from jitgrad.eager.arrays.arrays import HOST
+from jitgrad.eager.arrays.library import HOST
 from jitgrad.ops.namespaces import Handle, Namespace, Number
 from jitgrad.ops.opdef import POINTWISE, OpDef
 from jitgrad.ops.rows._pointwise import Ufunc

@@ -12,7 +12,8 @@ from jitgrad.eager import direct, inplace, record
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.arrays.moves import is_pinned, move, pin
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
-from jitgrad.eager.tensor import Tensor, lift, new_tensor
+from jitgrad.eager.construct import lift, new_tensor
+from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import set_default
 from jitgrad.ops.opdef import OpDef
@@ -31,17 +32,17 @@ class EagerBackend:
         return record.apply(op, operands, attrs)
 
     @staticmethod
-    def create(op: OpDef, where: Tensor | device, attrs: dict[str, Any]) -> Tensor:
+    def create(op: OpDef, where: Tensor | device, attrs: dict[str, Any]) -> Any:
         """Run a row without operands; the tensor is on a device, or where another one is."""
         return record.create(op, (), attrs, _device(where))
 
     @staticmethod
-    def move(tensor: Tensor, where: device) -> Tensor:
+    def move(tensor: Tensor, where: device) -> Any:
         """The tensor on a device: itself, or a copy with its history."""
         return move(tensor, where)
 
     @staticmethod
-    def pin(tensor: Tensor) -> Tensor:
+    def pin(tensor: Tensor) -> Any:
         """A copy in page-locked memory."""
         return pin(tensor)
 
@@ -51,18 +52,18 @@ class EagerBackend:
         return is_pinned(tensor)
 
     @staticmethod
-    def lift(number: Any, d: dtype) -> Tensor:
+    def lift(number: Any, d: dtype) -> Any:
         """A 0-dim tensor."""
         return lift(number, d)
 
     @staticmethod
-    def from_data(data: Any, d: dtype | None, where: Tensor | device | None = None) -> Tensor:
+    def from_data(data: Any, d: dtype | None, where: Tensor | device | None = None) -> Any:
         """A new leaf with a copy of `data`, on a device or where another tensor is."""
         made = new_tensor(data, d)
         return made if where is None else move(made, _device(where))
 
     @staticmethod
-    def assign(target: Tensor, value: Tensor) -> Tensor:
+    def assign(target: Tensor, value: Tensor) -> Any:
         """Write `value` into the memory of `target`."""
         return inplace.assign(target, value)
 
@@ -72,12 +73,12 @@ class EagerBackend:
         return direct.update(name, target, args, kwargs)
 
     @staticmethod
-    def alias(tensor: Tensor) -> Tensor:
+    def alias(tensor: Tensor) -> Any:
         """A view of all of a tensor, with history of its own."""
-        return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})  # type: ignore[no-any-return]
+        return record.apply(OPS["reshape"], (tensor,), {"shape": tensor._data.shape})
 
     @staticmethod
-    def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device, **params: Any) -> Tensor:
+    def draw(kind: str, shape: tuple[int, ...], d: dtype, where: Tensor | device, **params: Any) -> Any:
         """`kind` "uniform" and "bits" from the generator; other kinds are composed of these by the library."""
         generator = random.default_generator
         n = 1
@@ -90,7 +91,7 @@ class EagerBackend:
             return record.create(OPS["random.bits"], generator.advance(n), {"shape": shape}, _device(where))
         from jitgrad.ops.library.random import compose
 
-        return compose(kind, shape, d, where, **params)  # type: ignore[no-any-return]
+        return compose(kind, shape, d, where, **params)
 
     @staticmethod
     def item(tensor: Tensor) -> bool | int | float:
@@ -139,7 +140,6 @@ class EagerBackend:
         return is_grad_enabled()
 
 
-direct.install(Tensor)
 EAGER = EagerBackend()
 set_default(EAGER)
 

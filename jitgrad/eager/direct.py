@@ -12,25 +12,21 @@ them arrive as arrays. It returns False to decline. NumPy orders reads and write
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jitgrad.dtypes import HALF_CHARS
+from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Array, Storage
-from jitgrad.eager.record import _SILENT, _restore, _silence
-from jitgrad.ops import OPS
+from jitgrad.eager.autograd.node import Array, Storage, TapedArray
+from jitgrad.ops import OPS, specs
 from jitgrad.ops.rows._pointwise import Ufunc
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 #: bytes of a tensor that are worked on at a time where a rule needs a temporary: small enough for a core's own cache,
 #: large enough to make NumPy's calls cheap
 BLOCK = 1 << 18
 _ndarray = np.ndarray
-_Tensor: type[Tensor]
 
 
 class _Declined(Exception):
@@ -46,7 +42,7 @@ def _plain(x: Any, target: Array) -> Any:
         if target.dtype.char in HALF_CHARS and (kind is float or abs(x) > 256):  # NumPy would round the number first
             raise _Declined
         return x
-    if not isinstance(x, _Tensor):
+    if not isinstance(x, TapedArray):
         raise _Declined
     if mode.enabled and (x._needs or (x._base is not None and x._base._needs)):
         raise _Declined
@@ -56,16 +52,10 @@ def _plain(x: Any, target: Array) -> Any:
     return array
 
 
-def install(cls: type[Tensor]) -> None:
-    """Called once by `backend.py`: the class of tensors."""
-    global _Tensor
-    _Tensor = cls
-
-
 def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Do `target.name_(*args, **kwargs)` in place; returns target, or NotImplemented (and has written nothing)."""
     rule = _RULES.get(name)
-    if rule is None or not isinstance(target, _Tensor):
+    if rule is None or not isinstance(target, TapedArray):
         return NotImplemented
     if mode.enabled and (target._needs or target._origin is not None
                          or (target._base is not None and target._base._needs)):
@@ -75,13 +65,13 @@ def update(name: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     array = target._data
     if type(array) is not _ndarray or array.dtype.kind not in "fiu":
         return NotImplemented
-    token = _silence(_SILENT)
+    token = silence(SILENT)
     try:
         rule(array, *args, **kwargs)
     except (_Declined, TypeError, ValueError, OverflowError):  # NumPy refused: the general way says it in torch's words
         return NotImplemented
     finally:
-        _restore(token)
+        restore(token)
     storage = target._storage
     if storage is None:
         storage = target._storage = Storage()
@@ -257,10 +247,8 @@ _RULES: dict[str, Callable[..., None]] = {
     "clamp_max": lambda target, max: _clamp(target, None, max),
     "fill": _fill, "zero": _zero, "copy": _copy, "square": _square, "relu": _relu,
 }
-for _name in ("neg", "abs", "exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan",
-              "asin", "acos", "atan", "sinh", "cosh", "tanh"):
-    _impl = OPS[_name].impl
-    if isinstance(_impl, Ufunc):  # what the row itself runs
-        _RULES[_name] = _unary(getattr(np, _impl.function))
+for _op in OPS.values():
+    if _op.arity == 1 and _op.spec is specs.pointwise and isinstance(_op.impl, Ufunc):  # what the row itself runs
+        _RULES.setdefault(_op.name, _unary(getattr(np, _op.impl.function)))
 
-__all__ = ["BLOCK", "install", "update"]
+__all__ = ["BLOCK", "update"]

@@ -6,15 +6,13 @@ Source: torch/_tensor_str.py (precision 4, 1000 elements before summarising, 3 a
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.eager.arrays.arrays import library, to_host
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
+from jitgrad.eager.autograd.node import TapedArray
 
 PRECISION, EDGE, COLUMNS = 4, 3, 80
 THRESHOLD: float = 1000
@@ -139,7 +137,7 @@ def _body_elsewhere(array: Any, indent: int) -> str:
     return _body(array, indent, summarize, _Formatter(_visible(array) if summarize else array))
 
 
-def to_text(t: Tensor, history: str = "") -> str:
+def to_text(t: TapedArray, history: str = "") -> str:
     """`tensor([...], dtype=..., grad_fn=<...>)` as torch prints it. `history`: what to say in place of its own."""
     prefix = "tensor("
     array = t._data

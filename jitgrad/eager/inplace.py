@@ -9,19 +9,18 @@ Source: torch/csrc/autograd/functions/tensor.cpp (CopySlices), torch/csrc/autogr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jitgrad.eager import record
-from jitgrad.eager.arrays.arrays import HOST, copy, device_of, filled_like, library, transfer
+from jitgrad.eager.arrays.arrays import copy, device_of, filled_like, library, transfer
+from jitgrad.eager.arrays.library import HOST
 from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode
-from jitgrad.eager.autograd.node import Node, Storage, storage_of
+from jitgrad.eager.autograd.node import Node, Storage, T, TapedArray, move_retained, storage_of
 from jitgrad.eager.autograd.tape import TAPE, tape_of
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
+from jitgrad.eager.construct import wrap
 
 LEAF = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF = "a view of a leaf Variable that requires grad is being used in an in-place operation."
@@ -36,7 +35,7 @@ INFERENCE = ("Inplace update to inference tensor outside InferenceMode is not al
              "normal tensor before doing inplace update.")
 
 
-def assign(target: Tensor, value: Tensor) -> Tensor:
+def assign(target: T, value: TapedArray) -> T:
     """Write `value`, of the same shape and dtype, into the memory of `target`, with torch's rules; returns target.
 
     Raises RuntimeError for a leaf that requires grad (or a view of one) in grad mode, for memory in which elements
@@ -65,7 +64,7 @@ def assign(target: Tensor, value: Tensor) -> Tensor:
     return target
 
 
-def _require_writable_history(target: Tensor) -> None:
+def _require_writable_history(target: TapedArray) -> None:
     origin = target._base if target._base is not None else target._origin
     if target._origin is not None:
         raise RuntimeError(NO_GRAD_VIEW)
@@ -80,7 +79,7 @@ def _require_writable_history(target: Tensor) -> None:
 STEPS = 16
 
 
-def _keep_overwritten(target: Tensor, storage: Storage, last: Node) -> None:
+def _keep_overwritten(target: TapedArray, storage: Storage, last: Node) -> None:
     """Copy what the in-place op itself saved of the memory that it is about to overwrite: `x.mul_(w)` saves x.
 
     The op's nodes end in `last` and carry the newest numbers; the search stops at the target's own history, so that
@@ -112,10 +111,8 @@ def _make_writable(array: np.ndarray[Any, Any]) -> None:
         raise RuntimeError("the memory of this tensor is read-only: it belongs to a read-only ndarray") from None
 
 
-def rebase(target: Tensor, value: Tensor) -> None:
+def rebase(target: TapedArray, value: TapedArray) -> None:
     """Count a write to `target`, and give it the history of `value` (whose elements it now holds)."""
-    from jitgrad.eager.tensor import move_retained
-
     base = target._base
     changed = target if base is None else base
     # edges first: `value` may be a view of the same memory, whose history is that of before the write
@@ -128,10 +125,8 @@ def rebase(target: Tensor, value: Tensor) -> None:
         refresh(target)
 
 
-def refresh(view: Tensor) -> None:
+def refresh(view: TapedArray) -> None:
     """Give a view the history that follows from its base's: its view ops, recorded again."""
-    from jitgrad.eager.tensor import move_retained
-
     t = view._base
     assert t is not None
     before, slot = view._node, view._slot
@@ -148,7 +143,7 @@ class Overwrite(Node):
 
     __slots__ = ()
 
-    def __init__(self, target: Tensor, value: Tensor):
+    def __init__(self, target: TapedArray, value: TapedArray):
         if type(value._data) is not type(target._data):
             value = move(value, target.device)
         self.begin((target, value))
@@ -176,7 +171,7 @@ class CopySlices(Node):
 
     __slots__ = ("path",)
 
-    def __init__(self, base: Tensor, view: Tensor, value: Tensor):
+    def __init__(self, base: TapedArray, view: TapedArray, value: TapedArray):
         self.begin((base, value))
         self.path = view._path
 
@@ -212,9 +207,7 @@ class CopySlices(Node):
         return [rest, self._view(g) if needs[1] else None]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        from jitgrad.eager.tensor import wrap
-
-        g: Tensor
+        g: TapedArray
         (g,) = cotangents
         part = g
         for op, attrs in self.path:

@@ -11,7 +11,9 @@ from jitgrad.device import require_gpu, resolve
 from jitgrad.dtypes import bfloat16, dtype, float32, uint8
 from jitgrad.eager import EAGER
 from jitgrad.eager.arrays.arrays import foreign
-from jitgrad.eager.tensor import Tensor, from_numpy, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.factories import from_numpy
+from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.backend import AnyTensor, backend
 from jitgrad.ops.library.core import cast, library
 from jitgrad.ops.library.creation import tensor
@@ -23,7 +25,7 @@ def as_tensor(data: Any, dtype: dtype | None = None, device: Any = None) -> Any:
     else is copied."""
     if isinstance(data, AnyTensor):
         there = data if device is None else backend().move(data, resolve(device))
-        return cast(there, dtype or data.dtype)  # type: ignore[attr-defined]
+        return cast(there, dtype or data.dtype)
     if backend() is EAGER:
         shared = None
         if isinstance(data, np.ndarray):
@@ -132,6 +134,5 @@ def set_rng_state(new_state: Any) -> None:
     data = new_state.numpy().tobytes()
     random.default_generator.set_state((int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")))
 
-
-__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "from_numpy", "get_rng_state", "iinfo", "initial_seed",
-           "manual_seed", "seed", "set_rng_state", "typename"]
+__all__ = ["as_tensor", "asarray", "finfo", "from_dlpack", "get_rng_state", "iinfo", "initial_seed", "manual_seed",
+           "seed", "set_rng_state", "typename"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.device import CPU, require_gpu, resolve
 from jitgrad.device import device as Device
-from jitgrad.eager.tensor import from_numpy
+from jitgrad.eager.construct import from_numpy
 
 #: a device for all; a device (or its name) for that which a tensor was saved from; or a function of a tensor on the CPU
 #: and the name of the device that it was saved from, which returns the tensor where it goes, or None

@@ -7,15 +7,19 @@ given set of operands that need gradients) is worked out once and kept in a `Pla
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import FLOAT_KINDS, HALF_CHARS
+from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays as libraries
-from jitgrad.eager.arrays.arrays import HOST, Library, library
+from jitgrad.eager.arrays.arrays import library
+from jitgrad.eager.arrays.errstate import SILENT, restore, silence
+from jitgrad.eager.arrays.library import HOST, Library
+from jitgrad.eager.arrays.moves import move
 from jitgrad.eager.autograd.grad_mode import mode
 from jitgrad.eager.autograd.node import (
     SECOND_BACKWARD,
@@ -24,20 +28,20 @@ from jitgrad.eager.autograd.node import (
     Meta,
     Node,
     Storage,
+    TapedArray,
     changed,
     edge_of,
     next_number,
     storage_of,
 )
+from jitgrad.eager.autograd.tape import tape_of
+from jitgrad.eager.construct import wrap
 from jitgrad.ops.checks import C
 from jitgrad.ops.halves import widened
 from jitgrad.ops.opdef import CREATE, GATHER, JOIN, POINTWISE, RANDOM, VIEW, OpDef, backward_name
 from jitgrad.ops.rules import Each, is_wide, partial_vjp
 from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 ARRAYS = HOST.F
 _ndarray = np.ndarray
@@ -47,26 +51,6 @@ INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
     "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
     "autograd, or use `no_grad()` instead of `inference_mode()`.")
-
-# --- floating-point warnings ---------------------------------------------------------------------------------------
-
-try:  # setting NumPy's context variable itself costs a quarter of `with np.errstate(all="ignore")`
-    from numpy._core.umath import _extobj_contextvar, _make_extobj
-
-    _SILENT: Any = _make_extobj(divide="ignore", over="ignore", under="ignore", invalid="ignore")
-    _silence: Callable[[Any], Any] = _extobj_contextvar.set
-    _restore: Callable[[Any], None] = _extobj_contextvar.reset
-except ImportError:  # a NumPy that moved it
-    _SILENT = None
-
-    def _silence(state: Any) -> Any:
-        context = np.errstate(all="ignore")
-        context.__enter__()
-        return context
-
-    def _restore(context: Any) -> None:
-        context.__exit__(None, None, None)
-
 
 # --- plans ---------------------------------------------------------------------------------------------------------
 
@@ -206,8 +190,6 @@ class OpNode(Node):
                 for i, needed in enumerate(needs)]
 
     def on_tape(self, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        from jitgrad.eager.autograd.tape import tape_of
-
         xs = [self._operand(i, x) for i, x in enumerate(self._open())]
         g: Any = cotangents[0]
         y: Any
@@ -224,14 +206,14 @@ class OpNode(Node):
             return TensorType(dtypes.from_numpy(x.dtype), x.shape)
         edge = self.edges[index]
         if edge is None:
-            return _wrap(x)
+            return wrap(x)
         target, slot = edge
-        return target.attach(_wrap(x), slot) if isinstance(target, Node) else target
+        return target.attach(wrap(x), slot) if isinstance(target, Node) else target
 
     def _result(self, slot: int, y: Any) -> Any:
         if type(y) is Meta:
             return TensorType(dtypes.from_numpy(y.dtype), y.shape)
-        return self.attach(_wrap(y), slot) if y.dtype.kind in FLOAT_KINDS else _wrap(y)
+        return self.attach(wrap(y), slot) if y.dtype.kind in FLOAT_KINDS else wrap(y)
 
     def keep_copies(self, storage: Storage, array: Array) -> None:
         """Replace `array`, whose memory is about to be overwritten, by a copy where it is a saved operand."""
@@ -252,16 +234,6 @@ def _library(g: Any) -> Library:
     return library(next(c for c in g if c is not None)) if type(g) is tuple else library(g)
 
 
-_wrap: Callable[[Any], Tensor]
-_Tensor: type[Tensor]
-
-
-def install(wrap: Callable[[Any], Tensor], cls: type[Tensor]) -> None:
-    """Called once by `tensor.py`: how an array becomes a Tensor."""
-    global _wrap, _Tensor
-    _wrap, _Tensor = wrap, cls
-
-
 # --- running -------------------------------------------------------------------------------------------------------
 
 
@@ -272,20 +244,20 @@ def explain(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any]) -> None:
         op.check(C, *types, **attrs)
 
 
-def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: device) -> Tensor:
+def create(op: OpDef, numbers: tuple[Any, ...], attrs: dict[str, Any], where: device) -> Any:
     """Run a row without tensor operands: a new tensor on a device."""
     if where.type == "cpu":
-        return _wrap((op.cache.get("eager") or plan_of(op)).run(*numbers, **attrs))
+        return wrap((op.cache.get("eager") or plan_of(op)).run(*numbers, **attrs))
     home = libraries.on_device(where)
     with home.on(where):
-        return _wrap(getattr(home.F, op.name)(*numbers, **attrs))
+        return wrap(getattr(home.F, op.name)(*numbers, **attrs))
 
 
 def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  # noqa: C901 (no calls: it is hot)
     """Run `op` on Tensors; record it where grad mode is on and an operand requires a gradient."""
     plan: Plan = op.cache.get("eager") or plan_of(op)
     if plan.numbers:
-        return _wrap(plan.run(*operands, **attrs))
+        return wrap(plan.run(*operands, **attrs))
     recording = mode.enabled
     arrays = []
     tracked = False
@@ -304,23 +276,23 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
         if plan.silent:
             out = plan.run(*arrays, **attrs)
         else:
-            token = _silence(_SILENT)
+            token = silence(SILENT)
             try:
                 out = plan.run(*arrays, **attrs)
             finally:
-                _restore(token)
+                restore(token)
     except (ValueError, IndexError, TypeError):
         explain(op, operands, attrs)
         raise
     if type(out) is not _ndarray or not recording:
         if type(out) is tuple:
-            outs = tuple([_wrap(a) for a in out])
+            outs = tuple([wrap(a) for a in out])
             if tracked:
                 record(plan, operands, arrays, attrs, outs)
             return outs
-        result = _wrap(out)
+        result = wrap(out)
     else:
-        result = _new(_Tensor)
+        result = _new(construct.Tensor)
         result._data = out
     if plan.view:
         base = result._data.base
@@ -336,10 +308,8 @@ def apply(op: OpDef, operands: tuple[Any, ...], attrs: dict[str, Any]) -> Any:  
     return result
 
 
-def _in_parts(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any], like: Tensor) -> Any:
+def _in_parts(op: OpDef, operands: Sequence[Any], attrs: dict[str, Any], like: TapedArray) -> Any:
     """A composite without a derivative of its own: the ops that define it, recorded where `like` is."""
-    from jitgrad.eager.autograd.tape import tape_of
-
     return tape_of(like).expand_composite(op, operands, attrs)  # type: ignore[arg-type]
 
 
@@ -361,7 +331,7 @@ def _elsewhere(plan: Plan, operands: tuple[Any, ...], attrs: dict[str, Any]) -> 
     except (ValueError, IndexError, TypeError):
         explain(plan.op, operands, attrs)
         raise
-    outs = tuple([_wrap(a) for a in out]) if type(out) is tuple else (_wrap(out),)
+    outs = tuple([wrap(a) for a in out]) if type(out) is tuple else (wrap(out),)
     if plan.view:
         if out is arrays[0]:
             outs[0]._storage = storage_of(operands[0])
@@ -391,15 +361,13 @@ def _together(plan: Plan, operands: tuple[Any, ...]) -> tuple[Library, tuple[Any
                 raise libraries.different_devices(where, there)
     assert where is not None
     moved, arrays = list(operands), []
-    indices = {"index": 1, "index_put": 2}.get(plan.op.name, len(operands))
+    indices = len(operands) if plan.op.first_index is None else plan.op.first_index
     for i, t in enumerate(operands):
         a = t._data
         if type(a) is _ndarray:
             if a.ndim and i < indices:
                 raise libraries.different_devices(where, CPU)
             if mode.enabled and t.requires_grad:
-                from jitgrad.eager.arrays.moves import move
-
                 moved[i] = t = move(t, where)
                 a = t._data
             elif plan.op.kind is POINTWISE:
@@ -410,7 +378,7 @@ def _together(plan: Plan, operands: tuple[Any, ...]) -> tuple[Library, tuple[Any
     return home, tuple(moved), arrays
 
 
-def _link(view: Tensor, x: Tensor, op: OpDef, attrs: dict[str, Any]) -> None:
+def _link(view: TapedArray, x: TapedArray, op: OpDef, attrs: dict[str, Any]) -> None:
     """Make `view` a view of `x`: same storage, and a way to find its history after in-place writes."""
     view._storage = storage = x._storage or storage_of(x)
     if x._origin is not None or not mode.enabled:
@@ -424,7 +392,7 @@ def _link(view: Tensor, x: Tensor, op: OpDef, attrs: dict[str, Any]) -> None:
 
 
 def record(plan: Plan, operands: Sequence[Any], arrays: Sequence[Array], attrs: dict[str, Any],
-           outs: Sequence[Tensor]) -> None:
+           outs: Sequence[TapedArray]) -> None:
     """Put a node on the tape whose outputs are `outs`."""
     edges: list[Edge | None] = []
     mask, bit = 0, 1

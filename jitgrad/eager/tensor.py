@@ -4,63 +4,40 @@ from __future__ import annotations
 
 import copy
 import warnings
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jitgrad import dtypes
-from jitgrad.device import CPU
-from jitgrad.device import device as Device
-from jitgrad.dtypes import dtype
-from jitgrad.eager import record
+from jitgrad.eager import construct
 from jitgrad.eager.arrays import arrays
-from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Hook, Node, RemovableHandle, Storage, edge_of, storage_of
+from jitgrad.eager.autograd.node import Array, RemovableHandle, TapedArray, retain, storage_of
+from jitgrad.eager.construct import wrap
 from jitgrad.eager.format import to_text
-from jitgrad.ops.opdef import OpDef
+from jitgrad.eager.inplace import rebase, refresh
 from jitgrad.ops.tensorbase import Size, TensorBase
 
-Array = NDArray[Any]
-T = TypeVar("T", bound="Tensor")
+S = TypeVar("S", bound="Tensor")
 _ndarray = np.ndarray
-_new = object.__new__
-_FROM_NP = dtypes.FROM_NP
 
 #: attributes that are the tensor itself; all others are the user's
 _OWN = frozenset({"_data", "_node", "_slot", "_needs", "_base", "_path", "_seen", "_origin", "_storage", "_grad",
                   "_hooks", "_after_hooks", "_retains", "_inference"})
 
 
-class Tensor(TensorBase):
+class Tensor(TapedArray, TensorBase["Tensor"]):
     """A multi-dimensional array whose operations can be differentiated.
 
     Make one with `tensor`, `zeros`, `from_numpy` and kin. `Tensor(2, 3)` is uninitialised memory of the default dtype,
     `Tensor([1, 2])` holds the data in it.
     """
 
-    # Defaults live in the class, so that making a tensor sets one attribute.
-    _data: Array
-    _node: Node | None = None        # history: the node that computed it ...
-    _slot: int = 0                   # ... and which of its outputs it is
-    _needs: bool = False             # requires a gradient, by itself or through its history
-    _base: Tensor | None = None      # a differentiable view: of this tensor ...
-    _path: tuple[tuple[OpDef, dict[str, Any]], ...] = ()  # ... by these view ops ...
-    _seen: int = 0                   # ... with `_node` valid for this version of the storage
-    _origin: Tensor | None = None    # a view made while nothing was recorded: of this tensor
-    _storage: Storage | None = None
     _grad: Tensor | None = None
-    _hooks: dict[int, Hook] | None = None        # of a leaf; those of others are on their nodes
-    _after_hooks: dict[int, Hook] | None = None  # after the gradient has been added to a leaf's
-    _retains: bool = False
-    _inference: bool = False
 
     __hash__ = object.__hash__
 
-    def __new__(cls: type[T], *args: Any) -> T:
-        return _legacy(cls, args)
+    def __new__(cls: type[S], *args: Any) -> S:
+        return construct.from_arguments(cls, args)  # type: ignore[no-any-return]
 
     @staticmethod
     def _make_subclass(cls: type[Any], data: Tensor, requires_grad: bool = False) -> Any:
@@ -73,11 +50,6 @@ class Tensor(TensorBase):
     # --- data --------------------------------------------------------------------------------------------------
 
     @property
-    def dtype(self) -> dtype:
-        """The type of the elements."""
-        return _FROM_NP[self._data.dtype]
-
-    @property
     def shape(self) -> Size:
         """The sizes of the axes."""
         return Size(self._data.shape)
@@ -86,16 +58,6 @@ class Tensor(TensorBase):
     def ndim(self) -> int:
         """The number of axes."""
         return self._data.ndim
-
-    @property
-    def device(self) -> Device:
-        """Where the memory is."""
-        return CPU if type(self._data) is _ndarray else arrays.device_of(self._data)
-
-    @property
-    def is_cuda(self) -> bool:
-        """Whether the memory is a GPU's."""
-        return type(self._data) is not _ndarray
 
     def get_device(self) -> int:
         """The number of the GPU; -1 for the CPU."""
@@ -191,36 +153,10 @@ class Tensor(TensorBase):
 
     # --- gradient ----------------------------------------------------------------------------------------------
 
-    @property
-    def requires_grad(self) -> bool:
-        """Whether operations on this tensor are recorded."""
-        return self._needs or (self._base is not None and self._base._needs)
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        if self.grad_fn is not None:
-            if not value:
-                raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
-                                   "computed variable in a subgraph that doesn't require differentiation use "
-                                   "var_no_grad = var.detach().")
-            return
-        if value and self._data.dtype.kind not in dtypes.FLOAT_KINDS:
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
-        if value and self._inference and not mode.inference:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
-        self._needs = bool(value)
-
-    def requires_grad_(self: T, requires_grad: bool = True) -> T:
+    def requires_grad_(self: S, requires_grad: bool = True) -> S:
         """Set `requires_grad`; returns self."""
         self.requires_grad = requires_grad
         return self
-
-    @property
-    def grad_fn(self) -> Node | None:
-        """The node that computed this tensor; None for a leaf."""
-        if self._base is not None:
-            edge_of(self)  # the node of a view follows writes to its base
-        return self._node
 
     @property
     def is_leaf(self) -> bool:
@@ -276,7 +212,7 @@ class Tensor(TensorBase):
         if node is None:
             return
         self._retains = True
-        _retain(node, self)
+        retain(node, self)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook(gradient)` whenever this tensor's gradient is known; a result replaces it."""
@@ -344,8 +280,6 @@ class Tensor(TensorBase):
 
     def _rebase(self, value: Tensor) -> None:
         """After this tensor's memory was written by other means: give it the history of `value`."""
-        from jitgrad.eager.inplace import rebase
-
         rebase(self, value)
 
     def _bump(self) -> None:
@@ -353,21 +287,18 @@ class Tensor(TensorBase):
         storage_of(self).version += 1
 
     def _refresh(self) -> None:
-        """Derive the history of this view again, from what its base now is."""
-        from jitgrad.eager.inplace import refresh
-
         refresh(self)
 
     # --- copies ------------------------------------------------------------------------------------------------
 
-    def __deepcopy__(self: T, memo: dict[int, Any]) -> T:
+    def __deepcopy__(self: S, memo: dict[int, Any]) -> S:
         if self.grad_fn is not None:
             raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                                "protocol at the moment. Use detach() first.")
-        found: T | None = memo.get(id(self))
+        found: S | None = memo.get(id(self))
         if found is not None:
             return found
-        result: T = wrap(arrays.copy(self._data), type(self))
+        result: S = wrap(arrays.copy(self._data), type(self))
         memo[id(self)] = result
         result._needs = self._needs
         if self._grad is not None:
@@ -409,123 +340,6 @@ def install_engine(backward: Callable[..., None]) -> None:
     _backward = backward
 
 
-# --- making tensors ------------------------------------------------------------------------------------------------
-
-
-def wrap(array: Any, cls: type[Any] = Tensor) -> Any:
-    """A Tensor of an ndarray (or of a NumPy scalar), sharing memory, without history. The hot path: checks nothing."""
-    t = _new(cls)
-    t._data = array if type(array) is _ndarray else arrays.as_array(array)
-    if mode.inference:
-        t._inference = True
-    return t
-
-
-record.install(wrap, Tensor)
-
-
-def lift(number: bool | int | float, d: dtype) -> Tensor:
-    """A 0-dim Tensor; ints too large for a narrow integer dtype wrap, as in torch."""
-    try:
-        if -65504 <= number <= 65504:
-            array = np.array(number, d.np)
-        else:  # too large for a narrow float: infinite, of which NumPy would warn
-            with np.errstate(all="ignore"):
-                array = np.array(number, d.np)
-    except OverflowError:
-        if not -(1 << 63) <= number < 1 << 63:
-            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
-        array = np.array(number, np.int64).astype(d.np)
-    return wrap(array)  # type: ignore[no-any-return]
-
-
-def from_numpy(array: Array) -> Tensor:
-    """A Tensor that shares memory with `array`. TypeError for what is no ndarray or has no counterpart dtype."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    dtypes.from_numpy(array.dtype)
-    return wrap(array.view(_ndarray))  # type: ignore[no-any-return]
-
-
-def new_tensor(data: Any, d: dtype | None = None) -> Tensor:
-    """A leaf with a copy of `data`: numbers, nested sequences, arrays, tensors. The dtype is inferred as torch does."""
-    if isinstance(data, Tensor):
-        return wrap(data._data.astype(data._data.dtype if d is None else d.np, order="C"))  # type: ignore[no-any-return]
-    home = arrays.foreign(data)
-    if home is not None:
-        found = dtypes.from_numpy(data.dtype)
-        return wrap(data.astype((d or found).np, order="C"))  # type: ignore[no-any-return]
-    if isinstance(data, (np.ndarray, np.generic)):
-        array = np.array(data, copy=True, order="C")
-        found = dtypes.from_numpy(array.dtype if array.dtype.isnative else array.dtype.newbyteorder("="))
-        return wrap(array.astype((d or found).np, copy=False))  # type: ignore[no-any-return]
-    with np.errstate(all="ignore"):
-        return wrap(_from_sequence(data, d))  # type: ignore[no-any-return]
-
-
-def _from_sequence(data: Any, d: dtype | None) -> Array:
-    shape, items = _flatten(data)
-    if d is None:
-        d = _infer(items)
-    kinds = set(map(type, items))
-    try:
-        if d.category == dtypes.INTEGRAL and any(issubclass(k, (float, np.floating)) for k in kinds):
-            array = np.array([int(v) for v in items], d.np)
-        else:
-            array = np.array(items, d.np)
-    except OverflowError:
-        if any(isinstance(v, (float, np.floating)) for v in items):
-            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
-        if any(not -(1 << 63) <= int(v) < 1 << 63 for v in items):
-            raise ValueError("Overflow when unpacking long long") from None
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
-    return array.reshape(shape)
-
-
-def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
-    """Shape and elements of nested sequences; ValueError where they are ragged."""
-    shape: list[int] = []
-    level: list[Any] = [data]
-    while True:
-        if any(isinstance(v, (np.ndarray, Tensor)) and v.ndim for v in level):
-            level = [v.tolist() if isinstance(v, (np.ndarray, Tensor)) else v for v in level]
-        if not level or not isinstance(level[0], Sequence) or isinstance(level[0], (str, bytes)):
-            break
-        length = len(level[0])
-        below: list[Any] = []
-        for v in level:
-            if not isinstance(v, Sequence):
-                raise TypeError(f"not a sequence at dim {len(shape)}: {v!r}")
-            if len(v) != length:
-                raise ValueError(f"expected sequence of length {length} at dim {len(shape)} (got {len(v)})")
-            below.extend(v)
-        shape.append(length)
-        level = below
-    items = [v.item() if isinstance(v, Tensor) or (isinstance(v, np.ndarray) and not v.ndim) else v for v in level]
-    for kind in set(map(type, items)):
-        if not issubclass(kind, (bool, int, float, np.generic)):
-            raise TypeError(f"new(): invalid data type '{kind.__name__}'")
-    return tuple(shape), items
-
-
-def _infer(items: Iterable[Any]) -> dtype:
-    found: dtype | None = None
-    for kind in set(map(type, items)):
-        d = dtypes.from_numpy(np.dtype(kind)) if issubclass(kind, np.generic) else dtypes.of_number(
-            bool if kind is bool else int if issubclass(kind, int) else float)
-        found = d if found is None else dtypes.promote_types(found, d)
-    return found if found is not None else dtypes.get_default_dtype()
-
-
-def _legacy(cls: type[T], args: tuple[Any, ...]) -> T:
-    """`Tensor()`, `Tensor(2, 3)`, `Tensor(data)`: always of the default dtype."""
-    d = dtypes.get_default_dtype()
-    if len(args) == 1 and not isinstance(args[0], int):
-        data = args[0]
-        return wrap(data._data if isinstance(data, Tensor) and data.dtype is d else new_tensor(data, d)._data, cls)  # type: ignore[no-any-return]
-    return wrap(np.empty(args if args else (0,), d.np), cls)  # type: ignore[no-any-return]
-
-
 def _rebuild(cls: type[Any], array: Array, needs: bool, attributes: dict[str, Any]) -> Any:
     t = wrap(array, cls)
     if needs:
@@ -534,19 +348,6 @@ def _rebuild(cls: type[Any], array: Array, needs: bool, attributes: dict[str, An
     return t
 
 
-def _retain(node: Node, tensor: Tensor) -> None:
-    if node.retained is None:
-        node.retained = {}
-    node.retained[tensor._slot] = weakref.ref(tensor)
+construct.install(Tensor)
 
-
-def move_retained(tensor: Tensor, before: Node | None, slot: int) -> None:
-    """Let a tensor that got a new node keep its `.grad` filled, no longer by node `before`."""
-    if tensor._retains:
-        if before is not None and before.retained is not None:
-            before.retained.pop(slot, None)
-        if tensor._node is not None:
-            _retain(tensor._node, tensor)
-
-
-__all__ = ["Tensor", "from_numpy", "lift", "move_retained", "new_tensor", "wrap"]
+__all__ = ["Tensor", "install_engine"]

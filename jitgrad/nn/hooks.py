@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jitgrad
 from jitgrad.eager.autograd.function import Function
@@ -12,8 +12,44 @@ from jitgrad.eager.autograd.node import RemovableHandle
 from jitgrad.eager.tensor import Tensor
 from jitgrad.script.graph.marks import refuse
 
-if TYPE_CHECKING:
-    from jitgrad.nn.module import Module
+
+class Hooked:
+    """The part of a module that is called: `forward`, with what was registered to run before and after it.
+
+    `__call__` is in the subset of Python that `@script` compiles, which guards the dicts of hooks.
+    """
+
+    _forward_pre_hooks: dict[int, tuple[Callable[..., Any], bool]]
+    _forward_hooks: dict[int, tuple[Callable[..., Any], bool, bool]]
+    _backward_pre_hooks: dict[int, Callable[..., Any]]
+    _backward_hooks: dict[int, Callable[..., Any]]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass writes its own."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._forward_pre_hooks or self._forward_hooks or self._backward_pre_hooks or self._backward_hooks:
+            return call_with_hooks(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> RemovableHandle:
+        """Call `hook(module, args)` before forward; a result other than None replaces the arguments."""
+        return add_hook(self._forward_pre_hooks, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+                              always_call: bool = False) -> RemovableHandle:
+        """Call `hook(module, args, output)` after forward; a result other than None replaces the output."""
+        return add_hook(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_output)` before the gradient passes the module; a result replaces grad_output."""
+        return add_hook(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` once the inputs' gradients are known; a result replaces them."""
+        return add_hook(self._backward_hooks, hook, prepend)
 
 
 def add_hook(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle:
@@ -27,7 +63,7 @@ def add_hook(hooks: dict[int, Any], hook: Any, prepend: bool) -> RemovableHandle
     return handle
 
 
-def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_with_hooks(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Forward pre-hooks, backward hooks' entry, forward, forward hooks, backward hooks' exit."""
     for _, _, always in module._forward_hooks.values():
         if always:
@@ -35,7 +71,7 @@ def call_with_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any
     return _call(module, args, kwargs)
 
 
-def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     args, kwargs = _pre_hooks(module, args, kwargs)
     gradients = None
     stretch = None
@@ -60,7 +96,7 @@ def _call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return result if gradients is None else gradients.leave(result)
 
 
-def _call_always(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_always(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The same where a hook asks to be called after an exception too (a script cannot catch one)."""
     try:
         return _call(module, args, kwargs)
@@ -69,7 +105,7 @@ def _call_always(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         raise
 
 
-def _pre_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _pre_hooks(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     for hook, with_kwargs in list(module._forward_pre_hooks.values()):
         if with_kwargs:
             replaced = hook(module, args, kwargs)
@@ -85,7 +121,7 @@ def _pre_hooks(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return args, kwargs
 
 
-def _always(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _always(module: Hooked, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """After an exception: the hooks that asked to be called in any case."""
     for hook, with_kwargs, always in list(module._forward_hooks.values()):
         if always:
@@ -101,7 +137,7 @@ class PreHook(Function):
     what = "a full backward pre-hook"
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, module: Module, hook: Any) -> Tensor:
+    def forward(ctx: Any, y: Tensor, module: Hooked, hook: Any) -> Tensor:
         """y."""
         ctx.module, ctx.hook = module, hook
         return y
@@ -149,7 +185,7 @@ def enter(args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     raise NotImplementedError("part of a script")
 
 
-def leave(stretch: Any, module: Module, hooks: tuple[Any, ...], result: Any) -> Any:
+def leave(stretch: Any, module: Hooked, hooks: tuple[Any, ...], result: Any) -> Any:
     """In a script: the result of a module with full backward hooks."""
     raise NotImplementedError("part of a script")
 
@@ -160,7 +196,7 @@ def leave(stretch: Any, module: Module, hooks: tuple[Any, ...], result: Any) -> 
 class _GradientHooks:
     """One call's backward hooks: identities on the tape around the module see its gradients pass."""
 
-    def __init__(self, module: Module):
+    def __init__(self, module: Hooked):
         self.module = weakref.ref(module)
         self.pre_hooks = list(module._backward_pre_hooks.values())
         self.hooks = list(module._backward_hooks.values())

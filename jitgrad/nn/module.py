@@ -1,22 +1,19 @@
 """`Module`: parameters, buffers and submodules in one object, as in torch.
 
-`__call__` is in the subset of Python that `@script` compiles, which guards the dicts of hooks. Saving and loading is in
-`state.py`, calling with hooks in `hooks.py`.
+Saving and loading is in `state.py`, calling, with hooks, in `hooks.py`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import jitgrad
 from jitgrad.dtypes import dtype
-from jitgrad.eager.autograd.node import RemovableHandle
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn import state
-from jitgrad.nn.hooks import add_hook, call_with_hooks
+from jitgrad.nn.hooks import Hooked
 from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.state import Stateful
 
 M = TypeVar("M", bound="Module")
 
@@ -24,7 +21,7 @@ _HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backw
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
 
-class Module:
+class Module(Hooked, Stateful):
     """Base of all layers and models: assign parameters, tensors and modules as attributes, write `forward`.
 
     Attributes:
@@ -32,17 +29,7 @@ class Module:
     """
 
     training: bool
-    _parameters: dict[str, Parameter | None]
-    _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
-    _non_persistent_buffers_set: set[str]
-    _forward_pre_hooks: dict[int, tuple[Callable[..., Any], bool]]
-    _forward_hooks: dict[int, tuple[Callable[..., Any], bool, bool]]
-    _backward_pre_hooks: dict[int, Callable[..., Any]]
-    _backward_hooks: dict[int, Callable[..., Any]]
-    _state_dict_hooks: dict[int, Callable[..., Any]]
-    _load_state_dict_pre_hooks: dict[int, Callable[..., Any]]
-    _version: int = 1
 
     def __init__(self) -> None:
         values = self.__dict__
@@ -50,15 +37,6 @@ class Module:
         for name in (*_REGISTRIES, *_HOOKS, "_state_dict_hooks", "_load_state_dict_pre_hooks"):
             values[name] = {}
         values["_non_persistent_buffers_set"] = set()
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass writes its own."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._forward_pre_hooks or self._forward_hooks or self._backward_pre_hooks or self._backward_hooks:
-            return call_with_hooks(self, args, kwargs)
-        return self.forward(*args, **kwargs)
 
     # --- attributes --------------------------------------------------------------------------------------------------
 
@@ -369,83 +347,11 @@ class Module:
         """There is nothing to do: memory belongs to this process."""
         return self
 
-    # --- state -------------------------------------------------------------------------------------------------------
-
-    def state_dict(self, *, destination: dict[str, Any] | None = None, prefix: str = "",
-                   keep_vars: bool = False) -> dict[str, Any]:
-        """Parameters and persistent buffers by dotted name, without history unless `keep_vars`."""
-        if destination is None:
-            destination = OrderedDict()
-            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
-        return state.save(self, destination, prefix, keep_vars)
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """Copy a state_dict's tensors (or arrays) into this module.
-
-        Args:
-            state_dict: tensors or ndarrays by dotted name.
-            strict: missing and unexpected names are errors.
-            assign: take the tensors themselves instead of copying from them.
-
-        Returns:
-            A named tuple (missing_keys, unexpected_keys).
-
-        Raises:
-            RuntimeError: names or sizes do not fit; the message lists all of them.
-        """
-        return state.load(self, state_dict, strict, assign)
-
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """This module's own entries; subclasses may add to them."""
-        state.save_own(self, destination, prefix, keep_vars)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any],
-                              strict: bool, missing_keys: list[str], unexpected_keys: list[str],
-                              error_msgs: list[str]) -> None:
-        """Load this module's own entries; subclasses may translate old formats."""
-        state.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-
-    def get_extra_state(self) -> Any:
-        """Further state to save under `_extra_state`; a subclass that has some overrides this."""
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
-
-    def set_extra_state(self, state: Any) -> None:
-        """Take what `get_extra_state` gave."""
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
-
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__.copy()
 
     def __setstate__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)
-
-    # --- hooks -------------------------------------------------------------------------------------------------------
-
-    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
-                                  with_kwargs: bool = False) -> RemovableHandle:
-        """Call `hook(module, args)` before forward; a result other than None replaces the arguments."""
-        return add_hook(self._forward_pre_hooks, (hook, with_kwargs), prepend)
-
-    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
-                              always_call: bool = False) -> RemovableHandle:
-        """Call `hook(module, args, output)` after forward; a result other than None replaces the output."""
-        return add_hook(self._forward_hooks, (hook, with_kwargs, always_call), prepend)
-
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_output)` before the gradient passes the module; a result replaces grad_output."""
-        return add_hook(self._backward_pre_hooks, hook, prepend)
-
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call `hook(module, grad_input, grad_output)` once the inputs' gradients are known; a result replaces them."""
-        return add_hook(self._backward_hooks, hook, prepend)
-
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` when the module's state has been saved."""
-        return add_hook(self._state_dict_hooks, hook, False)
-
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, ...)` before the module's state is loaded."""
-        return add_hook(self._load_state_dict_pre_hooks, hook, False)
 
     # --- text --------------------------------------------------------------------------------------------------------
 

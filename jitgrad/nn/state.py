@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import jitgrad
+from jitgrad.eager.autograd.node import RemovableHandle
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from jitgrad.nn.module import Module
 
 EXTRA = "_extra_state"
 
@@ -30,96 +28,135 @@ class IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-def has_extra(module: Module) -> bool:
-    """Whether the module's class has a state of its own kind."""
-    from jitgrad.nn.module import Module
+class Stateful:
+    """The part of a module that saves and loads its parameters and persistent buffers, and those below it."""
 
-    return type(module).get_extra_state is not Module.get_extra_state
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    _state_dict_hooks: dict[int, Callable[..., Any]]
+    _load_state_dict_pre_hooks: dict[int, Callable[..., Any]]
+    _version: int = 1
+
+    def state_dict(self, *, destination: dict[str, Any] | None = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Any]:
+        """Parameters and persistent buffers by dotted name, without history unless `keep_vars`."""
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, child in self._modules.items():
+            if child is not None:
+                child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            hook(self, destination, prefix, metadata)
+        return destination
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copy a state_dict's tensors (or arrays) into this module.
+
+        Args:
+            state_dict: tensors or ndarrays by dotted name.
+            strict: missing and unexpected names are errors.
+            assign: take the tensors themselves instead of copying from them.
+
+        Returns:
+            A named tuple (missing_keys, unexpected_keys).
+
+        Raises:
+            RuntimeError: names or sizes do not fit; the message lists all of them.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        metadata = getattr(state_dict, "_metadata", {})
+        values = OrderedDict(state_dict)
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        todo: list[tuple[str, Stateful]] = [("", self)]
+        while todo:
+            prefix, current = todo.pop()
+            local = dict(metadata.get(prefix[:-1], {}), assign_to_params_buffers=assign)
+            for hook in current._load_state_dict_pre_hooks.values():
+                hook(current, values, prefix, local, strict, missing, unexpected, errors)
+            current._load_from_state_dict(values, prefix, local, strict, missing, unexpected, errors)
+            children = [(f"{prefix}{name}.", child) for name, child in current._modules.items() if child is not None]
+            todo.extend(reversed(children))
+        if strict and unexpected:
+            errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
+        if strict and missing:
+            errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
+        if errors:
+            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(
+                type(self).__name__, "\n\t".join(errors)))
+        return IncompatibleKeys(missing, unexpected)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """This module's own entries; subclasses may add to them."""
+        for name, p in self._parameters.items():
+            if p is not None:
+                destination[prefix + name] = p if keep_vars else p.detach()
+        for name, b in self._buffers.items():
+            if b is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = b if keep_vars else b.detach()
+        if self._has_extra_state():
+            destination[prefix + EXTRA] = self.get_extra_state()
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any],
+                              strict: bool, missing_keys: list[str], unexpected_keys: list[str],
+                              error_msgs: list[str]) -> None:
+        """Load this module's own entries; subclasses may translate old formats."""
+        buffers = {k: b for k, b in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        own = {k: v for k, v in (*self._parameters.items(), *buffers.items()) if v is not None}
+        for name, target in own.items():
+            key = prefix + name
+            if key in state_dict:
+                assign = bool(local_metadata["assign_to_params_buffers"])
+                problem = _load_one(self, name, target, state_dict[key], key, assign)
+                if problem:
+                    error_msgs.append(problem)
+            elif strict:
+                missing_keys.append(key)
+        if self._has_extra_state():
+            if prefix + EXTRA in state_dict:
+                self.set_extra_state(state_dict[prefix + EXTRA])
+            elif strict:
+                missing_keys.append(prefix + EXTRA)
+        elif strict and prefix + EXTRA in state_dict:
+            unexpected_keys.append(prefix + EXTRA)
+        if strict:
+            for key in state_dict:
+                if key.startswith(prefix) and key != prefix + EXTRA:
+                    name, *below = key[len(prefix) :].split(".", 1)
+                    if (below and name not in self._modules) or (not below and name not in own):
+                        unexpected_keys.append(key)
+
+    def get_extra_state(self) -> Any:
+        """Further state to save under `_extra_state`; a subclass that has some overrides this."""
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what `get_extra_state` gave."""
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    def _has_extra_state(self) -> bool:
+        """Whether the module's class has a state of its own kind."""
+        return type(self).get_extra_state is not Stateful.get_extra_state
+
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, local_metadata)` when the module's state has been saved."""
+        return RemovableHandle(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(module, state_dict, prefix, ...)` before the module's state is loaded."""
+        return RemovableHandle(self._load_state_dict_pre_hooks, hook)
 
 
-def save(module: Module, destination: dict[str, Any], prefix: str, keep_vars: bool) -> dict[str, Any]:
-    """Add the module's entries and those below it to `destination`."""
-    metadata = {"version": module._version}
-    if hasattr(destination, "_metadata"):
-        destination._metadata[prefix[:-1]] = metadata
-    module._save_to_state_dict(destination, prefix, keep_vars)
-    for name, child in module._modules.items():
-        if child is not None:
-            child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-    for hook in module._state_dict_hooks.values():
-        hook(module, destination, prefix, metadata)
-    return destination
-
-
-def save_own(module: Module, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-    """The module's own parameters and persistent buffers."""
-    for name, p in module._parameters.items():
-        if p is not None:
-            destination[prefix + name] = p if keep_vars else p.detach()
-    for name, b in module._buffers.items():
-        if b is not None and name not in module._non_persistent_buffers_set:
-            destination[prefix + name] = b if keep_vars else b.detach()
-    if has_extra(module):
-        destination[prefix + EXTRA] = module.get_extra_state()
-
-
-def load(module: Module, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> IncompatibleKeys:
-    """Load into the module and all below it. RuntimeError, with everything that does not fit."""
-    if not isinstance(state_dict, Mapping):
-        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-    metadata = getattr(state_dict, "_metadata", {})
-    values = OrderedDict(state_dict)
-    missing: list[str] = []
-    unexpected: list[str] = []
-    errors: list[str] = []
-    todo: list[tuple[str, Module]] = [("", module)]
-    while todo:
-        prefix, current = todo.pop()
-        local = dict(metadata.get(prefix[:-1], {}), assign_to_params_buffers=assign)
-        for hook in current._load_state_dict_pre_hooks.values():
-            hook(current, values, prefix, local, strict, missing, unexpected, errors)
-        current._load_from_state_dict(values, prefix, local, strict, missing, unexpected, errors)
-        children = [(f"{prefix}{name}.", child) for name, child in current._modules.items() if child is not None]
-        todo.extend(reversed(children))
-    if strict and unexpected:
-        errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
-    if strict and missing:
-        errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
-    if errors:
-        raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(
-            type(module).__name__, "\n\t".join(errors)))
-    return IncompatibleKeys(missing, unexpected)
-
-
-def load_own(module: Module, state_dict: dict[str, Any], prefix: str, metadata: dict[str, Any], strict: bool,
-             missing: list[str], unexpected: list[str], errors: list[str]) -> None:
-    """Load the module's own parameters and persistent buffers."""
-    buffers = {k: b for k, b in module._buffers.items() if k not in module._non_persistent_buffers_set}
-    own = {k: v for k, v in (*module._parameters.items(), *buffers.items()) if v is not None}
-    for name, target in own.items():
-        key = prefix + name
-        if key in state_dict:
-            problem = _load_one(module, name, target, state_dict[key], key, bool(metadata["assign_to_params_buffers"]))
-            if problem:
-                errors.append(problem)
-        elif strict:
-            missing.append(key)
-    if has_extra(module):
-        if prefix + EXTRA in state_dict:
-            module.set_extra_state(state_dict[prefix + EXTRA])
-        elif strict:
-            missing.append(prefix + EXTRA)
-    elif strict and prefix + EXTRA in state_dict:
-        unexpected.append(prefix + EXTRA)
-    if strict:
-        for key in state_dict:
-            if key.startswith(prefix) and key != prefix + EXTRA:
-                name, *below = key[len(prefix) :].split(".", 1)
-                if (below and name not in module._modules) or (not below and name not in own):
-                    unexpected.append(key)
-
-
-def _load_one(module: Module, name: str, target: Tensor, value: Any, key: str, assign: bool) -> str:
+def _load_one(module: Stateful, name: str, target: Tensor, value: Any, key: str, assign: bool) -> str:
     """Copy or assign one entry; what is wrong with it, or ""."""
     if isinstance(value, (np.ndarray, np.generic)):
         value = jitgrad.from_numpy(np.array(value))

@@ -10,7 +10,7 @@ from typing import Any
 import jitgrad
 from jitgrad.errors import ScriptError
 from jitgrad.script.call import signature as sig
-from jitgrad.script.executor import BoundScript, ScriptFunction
+from jitgrad.script.executor import Dispatcher, scripted
 
 DEFAULT_OPSET = 18
 
@@ -50,17 +50,17 @@ def export(model: Any, args: Any, f: Any = None, export_params: bool = True, ver
     named = dict(kwargs or {})
     if kwargs is None and len(given) > 1 and isinstance(given[-1], dict):
         named, given = given[-1], given[:-1]
-    scripted: Any = model if isinstance(model, (ScriptFunction, BoundScript)) else jitgrad.script(model)
-    mode = getattr(scripted, "training", False) and not training and hasattr(scripted, "eval")
+    compiled: Any = jitgrad.script(model)
+    mode = getattr(compiled, "training", False) and not training and hasattr(compiled, "eval")
     if mode:
-        scripted.eval()
+        compiled.eval()
     try:
-        made = export_function(scripted, f, *given, input_names=input_names, output_names=output_names,
+        made = export_function(compiled, f, *given, input_names=input_names, output_names=output_names,
                                dynamic_axes=dynamic_axes if dynamic_axes is not None else dynamic_shapes,
                                opset_version=opset_version, **named)
     finally:
         if mode:
-            scripted.train()
+            compiled.train()
     if verbose:
         import onnx
 
@@ -83,7 +83,7 @@ def export_function(function: Any, path: Any, *args: Any, input_names: Sequence[
     with jitgrad.no_grad():
         specialisation = script.specialisation_of(params)
         if specialisation.script.lists:  # a model's list has a length: the one of these arguments
-            specialisation = ScriptFunction(script.eager).specialisation_of(params)
+            specialisation = Dispatcher(script.eager).specialisation_of(params)
     dynamic = _dynamic(dynamic_axes if dynamic_axes is not None else dynamic_shapes, input_names)
     writer = ModelWriter(specialisation, values, script._params[0] if root is not None else None,
                          _argument_names(script, root, values), dynamic, opset_version or DEFAULT_OPSET)
@@ -98,18 +98,11 @@ def export_function(function: Any, path: Any, *args: Any, input_names: Sequence[
     return model
 
 
-def _compiled(function: Any) -> tuple[ScriptFunction, Any]:
+def _compiled(function: Any) -> tuple[Dispatcher, Any]:
     """The compiled function behind an object, and the instance that is its first argument, if there is one."""
-    if isinstance(function, BoundScript):
-        return function._script, function.__self__
-    if isinstance(function, ScriptFunction):
-        return function, None
-    script = getattr(type(function), "_script_call", None)
-    if script is not None:
-        return script, function._unscripted
-    loaded = getattr(function, "_function", None)
-    if loaded is not None:
-        return loaded(), function
+    behind = scripted(function)
+    if behind is not None:
+        return behind.function, behind.instance
     raise TypeError(f"cannot export a `{type(function).__name__}`: script it first, with `jitgrad.script`")
 
 
@@ -126,7 +119,7 @@ def _dynamic(axes: Any, input_names: Sequence[str] | None) -> dict[str, dict[int
             for name, which in axes.items()}
 
 
-def _argument_names(script: ScriptFunction, root: Any, values: Mapping[str, Any]) -> dict[sig.Source, str]:
+def _argument_names(script: Dispatcher, root: Any, values: Mapping[str, Any]) -> dict[sig.Source, str]:
     """A module's arguments are `args` and `kwargs` of its call: by the names of `forward`."""
     if root is None or script._params[1:] != ("args", "kwargs") or not hasattr(root, "forward"):
         return {}

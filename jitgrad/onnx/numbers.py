@@ -8,17 +8,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from jitgrad.onnx.emitter import Emitter, floor_divide, numpy_type
-from jitgrad.onnx.table import select
+from jitgrad.onnx.table import DIRECT, select
+from jitgrad.ops.numbers import family
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
 from jitgrad.script.graph.ir import Node
 
 _BINARY = {"num.add": "Add", "num.sub": "Sub", "num.mul": "Mul", "num.pow": "Pow", "num.min": "Min", "num.max": "Max"}
 _COMPARISONS = {"num.eq": "Equal", "num.lt": "Less", "num.le": "LessOrEqual", "num.gt": "Greater",
                 "num.ge": "GreaterOrEqual"}
-_MATH = {"floor": "Floor", "ceil": "Ceil", "round": "Round", "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin",
-         "cos": "Cos", "tan": "Tan", "tanh": "Tanh", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh",
-         "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "fabs": "Abs", "erf": "Erf",
-         "isnan": "IsNaN", "isinf": "IsInf"}
 
 
 def convert(e: Emitter, x: str, source: Type, target: Type) -> str:
@@ -44,8 +41,8 @@ def number(e: Emitter, node: Node, xs: list[str]) -> str:
         return e("Not", convert(e, xs[0], types[0], BOOL))
     if op == "num.math":
         return _math(e, node, convert(e, xs[0], types[0], FLOAT))
-    if all(t == BOOL for t in types) and op in ("num.and", "num.or", "num.xor"):
-        return e({"num.and": "And", "num.or": "Or", "num.xor": "Xor"}[op], *xs)
+    if family(op) == "bitwise" and node.output.type == BOOL:
+        return e(op[4:].capitalize(), *xs)
     kind = FLOAT if op == "num.truediv" else common(types)
     xs = [convert(e, x, t, kind) for x, t in zip(xs, types, strict=True)]
     rule = RULES.get(op)
@@ -73,9 +70,10 @@ def _math(e: Emitter, node: Node, x: str) -> str:
         return e("Not", e("Or", e("IsNaN", x), e("IsInf", x)))
     if fn in ("log2", "log10"):
         return e("Div", e("Log", x), e.constant(math.log(2 if fn == "log2" else 10), np.float64))
-    if fn not in _MATH:
+    name = "Abs" if fn == "fabs" else DIRECT.get(fn)  # most functions are rows of tensors too
+    if name is None or len(node.inputs) != 1:
         raise e.fail(f"`math.{fn}` of a run-time number")
-    y = e(_MATH[fn], x)
+    y = e(name, x)
     return e.cast(y, np.int64) if to_int else y
 
 

@@ -147,7 +147,7 @@ def refuse(x: Any, message: str) -> None:
 def _widest(only: str, region: dtype | None, xs: tuple[Any, ...]) -> dtype | None:
     if region is None:
         return None
-    found = [x.dtype for x in xs if isinstance(x, AnyTensor) and x.device.type == only]  # type: ignore[attr-defined]
+    found = [x.dtype for x in xs if isinstance(x, AnyTensor) and x.device.type == only]
     fits = [d for d in found if d.is_floating_point and d is not dtypes.float64]
     widest = region
     for d in fits:
@@ -163,10 +163,10 @@ def _cast(x: Any, low: Low, only: str | None, to: dtype | None) -> Any:
     """A floating-point tensor but float64 as `to` (None: the region's) where its device's region is on."""
     if not isinstance(x, AnyTensor):
         return x
-    own: dtype = x.dtype  # type: ignore[attr-defined]
+    own: dtype = x.dtype
     if not own.is_floating_point or own is dtypes.float64:
         return x
-    device: str = x.device.type  # type: ignore[attr-defined]
+    device: str = x.device.type
     region = low.cpu if device == "cpu" else low.cuda
     if region is None or (only is not None and only != device):
         return x

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from jitgrad.device import device
@@ -18,14 +18,24 @@ if TYPE_CHECKING:
     from jitgrad.ops.opdef import OpDef
 
 
-class AnyTensor:
+#: the tensors of one execution, eager's or a script's: what the library makes of that execution's tensors
+Tensor = TypeVar("Tensor", bound="AnyTensor[Any]", covariant=True)
+
+
+class AnyTensor(Generic[Tensor]):
     """Root of every tensor class: what library functions take for a tensor.
 
-    `ops.tensorbase.TensorBase` has the methods. A subclass has `shape` (a tuple of ints and symbolic ints), `dtype` and
-    `ndim`.
+    `ops.tensorbase.TensorBase` has the methods. A class says which tensors its operations give: those of its own class
+    (`class SymTensor(TensorBase["SymTensor"])`). So the library is typed for every execution: a function takes
+    `AnyTensor[Tensor]`, be it a subclass such as `Parameter`, and returns a `Tensor`.
     """
 
     __slots__ = ()
+    shape: Any  # a tuple of ints and symbolic ints
+    dtype: Any
+    ndim: Any
+    device: Any
+    is_cuda: Any
 
 
 class SymNumber:
@@ -142,6 +152,11 @@ _default: list[Backend] = []
 def set_default(b: Backend) -> None:
     """Install the eager backend (once, by `jitgrad.eager`)."""
     _default[:] = [b]
+
+
+def default() -> Backend:
+    """The eager backend, whatever the current one."""
+    return _default[0]
 
 
 def backend() -> Backend:

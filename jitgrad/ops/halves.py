@@ -2,8 +2,8 @@
 
 That holds for a row's `impl`, for the expression of a composite and for a derivative rule, in every namespace.
 `in_float32` wraps what runs on arrays, `wide` and `narrow` are for rules under any `F`. Rows that only move or convert
-values (trait "exact") and derivative rules that only hand cotangents on (trait "passes") round nothing and stay as they
-are, and so do the derivative rules of products, which widen inside.
+values (trait "converts") and derivative rules that only hand cotangents on (trait "passes") round nothing and stay as
+they are, and so do the derivative rules of products, which widen inside.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ bodies. See docs/internals.md, "Ops".
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,33 @@ class _NonDiff:
 NONDIFF = _NonDiff()
 Rule = Callable[..., Any]
 
+#: facts that a row may claim: what each promises, and where it is read
+TRAITS: Mapping[str, str] = {
+    # algebra
+    "commutative": "operands may be swapped, bit for bit (passes, codegen/lower)",
+    "involution": "f(f(x)) is x (passes)",
+    "idempotent": "f(f(x)) is f(x) (passes)",
+    "total": "has a value for all operands of its types, with no check before it (passes)",
+    # half types
+    "exact": "the result is an operand's value or needs no rounding in its dtype (codegen/lower, codegen/llvm)",
+    "passes": "the vjp hands cotangents on, negated at most: nothing to widen (ops)",
+    "converts": "the impl chooses the dtype of its result, so it must see half types as they are (ops)",
+    # costs
+    "cheap": "computing it again costs no more than reading it (autodiff, codegen/lower)",
+    "expensive": "computing it again costs more than a trip to the cache (codegen/program)",
+    "elementary": "each target's math library has it by this name (codegen/llvm, codegen/cuda)",
+    "in_library": "has no native form: compiled code calls back and NumPy runs the impl (codegen/lower)",
+    # memory
+    "view": "the result shares the operand's memory (frontend, stored)",
+    "affine": "an index map of its operand, reshape where shapes allow (codegen/lower)",
+    "in_order": "a view of all elements in their order (frontend, passes)",
+    "lossless": "the operand is no larger than the result and replaces it where one is saved (autodiff)",
+    "stored": "the result is in memory in any case: no kernel takes it up (autodiff)",
+    "reads_memory": "its step reads operands from memory, so that they are not repeated (codegen/lower)",
+    "updates": "the result is the first operand but for a part (codegen/lower)",
+    "accumulates": "an update that adds to the part; index_put: where its attr says so (passes)",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class OpDef:
@@ -65,8 +92,12 @@ class OpDef:
         compose: `(F, *xs, **attrs)` -> the op as an expression in other ops; no backend ever hears of such a row.
         spec: `(*types, **attrs)` -> TensorType or tuple of them; works on symbolic sizes.
         check: `(C, *specs, **attrs)`, the preconditions on sizes: calls `C.equal(a, b, message)` and kin.
-        traits: facts that passes may use: "commutative", "involution", "zero_preserving", "idempotent", "cheap"; and
-            for half types: "exact" (computes nothing), "passes" (the vjp hands cotangents on, negated at most).
+        traits: the facts of `TRAITS` that hold; `has_trait` asks for one.
+        infix: the Python operator that means this row on tensors, or "".
+        fold: of a reduction that kernels do themselves: how they join two parts (`Stmt.fn`), or "".
+        adds_back: of a row that takes a part of its first operand: the row that adds to that part, and its further
+            attrs; the cotangent of the part goes that way.
+        first_index: the number of the first operand that is an index: indices may lie on the CPU whatever the device.
         dtypes: dtypes that the op accepts: "float", "int", "integral" (ints, bool), "number" (ints, floats), "any".
         domain: (low, high) from which tests sample float operands.
         ref: dotted NumPy/SciPy name that tests compare with, or "".
@@ -83,6 +114,10 @@ class OpDef:
     spec: Callable[..., Any] | None = None
     check: Rule | None = None
     traits: frozenset[str] = frozenset()
+    infix: str = ""
+    fold: str = ""
+    adds_back: tuple[str, Mapping[str, Any]] | None = None
+    first_index: int | None = None
     dtypes: str = "float"
     domain: tuple[float, float] = (-3.0, 3.0)
     ref: str = ""
@@ -102,11 +137,37 @@ def register(name: str, arity: int | None, kind: Kind, doc: str, **fields: Any) 
     if fields.get("impl") is None and fields.get("compose") is None:
         raise ValueError(f"op `{name}` needs an impl or a compose rule")
     fields["traits"] = traits = frozenset(fields.get("traits", ()))
+    if not traits <= TRAITS.keys():
+        raise ValueError(f"op `{name}` has traits that nobody reads: {', '.join(sorted(traits - TRAITS.keys()))}")
     impl = fields.get("impl")
-    if impl is not None and kind in COMPUTING and "exact" not in traits and not hasattr(impl, "function"):
+    if impl is not None and kind in COMPUTING and "converts" not in traits and not hasattr(impl, "function"):
         fields["impl"] = in_float32(impl)
     op = OPS[name] = OpDef(name, arity, kind, doc, **fields)
     return op
+
+
+def has_trait(name: str, trait: str) -> bool:
+    """Whether the op `name` is a row with that trait."""
+    op = OPS.get(name)
+    return op is not None and trait in op.traits
+
+
+def is_kind(name: str, kind: Kind) -> bool:
+    """Whether the op `name` is a row of that kind."""
+    op = OPS.get(name)
+    return op is not None and op.kind is kind
+
+
+def is_scalar(name: str) -> bool:
+    """Whether the op `name` is a scalar primitive: what the bodies of kernels are made of."""
+    op = OPS.get(name)
+    return op is not None and op.kind is POINTWISE and op.compose is None
+
+
+def fold_of(name: str) -> str:
+    """How kernels join the parts of reduction `name`; "" for any other op."""
+    op = OPS.get(name)
+    return op.fold if op is not None else ""
 
 
 def backward_name(op: OpDef) -> str:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jitgrad.ops.backend import AnyTensor
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library import compare, pointwise, reduce
 from jitgrad.ops.library.core import OPERAND, is_tensor, library, product
 from jitgrad.ops.library.linear_algebra import linalg
 from jitgrad.ops.library.shapes import indexing, shape
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
-
-class Operators(AnyTensor):
+class Operators(AnyTensor[Tensor]):
     """`+`, `==`, `x[key]`, `len`, `bool` and so on; other operands than tensors and numbers are left to their type."""
 
     __slots__ = ()
     __array_priority__ = 1000  # NumPy's operators leave mixed operands to ours
     __hash__ = object.__hash__
-    shape: Any
-    dtype: Any
-    ndim: Any
     item: Any
 
     @library

@@ -6,18 +6,16 @@ A subclass has `shape`, `dtype` and `ndim`, and whatever belongs to its executio
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.device import CPU
+from jitgrad.ops.backend import Tensor
 from jitgrad.ops.library import activation, combine, compare, convert, creation, order, pointwise, random, reduce
 from jitgrad.ops.library.core import apply, library, product
 from jitgrad.ops.library.linear_algebra import decompositions, linalg
 from jitgrad.ops.library.shapes import gather as gathering
 from jitgrad.ops.library.shapes import rearrange, shape
 from jitgrad.ops.operators import Operators
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 class Size(tuple[int, ...]):
@@ -38,7 +36,7 @@ def _listed(args: tuple[Any, ...]) -> Any:
     return args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
 
 
-class TensorBase(Operators):
+class TensorBase(Operators[Tensor]):
     """The torch-like interface of a tensor."""
 
     __slots__ = ()
@@ -333,7 +331,7 @@ class TensorBase(Operators):
     median = reduce.median
     cholesky = decompositions.cholesky
     det = decompositions.det
-    inverse = decompositions.inv
+    inverse = decompositions.inverse
     logdet = decompositions.logdet
     slogdet = decompositions.slogdet
     cummax = order.cummax
@@ -472,20 +470,20 @@ class TensorBase(Operators):
     int = convert.int_
     bool = convert.bool_
     nelement = convert.numel
-    divide = pointwise.div
-    multiply = pointwise.mul
-    subtract = pointwise.sub
-    true_divide = pointwise.div
-    negative = pointwise.neg
-    absolute = pointwise.abs
-    fix = pointwise.trunc
-    sgn = pointwise.sign
-    arcsin = pointwise.asin
-    arccos = pointwise.acos
-    arctan = pointwise.atan
-    greater = compare.gt
-    greater_equal = compare.ge
-    less = compare.lt
-    less_equal = compare.le
-    not_equal = compare.ne
+    divide = pointwise.divide
+    multiply = pointwise.multiply
+    subtract = pointwise.subtract
+    true_divide = pointwise.true_divide
+    negative = pointwise.negative
+    absolute = pointwise.absolute
+    fix = pointwise.fix
+    sgn = pointwise.sgn
+    arcsin = pointwise.arcsin
+    arccos = pointwise.arccos
+    arctan = pointwise.arctan
+    greater = compare.greater
+    greater_equal = compare.greater_equal
+    less = compare.less
+    less_equal = compare.less_equal
+    not_equal = compare.not_equal
     new = creation.new_empty

@@ -7,9 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.script.executor import BoundScript, CacheInfo, Remat, ScriptFunction
+from jitgrad.script.executor import CacheInfo, Remat, Scripted, scripted
 from jitgrad.script.graph.ir import Graph
 from jitgrad.script.graph.marks import mark_of
+from jitgrad.script.inspect.face import BoundScript, ScriptFunction
 
 if TYPE_CHECKING:
     from jitgrad.script.inspect.explain import Explanation
@@ -60,7 +61,7 @@ def script(obj: Any = None, *, check: bool = False, remat: Remat = None) -> Any:
     if isinstance(obj, property):
         getter, setter, deleter = (f and script(f, check=check, remat=remat) for f in (obj.fget, obj.fset, obj.fdel))
         return property(getter, setter, deleter, obj.__doc__)
-    if isinstance(obj, (ScriptFunction, BoundScript)) or getattr(type(obj), "_script_call", None) is not None:
+    if scripted(obj) is not None:
         return obj
     if isinstance(obj, Module):
         return script_module(obj, check, remat)
@@ -113,8 +114,11 @@ class ScriptModule:
         function: ScriptFunction = type(self)._script_call
         return function
 
+    def _scripted(self) -> Scripted:
+        return Scripted(self._script(), self._unscripted, self._unscripted._get_name())
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._script()(self._unscripted, *args, **kwargs)
+        return type(self).__dict__["_script_call"](self._unscripted, *args, **kwargs)  # no `__get__` on the way
 
     def eager(self, *args: Any, **kwargs: Any) -> Any:
         """The call without compilation."""
@@ -144,7 +148,7 @@ class ScriptModule:
 
     def save(self, f: Any, example_inputs: Any = None) -> None:
         """Write all that was compiled, and the module's state, to a file; see `jitgrad.jit.save`."""
-        from jitgrad.script.stored.file.api import save
+        from jitgrad.script.stored.file.save import save
 
         save(self, f, example_inputs)
 
@@ -219,6 +223,6 @@ def script_module(module: Any, check: bool = False, remat: Remat = None) -> Any:
             mark = mark_of(method)
             if mark is not None and mark.kind == "export":
                 names[name] = _Exported(_checked(method, check, remat))
-    scripted: Any = object.__new__(type("Script" + original.__name__, (ScriptModule, original), names))
-    object.__setattr__(scripted, "__dict__", module.__dict__)
-    return scripted
+    made: Any = object.__new__(type("Script" + original.__name__, (ScriptModule, original), names))
+    object.__setattr__(made, "__dict__", module.__dict__)
+    return made

@@ -8,6 +8,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.kernel import Operand, Stmt
+from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops import OPS
 
@@ -22,7 +23,7 @@ def native(kernel):
     if key not in _compiled:
         text = llvm_kernel.emit(kernel, "kernel")
         module = "\n".join(text.declares.values()) + "\n" + text.text.replace("define internal", "define")
-        loaded = engine.load(engine.compile_module(module), engine.runtime_symbols(), ["kernel"])
+        loaded = engine.load(engine.compile_module(module), runtime.symbols(), ["kernel"])
         types = [CTYPES[p.llvm_type] for p in llvm_kernel.parameters(kernel)]
         _compiled[key] = (loaded, ctypes.CFUNCTYPE(None, *types)(loaded.address("kernel")))
     return _compiled[key][1]

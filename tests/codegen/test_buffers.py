@@ -10,7 +10,9 @@ import pytest
 
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.buffers import assign, live_ranges
-from jitgrad.codegen.program.program import Allocate, Buffer, Point, Program
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Buffer
+from jitgrad.codegen.program.steps import Allocate, Point
 from jitgrad.dtypes import float32
 from jitgrad.script.graph.ir import Graph
 from jitgrad.script.graph.parse import parse

@@ -10,6 +10,7 @@ import pytest
 
 from jitgrad import config
 from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.run import runtime
 from jitgrad.codegen.run.compile import compile
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.script.graph.parse import parse
@@ -82,14 +83,14 @@ def test_assembly_and_host():
 
 def test_the_library_is_kept_on_disk(tmp_path):
     with config.override(cache=str(tmp_path / "cache")):
-        first = engine._runtime_object()
+        first = runtime.compiled()
         files = list((tmp_path / "cache").iterdir())
         assert len(files) == 1
         stamp = files[0].stat().st_ino
-        assert engine._runtime_object() == first
+        assert runtime.compiled() == first
         assert files[0].stat().st_ino == stamp
     with config.override(cache=""):
-        assert set(engine._runtime_object()[1]) == set(engine.runtime_symbols())
+        assert set(runtime.compiled()[1]) == set(runtime.symbols())
 
 
 def test_llvmlite_is_imported_lazily_and_exit_is_clean():

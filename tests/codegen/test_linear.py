@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jitgrad.codegen.program.linear import linearize
+from jitgrad.codegen.lower.linear import linearize
 from jitgrad.codegen.run.compile import compile
 from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.graph.ir import walk

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from jitgrad import dtypes
-from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
+from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim
 from tests.codegen.kernels import Space, run
 
@@ -450,5 +450,5 @@ def test_externals_are_functions_of_the_library():
                      S("store", 3, operand=1)))
     text = llvm_kernel.emit(kernel, "k")
     assert len(text.externals) == 2
-    assert text.externals <= set(engine.runtime_symbols())
+    assert text.externals <= set(runtime.symbols())
     assert text.externals <= set(text.declares)

@@ -5,7 +5,7 @@ import pytest
 
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.buffers import assign
-from jitgrad.codegen.program.program import CallStep, GemmStep, LoopStep
+from jitgrad.codegen.program.steps import CallStep, GemmStep, LoopStep
 from jitgrad.dims import dim, evaluate, symbols
 
 from .programs import agree, graph, sizes, tensor

@@ -6,7 +6,7 @@ import pytest
 import jitgrad
 from jitgrad import dtypes
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.program import GemmStep, IfStep, KernelStep, LoopStep
+from jitgrad.codegen.program.steps import GemmStep, IfStep, KernelStep, LoopStep
 from jitgrad.ops.types import INT, SeqType
 from jitgrad.script.graph.ir import Block, Builder, Value
 from jitgrad.script.graph.namespace import GraphNamespace

@@ -6,7 +6,7 @@ import pytest
 import jitgrad
 from jitgrad import dtypes, random
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.program import CallStep, KernelStep
+from jitgrad.codegen.program.steps import CallStep, KernelStep
 from jitgrad.codegen.run.compile import compile
 from jitgrad.ops.types import INT
 from jitgrad.script.passes import pipeline

@@ -11,7 +11,7 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import drivers
-from jitgrad.codegen.program import sites
+from jitgrad.codegen.program import memory
 from tests.codegen.cuda.fakedriver import HostDriver
 from tests.codegen.cuda.hostgraphs import GraphDriver
 from tests.cuda import standin
@@ -33,7 +33,7 @@ class StandinDriver(HostDriver):
 
     def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
         self.c.fake_open()
-        return standin.ndarray._of(sites.array(address, shape, strides, dtypes.from_numpy(np.dtype(d))), None,
+        return standin.ndarray._of(memory.array(address, shape, strides, dtypes.from_numpy(np.dtype(d))), None,
                                    self.device)
 
     def contiguous(self, array: Any) -> Any:

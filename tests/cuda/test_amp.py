@@ -159,7 +159,7 @@ def test_scripts_cast_the_same_operands(d: str) -> None:
 
 # --- regions -------------------------------------------------------------------------------------------------------
 
-native = pytest.mark.parametrize("interpret", [True, pytest.param(False, marks=host.needs_compiler)])
+native = pytest.mark.parametrize("interpret", [True, pytest.param(False, marks=host.emulated)])
 
 
 def nested(x, w, y, v):
@@ -440,6 +440,7 @@ def device() -> Iterator[StandinDriver]:
 
 
 @host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("dtype", [half, jitgrad.bfloat16], ids=str)
 @pytest.mark.parametrize("name", MODELS)

@@ -66,7 +66,7 @@ def test_kernels_compute_what_they_mean() -> None:
                     k = elementwise.kernel(OPS[name], [dtypes.from_numpy(a.dtype) for a in arrays], attrs)
                     kernels[k.name] = k
                     work.append((name, d, k, arrays))
-    library = host.shared(f'#include "{host.header()}"\n' + "".join(map(as_c, kernels.values())))
+    library = host.kernels("".join(map(as_c, kernels.values())))
     for name, d, k, arrays in work:
         bits = [a.view(np.uint16) if a.dtype.char in dtypes.HALF_CHARS else a for a in arrays]
         actual = run(library, k, bits, arrays[0].size)
@@ -89,7 +89,7 @@ def test_draws_are_the_cpus() -> None:
         cupy = _Cupy()
         elementwise.draw(cupy, name, 1 << 63 | 7, (1 << 33) + 5, (11,))
         with_arguments.append((elementwise.MADE[f"jg_draw_{name}"], cupy.given))
-    library = host.shared(f'#include "{host.header()}"\n' + "".join(as_c(k) for k, _ in with_arguments))
+    library = host.kernels("".join(as_c(k) for k, _ in with_arguments))
     for k, (seed, offset) in with_arguments:
         actual = run(library, k, [np.array([seed]), np.array([offset])], 11)
         np.testing.assert_array_equal(actual, k.meaning(1 << 63 | 7, (1 << 33) + 5, (11,)))

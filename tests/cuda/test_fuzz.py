@@ -16,7 +16,7 @@ from tests.cuda.hosted import StandinDriver, gpu
 from tests.cuda.nets import CLASSES, Net, Nets
 from tests.fuzz.compare import compile_source
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 Observed = dict[str, tuple[str, Any] | None]
 #: how far values may be apart, relative to the largest of a tensor

@@ -16,7 +16,7 @@ from jitgrad.codegen.cuda.kernels import text
 from tests.codegen.cuda import host, machinecode
 from tests.cuda.hosted import StandinDriver, gpu
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)

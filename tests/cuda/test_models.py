@@ -13,7 +13,7 @@ from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
 from tests.test_models_steps import MODELS, twins
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 #: of a GPU's float32 against the CPU's, for one step
 TOLERANCE = 1e-5
 

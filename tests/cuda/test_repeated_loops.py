@@ -14,7 +14,7 @@ from tests.codegen.cuda import host
 from tests.cuda.hosted import gpu
 from tests.cuda.test_loops import definite, equilibrium, power, randn, same, softmax_fixed_point
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 import jitgrad
 from jitgrad import dtypes
 from jitgrad.eager import record
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.construct import wrap
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import RANDOM
 from tests.ops.cases import DTYPES, cases, convert, differentiable

@@ -16,7 +16,7 @@ import pytest
 
 import jitgrad as torch
 from jitgrad import config, nn
-from jitgrad.script.stored.file.loaded import NoProgram
+from jitgrad.script.loaded import NoProgram
 from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
 from tests.script.saved.test_damaged import members, pack, refused

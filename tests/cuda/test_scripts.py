@@ -13,6 +13,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config, nn
+from tests import tiers
 from tests.codegen.cuda import host
 from tests.cuda.hosted import StandinDriver, gpu
 from tests.programs import test_programs
@@ -29,6 +30,7 @@ def device() -> Iterator[StandinDriver]:
 
 
 @host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
 @pytest.mark.parametrize("order", [False, True], ids=["ascending", "descending"])
 @pytest.mark.parametrize("program", [p for p in lecture.PROGRAMS if p.__name__ not in LATER], ids=lambda p: p.__name__)
 def test_lecture(program: Any, order: bool, device: StandinDriver) -> None:
@@ -66,11 +68,13 @@ class GpuProgram(Program):
         return made.cuda() if isinstance(made, nn.Module) else made
 
 
-#: every third program; with JITGRAD_TEST_ALL=1 all
-PROGRAMS = sorted(test_programs.PROGRAMS.items())[::1 if os.environ.get("JITGRAD_TEST_ALL") == "1" else 3]
+PROGRAMS = sorted(test_programs.PROGRAMS.items())
+#: every third: the time on a real GPU is short
+SOME = PROGRAMS[::1 if os.environ.get(tiers.VARIABLE) == "1" else 3]
 
 
 @host.needs_compiler
+@pytest.mark.sampled("emulated GPU")
 @pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in PROGRAMS])
 def test_program(item: Program, device: StandinDriver) -> None:
     moved = tuple(on_gpu(args) for args in item.calls)
@@ -78,7 +82,7 @@ def test_program(item: Program, device: StandinDriver) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in PROGRAMS])
+@pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in SOME])
 def test_program_on_a_gpu(gpu: None, item: Program) -> None:
     with jitgrad.device("cuda"):
         moved = tuple(on_gpu(args) for args in item.calls)

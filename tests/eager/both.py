@@ -22,7 +22,7 @@ except ImportError:
 
 def _namespace() -> Any:
     found = types.SimpleNamespace(autograd=autograd, Tensor=jitgrad.eager.Tensor,
-                                  from_numpy=jitgrad.eager.tensor.from_numpy)
+                                  from_numpy=jitgrad.eager.construct.from_numpy)
     for module in pkgutil.iter_modules(jitgrad.ops.library.__path__):
         for name, value in vars(importlib.import_module(f"jitgrad.ops.library.{module.name}")).items():
             if getattr(value, "__library__", False) and not name.startswith("_"):

@@ -9,7 +9,7 @@ import numpy as np
 import jitgrad
 from jitgrad.eager.autograd import engine
 from jitgrad.eager.autograd.node import Node
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.construct import wrap
 
 
 def test_a_second_backward_adds_in_place() -> None:

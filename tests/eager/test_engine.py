@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from jitgrad.eager.autograd.node import AccumulateGrad, Node
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from tests.eager.both import check, error, jt, torch
 
 PROGRAMS = {}

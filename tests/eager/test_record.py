@@ -7,8 +7,8 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.autograd import grad, gradcheck
+from jitgrad.eager.construct import wrap
 from jitgrad.eager.record import apply, plan_of
-from jitgrad.eager.tensor import wrap
 from jitgrad.ops.opdef import NONDIFF, OPS, POINTWISE, VIEW
 from tests.eager.both import check, error, jt, torch
 

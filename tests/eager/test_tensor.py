@@ -13,7 +13,8 @@ import pytest
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, device, resolve
-from jitgrad.eager.tensor import Tensor, from_numpy, lift, new_tensor, wrap
+from jitgrad.eager.construct import from_numpy, lift, new_tensor, wrap
+from jitgrad.eager.tensor import Tensor
 from tests.eager.both import check, error, jt, plain, same, torch
 
 needs_torch = pytest.mark.skipif(torch is None, reason="torch is not installed")

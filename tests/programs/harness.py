@@ -194,7 +194,7 @@ def compare(eager: Outcome, other: Outcome, what: str) -> None:
             assert close(a, b), f"{what}: {field.name}: eager {a}, compiled {b}"
 
 
-def check(item: Program, modes: tuple[str, ...] = ("interpreted", "native")) -> None:
+def check(item: Program, modes: tuple[str, ...]) -> None:
     """Assert all that this module's docstring promises of a program."""
     function = item.new()
     eager = [run(function, args) for args in item.calls]

@@ -15,9 +15,10 @@ for _module in pkgutil.iter_modules(tests.programs.__path__):
         importlib.import_module(f"tests.programs.{_module.name}")
 
 
+@pytest.mark.parametrize("mode", ["native", "interpreted"])
 @pytest.mark.parametrize("item", [pytest.param(p, id=name) for name, p in sorted(PROGRAMS.items())])
-def test_program(item: Program) -> None:
-    check(item)
+def test_program(item: Program, mode: str) -> None:
+    check(item, (mode,))
 
 
 def test_text_is_compared_up_to_rounding() -> None:

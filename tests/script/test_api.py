@@ -9,7 +9,7 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
-from jitgrad.script.executor import BoundScript, ScriptFunction
+from jitgrad.script.inspect.face import BoundScript, ScriptFunction
 
 
 @jitgrad.script

@@ -99,14 +99,14 @@ def test_gradients_are_those_of_the_plain_loop(f, n):
                 np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(("f", "lengths"), [(recurrent, (100, 400, 1600, 6400)), (noisy, (100, 400, 1600))])
-def test_memory_grows_like_the_square_root(f, lengths):
+@pytest.mark.parametrize("f", [recurrent, noisy])
+def test_memory_grows_like_the_square_root(f):
     """Four times the iterations: twice the memory, four times without."""
     with config.override(interpret=True):
         split, plain = jitgrad.script(f, remat=True), jitgrad.script(f)
         run(split, 3)
         run(plain, 3)
-        sizes = [run(split, n, measure=True)[3:] for n in lengths]
+        sizes = [run(split, n, measure=True)[3:] for n in (50, 200, 800)]
         straight = [run(plain, n, measure=True)[3] for n in (100, 400)]
     assert straight[1] > 3.5 * straight[0]
     for (kept, peak), (kept4, peak4) in itertools.pairwise(sizes):

@@ -7,7 +7,7 @@ import pytest
 from jitgrad.dims import Symbol, dim
 from jitgrad.dtypes import float32, float64
 from jitgrad.ops.types import INT, OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.compatible import compatible, free_symbols, lone_symbols
+from jitgrad.script.graph.checker import compatible, free_symbols, lone_symbols
 
 N, M = Symbol("N"), Symbol("M")
 n, m = dim(N), dim(M)

@@ -8,8 +8,8 @@ import jitgrad
 from jitgrad.dims import Symbol, dim
 from jitgrad.ops.types import INT, OptionalType, TensorType
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import SIZES, actual_sizes, broken, mismatch, other_grads
-from jitgrad.script.call.sources import tensor_key
+from jitgrad.script.call.mismatch import SIZES, actual_sizes, mismatch, other_grads
+from jitgrad.script.call.sources import broken, tensor_key
 
 HERE = sig.Arg("x")
 MATRIX = jitgrad.zeros(2, 3)

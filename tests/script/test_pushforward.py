@@ -5,7 +5,7 @@ import pytest
 
 import jitgrad
 from jitgrad import config, func, nn
-from jitgrad.script.call.pushforward import push
+from jitgrad.script import executor
 
 
 @pytest.fixture(params=[True, False], autouse=True)
@@ -28,7 +28,7 @@ def test_compiled_once_for_all_sizes_and_trip_counts():
     for size, n in ((2, 3), (5, 8), (3, 1)):
         x = ones(size)
         t = func.jvp(lambda x, n=n: f(x, n), (x,), (x,))[1]
-        assert push(f.eager, (x, n), [x], [x]) is None  # not scripted
+        assert executor.scripted(f.eager) is None
         expected = func.jvp(lambda x, n=n: f.eager(x, n), (x,), (x,))[1]
         np.testing.assert_allclose(t.numpy(), expected.numpy())
     scripted = jitgrad.script(lambda x, w: jitgrad.tanh(x @ w).sum())

@@ -7,7 +7,7 @@ import pytest
 
 import jitgrad
 from jitgrad import nn
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.construct import wrap
 from jitgrad.script import executor
 from jitgrad.script.call.sources import resolve
 from tests.script.pycode_programs import PROGRAMS

@@ -11,6 +11,7 @@ from jitgrad.codegen.cuda.driver import nvrtc
 from jitgrad.codegen.cuda.driver.blaslt import WORDS, Call
 from jitgrad.codegen.cuda.driver.driverapi import COND_IF, COND_WHILE, NON_BLOCKING, UpdateResult
 from jitgrad.codegen.cuda.graphs.graphs import Builder, captured
+from jitgrad.codegen.cuda.graphs.replay import Replay
 from tools.devcheck.bench import Bench, bench, near, source
 from tools.devcheck.checks import Facts, check
 
@@ -281,7 +282,7 @@ def replay_of_a_host_function() -> Facts:
     """A host function as graphs: other addresses, numbers, sizes, branches and waits, and the right results."""
     b = bench()
     rng = np.random.default_rng(0)
-    replay = b.driver.graphs.replay(b.stream)
+    replay = Replay(b.driver.graphs, b.stream)
     functions = b.driver.graphs.functions
     launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *(ctypes.c_uint,) * 7, *(ctypes.c_void_p,) * 3)(
         functions.launch)
@@ -338,7 +339,7 @@ def loop_of_a_host_function() -> Facts:
     b = bench()
     conditions = b.driver.graphs.conditions
     assert conditions.works(b.stream), f"loops are the host's: {conditions.reason}"
-    replay, functions = b.driver.graphs.replay(b.stream), b.driver.graphs.functions
+    replay, functions = Replay(b.driver.graphs, b.stream), b.driver.graphs.functions
     launch = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *(ctypes.c_uint,) * 7, *(ctypes.c_void_p,) * 3)(
         functions.launch)
     matmul = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(functions.matmul)
@@ -414,7 +415,7 @@ def replay_costs() -> Facts:
     x, y = [b.array(np.zeros(N, np.float32)) for _ in range(2)]
     factor = c_float(1.0)
     places, _kept = b.parameters((c_int64(N), factor, x, y))
-    where, replay = ctypes.addressof(places), b.driver.graphs.replay(b.stream)
+    where, replay = ctypes.addressof(places), Replay(b.driver.graphs, b.stream)
 
     def directly() -> None:
         for _ in range(20):

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 _lock = threading.RLock()
@@ -187,50 +186,3 @@ def load(objects: bytes, symbols: Mapping[str, int], exports: Iterable[str] = ()
             builder.export_symbol(name)
         library = f"jitgrad{next(_numbering)}"
         return Loaded(builder.link(llvm.jit, library), library, names)
-
-
-# --- the run-time library ---
-
-def runtime_key() -> str:
-    """The run-time library's key in the disk cache.
-
-    It holds the source of the package that writes its text: making the text costs more than loading the object.
-    """
-    from jitgrad import kernels, random
-    from jitgrad.codegen.run import store
-
-    files = [Path(__file__), Path(random.__file__), *sorted(Path(kernels.__path__[0]).glob("*.py"))]
-    sources = [file.read_bytes() for file in files]
-    return store.key_of("runtime", version(), host().identity, *sources)
-
-
-def _runtime_object() -> tuple[bytes, list[str]]:
-    """The library's object and the names in it, from the disk cache if there."""
-    from jitgrad.codegen.run import store
-
-    machine = host()
-    disk = store.current()
-    key = runtime_key()
-    found = disk.get(key) if disk is not None else None
-    if found is None:
-        from jitgrad.kernels import runtime
-
-        text, exports = runtime.module_text(machine.vector_bytes, machine.has_fma, machine.has_avx512)
-        found = ",".join(exports).encode() + b"\n" + compile_module(text)
-        if disk is not None:
-            disk.put(key, found)
-    names, _, compiled = found.partition(b"\n")
-    return compiled, names.decode().split(",")
-
-
-@lru_cache(maxsize=1)
-def _runtime() -> tuple[Loaded, dict[str, int]]:
-    compiled, names = _runtime_object()
-    loaded = load(compiled, {}, names)
-    return loaded, {name: loaded.address(name) for name in names}
-
-
-def runtime_symbols() -> dict[str, int]:
-    """Addresses of the math functions that kernels call, by name; compiles their library on first use."""
-    with _lock:
-        return _runtime()[1]

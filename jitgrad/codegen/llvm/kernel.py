@@ -21,7 +21,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.nest import BLOCK, Carried, Nest
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, better, combine, convert, identity
-from jitgrad.codegen.program.kernel import EXPENSIVE, Kernel
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
 from jitgrad.kernels.values import Code, V, iota
@@ -269,7 +269,7 @@ class _Emitter(Nest):
         operands = self.used(elements) | {plan.spill[i] for i in elements if i in plan.spill}
         self.sweep = stage
         sums = any(body[i].fn in SUMS and self.acc_dtype(i).is_floating_point for i in reductions)
-        cheap = not any(body[i].op in EXPENSIVE for i in elements)
+        cheap = not any(is_expensive(body[i].op) for i in elements)
         unroll = 2 if reductions and cheap and all(body[i].fn not in ("argmax", "argmin") for i in reductions) else 1
 
         def inner(d: int, carried: Carried) -> Carried:

@@ -1,109 +1,36 @@
 """Python numbers in registers: what the `num.*` nodes mean, as instructions.
 
-int is i64, float double, bool i1; a Number is (kind: 0 bool, 1 int, 2 float; its bits). A checked node has a fast path;
-where it might raise, native code calls back and Python computes that one operation: exactly its result, or its
-exception.
+A checked node has a fast path; where it might raise, native code calls back and Python computes that one operation:
+exactly its result, or its exception.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, convert
+from jitgrad.codegen.llvm.conversions import DTYPES, KIND_FLOAT, KIND_INT, as_float, as_int, as_type, part_types
+from jitgrad.codegen.llvm.printer import Printer
+from jitgrad.codegen.llvm.scalars import EMIT
 from jitgrad.codegen.program.layout import RAISED
-from jitgrad.codegen.program.program import NumberStep
-from jitgrad.dtypes import dtype
+from jitgrad.codegen.program.steps import NumberStep
 from jitgrad.kernels.values import Code, V
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.numbers import FUNCTIONS, family, is_exact
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
 from jitgrad.script.graph.ir import Value
-from jitgrad.script.graph.irops import ARITHMETIC, BITWISE, COMPARISONS, MATH_TO_BOOL, MATH_TO_INT, is_exact
 
-if TYPE_CHECKING:
-    from jitgrad.codegen.llvm.program import ProgramPrinter
-
-KIND_BOOL, KIND_INT, KIND_FLOAT = 0, 1, 2
-_DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
 _EXACT_INTS = 1 << 53
 _LOWEST = -(1 << 63)
-_PREDICATES = {"num.eq": ("oeq", "eq"), "num.ne": ("une", "ne"), "num.lt": ("olt", "slt"), "num.le": ("ole", "sle"),
-               "num.gt": ("ogt", "sgt"), "num.ge": ("oge", "sge")}
-#: functions of Python's math module whose name in C differs
-_C_NAMES = {"gamma": "tgamma"}
-_INTRINSIC = {"fabs": "fabs", "sqrt": "sqrt"}
-#: what number nodes may call in the C library
-LIBM = frozenset({"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-                  "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "tgamma", "lgamma", "cbrt",
-                  "pow", "hypot", "fmod"})
-
-def part_types(type_: Type) -> tuple[str, ...]:
-    """LLVM types of a value's registers."""
-    if isinstance(type_, TensorType):
-        return (COMPUTED[type_.dtype.name],)
-    assert not isinstance(type_, OptionalType)
-    if type_ == NUMBER:
-        return ("i64", "i64")
-    return ("double",) if type_ == FLOAT else ("i1",) if type_ == BOOL else ("i64",)
 
 
 Checked = tuple[V, "V | None"]  # a result, and where it is certainly right
 
 
 class Numbers:
-    """Prints number nodes through a `ProgramPrinter`."""
+    """Prints number nodes."""
 
-    def __init__(self, printer: ProgramPrinter):
+    def __init__(self, printer: Printer):
         self.printer = printer
-
-    # --- conversions ---
-
-    def to_dtype(self, value: Value, d: dtype) -> V:
-        """A number in the computing type of dtype `d`."""
-        parts = self.printer.parts(value)
-        if value.type == NUMBER:
-            kind, bits = parts
-            as_float = convert(bits.cast("bitcast", "double"), dtypes.float64, d)
-            return kind.eq(KIND_FLOAT).where(as_float, convert(bits, dtypes.int64, d))
-        source = _DTYPES[value.type]
-        return convert(parts[0], source, d)
-
-    def as_int(self, parts: tuple[V, ...], type_: Type) -> V:
-        """The bits as an int; of a Number, whatever its kind."""
-        if type_ == NUMBER:
-            return parts[1]
-        return parts[0].cast("zext", "i64") if type_ == BOOL else parts[0]
-
-    def as_float(self, parts: tuple[V, ...], type_: Type) -> V:
-        if type_ == NUMBER:
-            bits = parts[1]
-            return parts[0].eq(KIND_FLOAT).where(bits.cast("bitcast", "double"), bits.cast("sitofp", "double"))
-        if type_ == FLOAT:
-            return parts[0]
-        if type_ == INT and not parts[0].name.startswith("%"):
-            return self.printer.code.const(float(int(parts[0].name)), "double", 1)
-        return parts[0].cast("uitofp" if type_ == BOOL else "sitofp", "double")
-
-    def convert(self, parts: tuple[V, ...], source: Type, target: Type) -> tuple[V, ...]:
-        """Registers of one type as those of another to which every value can be raised."""
-        if source == target or isinstance(target, SeqType):
-            return parts
-        if target == NUMBER:
-            kind = {BOOL: KIND_BOOL, INT: KIND_INT, FLOAT: KIND_FLOAT}[source]
-            bits = parts[0].cast("bitcast", "i64") if source == FLOAT else self.as_int(parts, source)
-            return (self.printer.const(kind), bits)
-        if target == FLOAT:
-            return (self.as_float(parts, source),)
-        if target == INT:
-            return (self.as_int(parts, source),)
-        assert isinstance(target, TensorType), f"{source} as {target}"
-        assert isinstance(source, TensorType), f"{source} as {target}"
-        return (convert(parts[0], source.dtype, target.dtype),)
-
-    def as_type(self, value: Value, type_: Type) -> tuple[V, ...]:
-        """The registers of `value` as those of a value of `type_`."""
-        return self.convert(self.printer.parts(value), value.type, type_)
-
-    # --- nodes ---
 
     def step(self, step: NumberStep) -> None:
         node, printer = step.node, self.printer
@@ -118,10 +45,10 @@ class Numbers:
             printer.define(out, v)
         elif op == "item":
             (source,) = node.inputs
-            printer.define(out, printer.as_dtype(source, _DTYPES[out.type]))
+            printer.define(out, printer.as_dtype(source, DTYPES[out.type]))
         elif op == "num.select":
             condition = self.truth(node.inputs[0])
-            a, b = (self.as_type(v, out.type) for v in node.inputs[1:])
+            a, b = (printer.as_type(v, out.type) for v in node.inputs[1:])
             printer.define(out, *[condition.where(x, y) for x, y in zip(a, b, strict=True)])
         else:
             self.compute(step)
@@ -244,26 +171,26 @@ class Numbers:
         if is_exact(op, attrs):  # Python computes it
             return self.constant(0.0 if type_ == FLOAT else 0), self.printer.code.const(False, "i1", 1)
         if op == "num.math":
-            result, good = self.math(attrs["fn"], [self.as_float(p, t) for p, t in zip(parts, types, strict=True)],
+            result, good = self.math(attrs["fn"], [as_float(p, t) for p, t in zip(parts, types, strict=True)],
                                      types[0] in (INT, BOOL), parts[0])
             return (result,), good
-        if op in BITWISE or op == "num.invert":
+        if family(op) == "bitwise" or op == "num.invert":
             return self.bitwise(op, parts, types, type_)
         if NUMBER in types and op != "num.truediv":
             return self.dynamic(op, parts, types, type_)
         if FLOAT in types or op == "num.truediv":
-            result, good = self.floats(op, [self.as_float(p, t) for p, t in zip(parts, types, strict=True)])
+            result, good = self.floats(op, [as_float(p, t) for p, t in zip(parts, types, strict=True)])
             if op == "num.truediv":
                 good = self.exact_quotient(good, parts, types)
             return (result,), good
-        result, good = self.ints(op, [self.as_int(p, t) for p, t in zip(parts, types, strict=True)])
+        result, good = self.ints(op, [as_int(p, t) for p, t in zip(parts, types, strict=True)])
         return (result,), good
 
     def exact_quotient(self, good: V | None, parts: list[tuple[V, ...]], types: list[Type]) -> V | None:
         """Large ints do not fit a double: Python divides those."""
         for p, t in zip(parts, types, strict=True):
             if t in (INT, NUMBER):
-                small = (self.as_int(p, t) + _EXACT_INTS).compare("ule", 2 * _EXACT_INTS)
+                small = (as_int(p, t) + _EXACT_INTS).compare("ule", 2 * _EXACT_INTS)
                 if t == NUMBER:
                     small = small | p[0].eq(KIND_FLOAT)
                 good = small if good is None else good & small
@@ -277,8 +204,8 @@ class Numbers:
             this = p[0].eq(KIND_FLOAT) if t == NUMBER else self.printer.code.const(t == FLOAT, "i1", 1)
             is_float = this if is_float is None else is_float | this
         assert is_float is not None
-        f, good_f = self.floats(op, [self.as_float(p, t) for p, t in zip(parts, types, strict=True)])
-        i, good_i = self.ints(op, [self.as_int(p, t) if t != FLOAT else self.printer.const(0)
+        f, good_f = self.floats(op, [as_float(p, t) for p, t in zip(parts, types, strict=True)])
+        i, good_i = self.ints(op, [as_int(p, t) if t != FLOAT else self.printer.const(0)
                                    for p, t in zip(parts, types, strict=True)])
         good: V | None = None
         if good_f is not None or good_i is not None:
@@ -293,10 +220,10 @@ class Numbers:
         if type_ == INT:
             return (i,), good
         if op in ("num.min", "num.max"):  # the operand itself, with its kind
-            first = self.convert(parts[0], types[0], NUMBER)
-            second = self.convert(parts[1], types[1], NUMBER)
-            a, b = (self.as_float(p, t) for p, t in zip(parts, types, strict=True))
-            x, y = (self.as_int(p, t) for p, t in zip(parts, types, strict=True))
+            first = as_type(parts[0], types[0], NUMBER)
+            second = as_type(parts[1], types[1], NUMBER)
+            a, b = (as_float(p, t) for p, t in zip(parts, types, strict=True))
+            x, y = (as_int(p, t) for p, t in zip(parts, types, strict=True))
             take = is_float.where(b < a, y < x) if op == "num.min" else is_float.where(b > a, y > x)
             return tuple(take.where(s, r) for r, s in zip(first, second, strict=True)), good
         return (kind, bits), good
@@ -306,14 +233,8 @@ class Numbers:
     def ints(self, op: str, args: list[V]) -> Checked:
         a, b = args[0], args[-1]
         code = self.printer.code
-        if op in COMPARISONS:
-            return a.compare(_PREDICATES[op][1], b), None
-        if op in ("num.add", "num.sub", "num.mul"):
-            name = f"llvm.s{op[4:]}.with.overflow.i64"
-            code.declares[name] = f"declare {{i64, i1}} @{name}(i64, i64)"
-            pair = code.emit(f"call {{i64, i1}} @{name}(i64 {a.name}, i64 {b.name})", "pair", 1).name
-            value = code.emit(f"extractvalue {{i64, i1}} {pair}, 0", "i64", 1)
-            return value, ~code.emit(f"extractvalue {{i64, i1}} {pair}, 1", "i1", 1)
+        if family(op) == "comparison":
+            return a.compare(op[4:] if op in ("num.eq", "num.ne") else f"s{op[4:]}", b), None
         if op in ("num.floordiv", "num.mod"):
             row = EMIT["floor_divide" if op == "num.floordiv" else "remainder"]
             return row([a, b], dtypes.int64, dtypes.int64, 0), b.ne(0) & (a.ne(_LOWEST) | b.ne(-1))
@@ -325,14 +246,19 @@ class Numbers:
             return (b > a).where(b, a), None
         if op == "num.neg":
             return 0 - a, a.ne(_LOWEST)
-        assert op == "num.abs", op
-        return a.abs(), a.ne(_LOWEST)
+        if op == "num.abs":
+            return a.abs(), a.ne(_LOWEST)
+        name = f"llvm.s{op[4:]}.with.overflow.i64"
+        code.declares[name] = f"declare {{i64, i1}} @{name}(i64, i64)"
+        pair = code.emit(f"call {{i64, i1}} @{name}(i64 {a.name}, i64 {b.name})", "pair", 1).name
+        value = code.emit(f"extractvalue {{i64, i1}} {pair}, 0", "i64", 1)
+        return value, ~code.emit(f"extractvalue {{i64, i1}} {pair}, 1", "i1", 1)
 
     def floats(self, op: str, args: list[V]) -> Checked:
         a, b = args[0], args[-1]
-        if op in COMPARISONS:
-            return a.compare(_PREDICATES[op][0], b), None
-        if op in ARITHMETIC or op == "num.truediv":
+        if family(op) == "comparison":
+            return a.compare("une" if op == "num.ne" else f"o{op[4:]}", b), None
+        if family(op) == "arithmetic":
             simple = {"num.add": a.__add__, "num.sub": a.__sub__, "num.mul": a.__mul__}.get(op)
             if simple is not None:
                 return simple(b), None
@@ -371,7 +297,7 @@ class Numbers:
         if type_ == BOOL:
             a, b = parts[0][0], parts[1][0]
             return ((a & b if op == "num.and" else a | b if op == "num.or" else a ^ b),), None
-        args = [self.as_int(p, t) for p, t in zip(parts, types, strict=True)]
+        args = [as_int(p, t) for p, t in zip(parts, types, strict=True)]
         a, b = args[0], args[-1]
         if op == "num.invert":
             return (~a,), None
@@ -388,14 +314,14 @@ class Numbers:
     def cast(self, value: Value, to: str) -> tuple[tuple[V, ...], V | None]:
         parts, type_ = self.printer.parts(value), value.type
         if to == "number":
-            return self.convert(parts, type_, NUMBER), None
+            return as_type(parts, type_, NUMBER), None
         if to == "bool":
             return (self.truth(value),), None
         if to == "float":
-            return (self.as_float(parts, type_),), None
+            return (as_float(parts, type_),), None
         if type_ in (BOOL, INT):
-            return (self.as_int(parts, type_),), None
-        x = self.as_float(parts, type_)
+            return (as_int(parts, type_),), None
+        x = as_float(parts, type_)
         result, good = self.to_int(x)
         if type_ == NUMBER:
             is_float = parts[0].eq(KIND_FLOAT)
@@ -407,12 +333,12 @@ class Numbers:
         return self.printer.code.call("llvm.fptosi.sat.i64.f64", "i64", 1, x), x.abs().compare("olt", 9.2e18)
 
     def math(self, fn: str, args: list[V], is_int: bool, raw: tuple[V, ...]) -> Checked:
-        x = args[0]
-        if fn in MATH_TO_INT:
+        x, row = args[0], FUNCTIONS[fn]
+        if row.result == INT:
             if is_int:
                 return (raw[0].cast("zext", "i64") if raw[0].elem == "i1" else raw[0]), None
             return self.to_int(x.intrinsic("roundeven" if fn == "round" else fn))
-        if fn in MATH_TO_BOOL:
+        if row.result == BOOL:
             if fn == "isnan":
                 return x.isnan(), None
             return (x.abs().eq(float("inf")) if fn == "isinf" else self.finite(x)), None
@@ -420,11 +346,9 @@ class Numbers:
             return x * (57.29577951308232 if fn == "degrees" else 0.017453292519943295), None
         if fn == "copysign":
             return x.copysign(args[1]), None
-        result = x.intrinsic(_INTRINSIC[fn]) if fn in _INTRINSIC else self.call(_C_NAMES.get(fn, fn), args)
+        result = self.call(row.c, args) if row.c else x.intrinsic(fn)
         return result, self.finite(result)
 
     def call(self, name: str, args: list[V]) -> V:
         """A function of the C library, as Python's math module uses it."""
-        if name not in LIBM:
-            raise NotImplementedError(f"`math.{name}` has no native form")
         return self.printer.code.call(name, "double", 1, *args)

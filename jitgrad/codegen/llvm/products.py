@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.scalars import STORED
-from jitgrad.codegen.program.program import GemmStep
+from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.kernels.blas import gemm_symbol
 from jitgrad.kernels.values import Code, V
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.llvm.program import ProgramPrinter
 
 ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
 
 
-def gemm_step(p: ProgramPrinter, step: GemmStep) -> None:
+def gemm_step(p: Printer, step: GemmStep) -> None:
     """The call, inside loops over the batch axes; nothing for empty results.
 
     In glue that the quick code generator makes, a call of a function that all products of the kind share.
@@ -36,7 +34,7 @@ def gemm_step(p: ProgramPrinter, step: GemmStep) -> None:
     p.line(f"call void @{name}({', '.join([f'ptr {s}' for s in starts] + [f'i64 {n}' for n in numbers])})")
 
 
-def _helper(p: ProgramPrinter, step: GemmStep, name: str) -> None:
+def _helper(p: Printer, step: GemmStep, name: str) -> None:
     """The function that computes products like `step` from their addresses, sizes and strides."""
     around, allocas = (p.code, p.allocas)
     code = p.code = Code()
@@ -54,7 +52,7 @@ def _helper(p: ProgramPrinter, step: GemmStep, name: str) -> None:
     p.code, p.allocas = around, allocas
 
 
-def _product(p: ProgramPrinter, step: GemmStep, sizes: list[V], starts: list[str],
+def _product(p: Printer, step: GemmStep, sizes: list[V], starts: list[str],
              batch: list[tuple[V, ...]]) -> None:
     d = dtypes.uint8 if step.dtype is dtypes.bool_ else step.dtype
     found = gemm_symbol(d)
@@ -86,7 +84,7 @@ def _product(p: ProgramPrinter, step: GemmStep, sizes: list[V], starts: list[str
     p.start(after)
 
 
-def batched(p: ProgramPrinter, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
+def batched(p: Printer, elem: str, batch: list[tuple[V, ...]], starts: list[str], call: Any) -> None:
     """Loops over the batch axes, each (size, strides), around the call."""
     if not batch:
         call(*starts)
@@ -102,7 +100,7 @@ def batched(p: ProgramPrinter, elem: str, batch: list[tuple[V, ...]], starts: li
     _loop_end(p, i, end)
 
 
-def _loop_head(p: ProgramPrinter, count: V) -> tuple[V, tuple[str, str, str]]:
+def _loop_head(p: Printer, count: V) -> tuple[V, tuple[str, str, str]]:
     """Start `for i in range(count)` with a variable as counter."""
     counter = p.variable("i64")
     head, body, after = p.label("each"), p.label("do"), p.label("done")
@@ -116,7 +114,7 @@ def _loop_head(p: ProgramPrinter, count: V) -> tuple[V, tuple[str, str, str]]:
     return i, (counter, head, after)
 
 
-def _loop_end(p: ProgramPrinter, i: V, labels: tuple[str, str, str]) -> None:
+def _loop_end(p: Printer, i: V, labels: tuple[str, str, str]) -> None:
     counter, head, after = labels
     following = i + 1
     p.line(f"store i64 {following.name}, ptr {counter}")

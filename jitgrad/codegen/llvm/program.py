@@ -6,50 +6,33 @@ the Python objects of the call, the rest from its block.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
-from jitgrad.codegen.llvm import numbers
-from jitgrad.codegen.llvm.numbers import part_types
-from jitgrad.codegen.llvm.scalars import STORED, convert
-from jitgrad.codegen.llvm.sequences import Sequences
-from jitgrad.codegen.llvm.sizes import Sizes, alone
-from jitgrad.codegen.llvm.steps import PRINT, remember_arena
-from jitgrad.codegen.program import buffers
+from jitgrad.codegen.llvm.conversions import part_types
+from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.llvm.numbers import Numbers
+from jitgrad.codegen.llvm.printer import Printer
+from jitgrad.codegen.llvm.sequences import METHODS, Sequences
+from jitgrad.codegen.llvm.sizes import alone
+from jitgrad.codegen.llvm.steps import PRINT
 from jitgrad.codegen.program.layout import (
     DATA_OFFSET,
     DIMS_OFFSET,
     FIRST_FREE,
     FLAGS_OFFSET,
-    LEFT,
     NO_MEMORY,
     NOT_CONTIGUOUS,
-    RAISED,
     WORKSPACE,
     Layout,
     native_name,
 )
-from jitgrad.codegen.program.program import (
-    Buffer,
-    CallStep,
-    IfStep,
-    Leaving,
-    LoopStep,
-    NumberOutput,
-    NumberStep,
-    Program,
-    Ref,
-    ResidentStep,
-    TensorOutput,
-)
-from jitgrad.dims import Dim, Size, Symbol
-from jitgrad.dtypes import dtype
-from jitgrad.kernels.values import Code, V
-from jitgrad.ops.types import TensorType
+from jitgrad.codegen.program.program import NumberOutput, Program, TensorOutput
+from jitgrad.codegen.program.step import every
+from jitgrad.codegen.program.steps import LoopStep, NumberStep
+from jitgrad.dims import Size, Symbol
+from jitgrad.kernels.values import V
 from jitgrad.script.graph.ir import Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.llvm.module import ModuleText
 
 #: an ndarray's flags: C-contiguous and aligned
 CONTIGUOUS = 0x101
@@ -61,182 +44,31 @@ LARGE = 3000
 MANY_INPUTS = 8
 
 
-def _repeats(steps: Sequence[Any]) -> bool:
-    """Whether a program has a loop, and is not too large for the slow code generator."""
-    count, loops, pending = 0, False, [steps]
-    while pending:
-        for step in pending.pop():
-            count += 1
-            if isinstance(step, IfStep):
-                pending += [step.then, step.otherwise]
-            elif isinstance(step, LoopStep):
-                loops = True
-                pending.append(step.body)
-            elif isinstance(step, ResidentStep):
-                pending.append(step.steps)
-    return loops and count <= LARGE
+def _of_sequences(method: Callable[[Sequences, Any], None]) -> Callable[[Any, Any], None]:
+    return lambda p, step: method(p.sequences, step)
 
 
-class ProgramPrinter:
+class ProgramPrinter(Printer):
     """Prints one program's function."""
 
-    PRINT: ClassVar[dict[type, Any]] = PRINT
+    PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **PRINT, NumberStep: lambda p, s: p.numbers.step(s),
+        **{kind: _of_sequences(method) for kind, method in METHODS.items()}}
 
     def __init__(self, module: ModuleText, program: Program):
-        self.module, self.program = module, program
-        self.layout = Layout()
-        self.layout.leaving = FIRST_FREE + max(4, _payload_words(program.steps))
-        self.layout.words = self.layout.leaving + _leaving_words(program.steps)
-        self.entry = Code()                 # before everything: allocas, inputs, sizes known at entry, the workspace
-        self.code = Code()
-        self.code.count = 1 << 24           # names of the two never meet
-        self.byte_counts: dict[tuple[Size, int], str] = {}
-        self.exits: set[int] = set()        # statuses with which some place leaves
-        self.allocas: list[str] = []
-        self.labels = 0
-        self.sizes = Sizes(self)
-        self.values: dict[Value, tuple[V, ...]] = {}
-        self.variables: dict[Value, tuple[str, ...]] = {}
-        self.pointers: dict[Buffer, str] = {}
-        self.slot_of, self.slots = buffers.assign(program)
-        self.numbers = numbers.Numbers(self)
-        self.sequences = self.new_sequences()
-        self.arena = False
-        #: by list of steps around: site of what is stored -> its label; status and that site -> that of leaving so
-        self.told: list[dict[int | tuple[int, int], str]] = [{}]
-        self.status = ""  # the variable that has what a program returns that stores before
-        self.clock = ""  # the variable that has when signals were last looked at
+        layout, steps = Layout(), list(every(program.steps))
+        layout.leaving = FIRST_FREE + max([4, *[s.payload for s in steps]])
+        layout.words = layout.leaving + max([0, *[s.leaving.end for s in steps if s.leaving is not None]])
         #: code that runs once is glue between kernels: the quick code generator makes it in a third of the time
-        self.quick = not _repeats(program.steps)
+        quick = len(steps) > LARGE or not any(isinstance(s, LoopStep) for s in steps)
+        super().__init__(module, program, layout, quick)
+        self.byte_counts: dict[tuple[Size, int], str] = {}
+        self.numbers = Numbers(self)
+        self.sequences = self.new_sequences()
 
     def new_sequences(self) -> Sequences:
         """What prints steps of sequences."""
         return Sequences(self)
-
-    # --- small things ---
-
-    def line(self, text: str) -> None:
-        self.code.lines.append("  " + text)
-
-    def label(self, prefix: str) -> str:
-        self.labels += 1
-        return f"{prefix}.{self.labels}"
-
-    def start(self, label: str) -> None:
-        self.code.lines.append(f"{label}:")
-
-    def const(self, value: int) -> V:
-        return V(self.code, str(int(value)), "i64", 1)
-
-    def here(self, v: V) -> V:
-        """The same value, its next operation printed at the current place."""
-        return V(self.code, v.name, v.elem, v.lanes)
-
-    def variable(self, llvm_type: str) -> str:
-        name = f"%var{len(self.allocas)}"
-        self.allocas.append(f"  {name} = alloca {llvm_type}")
-        return name
-
-    def word(self, number: int, code: Code | None = None) -> str:
-        """The address of a word of the block."""
-        code = code or self.code
-        name = code.name()
-        code.lines.append(f"  {name} = getelementptr i64, ptr %block, i64 {number}")
-        return name
-
-    def load_word(self, number: int, elem: str = "i64", code: Code | None = None) -> V:
-        code = code or self.code
-        return code.emit(f"load {elem}, ptr {self.word(number, code)}", elem, 1)
-
-    def store_word(self, number: int, value: V) -> None:
-        if value.elem == "i1":
-            value = value.cast("zext", "i64")
-        self.line(f"store {value.type} {value.name}, ptr {self.word(number)}")
-
-    def leave_unless(self, good: V, status: int, leaving: Leaving | None = None) -> None:
-        """Return `status` where `good` is false."""
-        fine = self.label("go")
-        if leaving is None:
-            self.exits.add(status)
-            self.line(f"br i1 {good.name}, label %{fine}, label %exit{status}")
-        else:
-            known = self.known_label((status, leaving.site))
-            bad = known or self.label("leave")
-            self.line(f"br i1 {good.name}, label %{fine}, label %{bad}")
-            if not known:
-                self.told[-1][status, leaving.site] = bad
-                self.start(bad)
-                self.leave(status, leaving)
-        self.start(fine)
-
-    def leave(self, status: int, leaving: Leaving | None) -> None:
-        """Return `status`, with what is to be stored told before.
-
-        The code that tells is shared by all places that leave after the first one, in its list of steps or inside.
-        """
-        if leaving is None:
-            self.give_up(str(status))
-            return
-        self.status = self.status or self.variable("i64")
-        self.line(f"store i64 {status}, ptr {self.status}")
-        self.store_word(LEFT, self.const(leaving.site + 1))
-        for part in leaving.chain():
-            label = self.known_label(part.site)
-            if label:
-                self.line(f"br label %{label}")
-                return
-            label = self.told[-1][part.site] = self.label("leave")
-            self.line(f"br label %{label}")
-            self.start(label)
-            values, self.values = self.values, dict(self.values)  # what is computed here is so only here
-            self.steps(part.before)
-            at = self.layout.leaving + part.word
-            self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
-            self.pass_values(part.values, at)
-            self.values = values
-        self.give_up(self.code.emit(f"load i64, ptr {self.status}", "i64", 1).name)
-
-    def give_up(self, status: str) -> None:
-        """Return from the middle of the program."""
-        self.line(f"ret i64 {status}")
-
-    def known_label(self, key: int | tuple[int, int]) -> str:
-        """The label of code that tells, or leaves, and that is shared; "" where there is none to be seen from here."""
-        return next((told[key] for told in reversed(self.told) if key in told), "")
-
-    def size(self, size: Size, code: Code | None = None) -> V:
-        """A size as i64."""
-        return self.sizes.value(size, code)
-
-    def size_variable(self, symbol: Symbol) -> str:
-        return self.sizes.variable_of(symbol)
-
-    # --- memory ---
-
-    def base(self, buffer: Buffer) -> str:
-        """The pointer to a buffer's start."""
-        if buffer.kind == "pointer":
-            return self.code.emit(f"load ptr, ptr {self.pointer_variable(buffer)}", "ptr", 1).name
-        if buffer.kind == "growable":
-            return self.load_word(self.layout.growable[self.slot_of[buffer]], "ptr").name
-        return self.pointers[buffer]
-
-    def pointer_variable(self, buffer: Buffer) -> str:
-        found = self.pointers.get(buffer)
-        if found is None:
-            found = self.pointers[buffer] = self.variable("ptr")
-        return found
-
-    def address(self, buffer: Buffer, offset: Size) -> str:
-        """The pointer to an element."""
-        start = self.base(buffer)
-        if offset == 0:
-            return start
-        name = self.code.name()
-        self.line(f"{name} = getelementptr {STORED[buffer.dtype.name]}, ptr {start}, i64 {self.size(offset).name}")
-        return name
-
-    # --- the function ---
 
     def text(self) -> str:
         program = self.program
@@ -268,15 +100,6 @@ class ProgramPrinter:
 
     def epilogue(self) -> None:
         """What is done after the steps: nothing."""
-
-    def mark_arena(self) -> Any:
-        """Remember how much of the arena is used."""
-        self.module.arena = self.arena = True
-        return remember_arena(self)
-
-    def release_arena(self, mark: Any) -> None:
-        """Give back what was taken of the arena since."""
-        self.line(f"call void @jg_arena_release(ptr %block, ptr {mark[0].name}, i64 {mark[1].name})")
 
     def read_inputs(self) -> None:
         """Pointers, sizes and numbers of the inputs; sends non-contiguous arrays back."""
@@ -389,11 +212,6 @@ class ProgramPrinter:
             if number in starts:
                 self.pointers[buffer] = starts[number]
 
-    def reserve(self, word: int, bytes_: V, code: Code) -> V:
-        """Let the memory at a word of the block have room for so many bytes; whether it has."""
-        self.module.reserves = True
-        return code.emit(f"call i1 @jg_reserve(ptr {self.word(word, code)}, i64 {bytes_.name})", "i1", 1)
-
     def bytes(self, size: Size, itemsize: int) -> V:
         """How many bytes so many elements take, computed at entry, once."""
         code = self.entry
@@ -413,113 +231,3 @@ class ProgramPrinter:
             elif not output.fresh:
                 at = self.layout.outputs[k] = self.layout.take(len(output.flags) + 1 + len(output.shape))
                 self.store_parts(at, (*output.flags, output.ref))
-
-    def store_parts(self, at: int, parts: Sequence[Value | Ref]) -> None:
-        """Flags and numbers, or a window's address and sizes, from word `at` on."""
-        for part in parts:
-            if isinstance(part, Ref):
-                self.line(f"store ptr {self.address(part.buffer, part.offset)}, ptr {self.word(at)}")
-                for j, size in enumerate(part.dims):
-                    self.store_word(at + 1 + j, self.size(size))
-                at += 1 + len(part.dims)
-            else:
-                for v in self.parts(part):
-                    self.store_word(at, v)
-                    at += 1
-
-    # --- values ---
-
-    def parts(self, value: Value) -> tuple[V, ...]:
-        """The registers of a value: one, or tag and bits of a Number, or flag and payload of an Optional."""
-        found = self.values.get(value)
-        if found is not None:
-            return tuple(self.here(v) for v in found)
-        types = part_types(value.type)
-        names = self.value_variables(value)
-        return tuple(self.code.emit(f"load {t}, ptr {n}", t, 1) for t, n in zip(types, names, strict=True))
-
-    def one(self, value: Value) -> V:
-        (v,) = self.parts(value)
-        return v
-
-    def define(self, value: Value, *parts: V) -> None:
-        self.values[value] = parts
-
-    def as_dtype(self, value: Value, d: dtype) -> V:
-        """A number or register in the computing type of dtype `d`."""
-        if isinstance(value.type, TensorType):
-            return convert(self.one(value), value.type.dtype, d)
-        return self.numbers.to_dtype(value, d)
-
-    def value_variables(self, value: Value) -> tuple[str, ...]:
-        found = self.variables.get(value)
-        if found is None:
-            found = self.variables[value] = tuple(self.variable(t) for t in part_types(value.type))
-        return found
-
-    # --- Python ---
-
-    def call_python(self, site: int, leaving: Leaving | None = None) -> None:
-        """`jg_callback(block, site)`: 1 if all went well."""
-        self.module.declares["jg_callback"] = "declare i64 @jg_callback(ptr, i64)"
-        self.module.externals.add("jg_callback")
-        good = self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1)
-        self.leave_unless(good.eq(1), RAISED, leaving)
-
-    def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None) -> None:
-        """What a site needs, from word `at` on, by default in the payload words (see `_payload_words`)."""
-        at = self.layout.payload if at is None else at
-        for value in values:
-            if isinstance(value, (int, Dim)):
-                self.store_word(at, self.size(value))
-                at += 1
-            elif isinstance(value, Ref):
-                self.line(f"store ptr {self.address(value.buffer, value.offset)}, ptr {self.word(at)}")
-                for size in (*value.dims, *value.strides):
-                    at += 1
-                    self.store_word(at, self.size(size))
-                at += 1
-            else:
-                for part in self.parts(value):
-                    self.store_word(at, part)
-                    at += 1
-
-    # --- steps ---
-
-    def steps(self, steps: Sequence[Any]) -> None:
-        self.told.append({})
-        for step in steps:
-            self.PRINT[type(step)](self, step)
-        self.told.pop()
-
-
-def _leaving_words(steps: Sequence[Any]) -> int:
-    """The most words that a place that leaves needs for what is stored then."""
-    most = 0
-    for step in steps:
-        if isinstance(step, (CallStep, NumberStep)):
-            most = max(most, step.leaving.end if step.leaving is not None else 0)
-        elif isinstance(step, IfStep):
-            most = max(most, _leaving_words(step.then), _leaving_words(step.otherwise))
-        elif isinstance(step, LoopStep):
-            most = max(most, _leaving_words(step.body))
-        elif isinstance(step, ResidentStep):
-            most = max(most, _leaving_words(step.steps))
-    return most
-
-
-def _payload_words(steps: Sequence[Any]) -> int:
-    """The most words that a site passes: a number takes up to 4, a window an address, sizes and strides."""
-    most = 0
-    for step in steps:
-        if isinstance(step, CallStep):
-            most = max(most, sum(1 + 2 * len(v.dims) if isinstance(v, Ref) else 4 for v in step.values))
-        elif isinstance(step, NumberStep):
-            most = max(most, 4 * len(step.node.inputs))
-        elif isinstance(step, IfStep):
-            most = max(most, _payload_words(step.then), _payload_words(step.otherwise))
-        elif isinstance(step, LoopStep):
-            most = max(most, _payload_words(step.body))
-        elif isinstance(step, ResidentStep):
-            most = max(most, _payload_words(step.steps))
-    return most

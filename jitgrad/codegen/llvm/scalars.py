@@ -15,6 +15,7 @@ from jitgrad.codegen.program.kernel import RANDOM_WORD
 from jitgrad.dtypes import dtype
 from jitgrad.kernels import math32, math64_special
 from jitgrad.kernels.values import BITS, Number, V, mangle
+from jitgrad.ops import OPS
 
 STORED = {"bool": "i8", "uint8": "i8", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
           "float16": "half", "bfloat16": "i16", "float32": "float", "float64": "double"}
@@ -321,23 +322,19 @@ def _polygamma(xs: list[V], s: dtype, d: dtype, attr: Number) -> V:
     return _resize_float(value, x.elem)
 
 
-UNARY_LIBRARY = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan",
-                 "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma")
-BINARY_LIBRARY = ("pow", "atan2", "fmod")
-
 EMIT: dict[str, Row] = {
     "add": _add, "sub": lambda xs, s, d, a: xs[0] - xs[1], "mul": _mul, "div": _div, "neg": _neg, "abs": _abs,
     "minimum": _minimum, "maximum": _maximum, "fmod": _fmod, "remainder": _remainder, "floor_divide": _floor_divide,
     "floor": _rounding("floor"), "ceil": _rounding("ceil"), "round": _rounding("roundeven"),
     "trunc": _rounding("trunc"), "pow": _pow, "sqrt": lambda xs, s, d, a: xs[0].intrinsic("sqrt"), "rsqrt": _rsqrt,
-    "sign": _sign, "fma": _fma, "where": _where, "polygamma": _polygamma, "atan2": _library("atan2"),
+    "sign": _sign, "fma": _fma, "where": _where, "polygamma": _polygamma,
     "eq": _comparison("oeq", "eq"), "ne": _comparison("une", "ne"), "lt": _comparison("olt", "lt"),
     "le": _comparison("ole", "le"), "gt": _comparison("ogt", "gt"), "ge": _comparison("oge", "ge"),
     "logical_and": _logical("and"), "logical_or": _logical("or"), "logical_xor": _logical("xor"),
     "logical_not": _logical_not, "bitwise_and": _bitwise("and"), "bitwise_or": _bitwise("or"),
     "bitwise_xor": _bitwise("xor"), "bitwise_not": _bitwise_not, "bitwise_left_shift": _left_shift,
     "bitwise_right_shift": _right_shift, "cast": lambda xs, s, d, a: convert(xs[0], s, d),
-    **{name: _library(name) for name in UNARY_LIBRARY},
+    **{name: _library(name) for name, op in OPS.items() if "elementary" in op.traits},
     RANDOM_WORD: _library("philox"),
 }
 

@@ -11,15 +11,15 @@ The arena is a chain of chunks (previous, capacity, used; 64 bytes), newest firs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from jitgrad.codegen.llvm.scalars import STORED
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.llvm.conversions import part_types
+from jitgrad.codegen.llvm.printer import Printer
+from jitgrad.codegen.program.layout import NO_MEMORY
+from jitgrad.codegen.program.sequence_steps import (
     ArenaAllocate,
-    Buffer,
     Column,
-    Ref,
     SeqCopy,
     SeqGet,
     SeqGrow,
@@ -29,113 +29,12 @@ from jitgrad.codegen.program.program import (
     SeqReach,
     SeqStart,
 )
+from jitgrad.codegen.program.step import Buffer, Ref
 from jitgrad.dims import product
 from jitgrad.kernels.values import V
 
-if TYPE_CHECKING:
-    from jitgrad.codegen.llvm.program import ProgramPrinter
-
 LENGTH, ROOM, COLUMNS = 0, 1, 2
 FIRST_ROOM = 16
-
-
-def arena_text(word: int) -> str:
-    """The arena's functions; `word` is where the block has its address."""
-    return f"""
-declare ptr @memcpy(ptr, ptr, i64)
-declare ptr @memset(ptr, i32, i64)
-define internal ptr @jg_arena(ptr %block, i64 %bytes) nounwind noinline {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {word}
-  %padded = add i64 %bytes, 63
-  %need = and i64 %padded, -64
-  %sane = icmp ult i64 %bytes, 140737488355328
-  %chunk = load ptr, ptr %place
-  br i1 %sane, label %look, label %bad
-look:
-  %first = icmp eq ptr %chunk, null
-  br i1 %first, label %grow, label %try
-try:
-  %roomat = getelementptr i64, ptr %chunk, i64 1
-  %room = load i64, ptr %roomat
-  %usedat = getelementptr i64, ptr %chunk, i64 2
-  %used = load i64, ptr %usedat
-  %end = add i64 %used, %need
-  %fits = icmp ule i64 %end, %room
-  br i1 %fits, label %take, label %grow
-take:
-  store i64 %end, ptr %usedat
-  %result = getelementptr i8, ptr %chunk, i64 %used
-  ret ptr %result
-grow:
-  %before = phi i64 [ 32768, %look ], [ %room, %try ]
-  %twice = shl i64 %before, 1
-  %least = add i64 %need, 64
-  %larger = icmp ugt i64 %least, %twice
-  %size = select i1 %larger, i64 %least, i64 %twice
-  %new = call ptr @aligned_alloc(i64 64, i64 %size)
-  %null = icmp eq ptr %new, null
-  br i1 %null, label %bad, label %init
-init:
-  store ptr %chunk, ptr %new
-  %newroom = getelementptr i64, ptr %new, i64 1
-  store i64 %size, ptr %newroom
-  %newused = getelementptr i64, ptr %new, i64 2
-  store i64 %least, ptr %newused
-  store ptr %new, ptr %place
-  %data = getelementptr i8, ptr %new, i64 64
-  ret ptr %data
-bad:
-  ret ptr null
-}}
-define internal void @jg_arena_release(ptr %block, ptr %keep, i64 %used) nounwind noinline optnone {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {word}
-  br label %each
-each:
-  %chunk = load ptr, ptr %place
-  %same = icmp eq ptr %chunk, %keep
-  br i1 %same, label %done, label %drop
-drop:
-  %previous = load ptr, ptr %chunk
-  store ptr %previous, ptr %place
-  call void @free(ptr %chunk)
-  br label %each
-done:
-  %none = icmp eq ptr %keep, null
-  br i1 %none, label %out, label %reset
-reset:
-  %usedat = getelementptr i64, ptr %keep, i64 2
-  store i64 %used, ptr %usedat
-  br label %out
-out:
-  ret void
-}}
-define internal void @jg_arena_reset(ptr %block) nounwind noinline optnone {{
-entry:
-  %place = getelementptr i64, ptr %block, i64 {word}
-  %chunk = load ptr, ptr %place
-  %none = icmp eq ptr %chunk, null
-  br i1 %none, label %out, label %have
-have:
-  br label %each
-each:
-  %previous = load ptr, ptr %chunk
-  %last = icmp eq ptr %previous, null
-  br i1 %last, label %done, label %drop
-drop:
-  %before = load ptr, ptr %previous
-  store ptr %before, ptr %chunk
-  call void @free(ptr %previous)
-  br label %each
-done:
-  %usedat = getelementptr i64, ptr %chunk, i64 2
-  store i64 64, ptr %usedat
-  br label %out
-out:
-  ret void
-}}
-"""
 
 
 def _offset(columns: Sequence[Column], column: int) -> int:
@@ -152,14 +51,12 @@ def _has_tensors(column: Column) -> bool:
 
 
 class Sequences:
-    """Prints sequence steps through a `ProgramPrinter`."""
+    """Prints steps of sequences."""
 
-    def __init__(self, printer: ProgramPrinter):
+    def __init__(self, printer: Printer):
         self.printer = printer
 
     def allocate(self, bytes_: V) -> str:
-        from jitgrad.codegen.program.layout import NO_MEMORY
-
         p = self.printer
         p.module.arena = p.arena = True
         found = p.code.emit(f"call ptr @jg_arena(ptr %block, i64 {bytes_.name})", "ptr", 1)
@@ -321,8 +218,6 @@ class Sequences:
         if isinstance(step.target, Buffer):
             self.get_tensor(step, header, at, step.target)
             return
-        from jitgrad.codegen.llvm.numbers import part_types
-
         for j, (name, kind) in enumerate(zip(p.value_variables(step.target), part_types(step.target.type),
                                              strict=True)):
             value = self.load(at, j, "i64" if kind == "i1" else kind)
@@ -362,4 +257,8 @@ class Sequences:
         p.line(f"store ptr {self.tensors(bytes_)}, ptr {p.pointer_variable(step.target)}")
 
 
-__all__ = ["STORED", "Sequences", "arena_text"]
+#: class of step -> the method that prints it
+METHODS: Mapping[type, Callable[[Any, Any], None]] = {
+    SeqStart: Sequences.start, SeqGrow: Sequences.grow, SeqReach: Sequences.reach, SeqCopy: Sequences.copy,
+    SeqPlace: Sequences.place, SeqPut: Sequences.put, SeqGet: Sequences.get, SeqLength: Sequences.length,
+    ArenaAllocate: Sequences.arena}

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container
+from typing import Any
 
+from jitgrad.codegen.llvm.function import Function
 from jitgrad.dims import Atom, Dim, Size, Symbol, symbols
 from jitgrad.kernels.values import Code, V
 
-if TYPE_CHECKING:
-    from jitgrad.codegen.llvm.program import ProgramPrinter
-
 
 class Sizes:
-    """Prints sizes as i64 through a `ProgramPrinter`."""
+    """Prints sizes as i64. `at_entry`: the symbols that are known there."""
 
-    def __init__(self, printer: ProgramPrinter):
-        self.printer = printer
+    def __init__(self, function: Function, at_entry: Container[Symbol]):
+        self.function, self.at_entry = function, at_entry
         self.known: dict[Size, str] = {}        # sizes that are computed in `entry`
         self.variables: dict[Symbol, str] = {}  # other symbols: their variable
 
     def value(self, size: Size, code: Code | None = None) -> V:
         """A size as i64. What is known at entry is computed there, once."""
-        code = code or self.printer.code
+        code = code or self.function.code
         if isinstance(size, int):
             return V(code, str(size), "i64", 1)
         name = self.known.get(size)
-        if name is None and all(s in self.printer.program.input_symbols for s in symbols(size)):
-            name = self.known[size] = self._compute(size, self.printer.entry).name
+        if name is None and all(s in self.at_entry for s in symbols(size)):
+            name = self.known[size] = self._compute(size, self.function.entry).name
         if name is not None:
             return V(code, name, "i64", 1)
         return self._compute(size, code)
@@ -49,7 +48,7 @@ class Sizes:
 
     def _parts(self, size: Dim) -> list[tuple[tuple[Atom, ...], Size]]:
         """`size` as a sum of products: atoms that are known only here, and a factor that is known at entry."""
-        known = self.printer.program.input_symbols
+        known = self.at_entry
         parts: dict[tuple[Atom, ...], Size] = {}
         for monomial, coefficient in size.terms:
             later = tuple([a for a in monomial if not all(s in known for s in symbols(alone(a)))])
@@ -84,8 +83,8 @@ class Sizes:
             return self._symbol(atom, code)
         single = alone(atom)
         name = self.known.get(single)
-        if name is None and all(s in self.printer.program.input_symbols for s in symbols(single)):
-            name = self.known[single] = self._call(atom, self.printer.entry).name
+        if name is None and all(s in self.at_entry for s in symbols(single)):
+            name = self.known[single] = self._call(atom, self.function.entry).name
         return V(code, name, "i64", 1) if name is not None else self._call(atom, code)
 
     def _symbol(self, symbol: Symbol, code: Code) -> V:
@@ -97,7 +96,7 @@ class Sizes:
     def variable_of(self, symbol: Symbol) -> str:
         found = self.variables.get(symbol)
         if found is None:
-            found = self.variables[symbol] = self.printer.variable("i64")
+            found = self.variables[symbol] = self.function.variable("i64")
         return found
 
     def _call(self, call: Any, code: Code) -> V:

@@ -6,16 +6,18 @@ number nodes (`numbers.py`) and sequences (`sequences.py`) are modules of their 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from jitgrad.codegen.llvm.numbers import part_types
+from jitgrad.codegen.llvm.conversions import part_types
+from jitgrad.codegen.llvm.printer import Printer
 from jitgrad.codegen.llvm.products import gemm_step
 from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, narrow, widen
-from jitgrad.codegen.lower.kernels import EXACT, constant
-from jitgrad.codegen.program.layout import ARENA, FAILED, NO_MEMORY, RAISED, SITE
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.lower.kernels import constant
+from jitgrad.codegen.program.layout import FAILED, NO_MEMORY, RAISED, SITE
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import (
     Allocate,
-    ArenaAllocate,
     Assign,
     CallStep,
     CommitSlot,
@@ -24,36 +26,24 @@ from jitgrad.codegen.program.program import (
     KernelStep,
     LoadScalar,
     LoopStep,
-    NumberStep,
     Point,
-    Ref,
     ScalarStep,
-    SeqCopy,
-    SeqGet,
-    SeqGrow,
-    SeqLength,
-    SeqPlace,
-    SeqPut,
-    SeqReach,
-    SeqStart,
     StoreScalar,
 )
 from jitgrad.kernels.values import V
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import NUMBER, TensorType
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.llvm.program import ProgramPrinter
 
 #: cycles between two looks at pending signals (about 50 ms)
 POLL_CYCLES = 100_000_000
 
 
-def kernel_step(p: ProgramPrinter, step: KernelStep) -> None:
+def kernel_step(p: Printer, step: KernelStep) -> None:
     symbol = p.module.kernel(step)
     p.line(f"call void @{symbol}({', '.join(f'{t} {name}' for t, name in kernel_arguments(p, step))})")
 
 
-def kernel_arguments(p: ProgramPrinter, step: KernelStep) -> list[tuple[str, str]]:
+def kernel_arguments(p: Printer, step: KernelStep) -> list[tuple[str, str]]:
     """Types and registers of what a kernel is called with (`llvm_kernel.parameters`)."""
     arguments = [("i64", p.size(s).name) for s in step.sizes]
     arguments += [("ptr", p.address(b, o)) for b, o in step.starts]
@@ -64,7 +54,7 @@ def kernel_arguments(p: ProgramPrinter, step: KernelStep) -> list[tuple[str, str
     return arguments
 
 
-def scalar_step(p: ProgramPrinter, step: ScalarStep) -> None:
+def scalar_step(p: Printer, step: ScalarStep) -> None:
     node = step.node
     out = node.outputs[0]
     assert isinstance(out.type, TensorType)
@@ -73,44 +63,44 @@ def scalar_step(p: ProgramPrinter, step: ScalarStep) -> None:
         p.define(out, p.code.const(constant(node.attrs["value"], d), COMPUTED[d.name], 1))
         return
     if node.op == "fill":
-        p.define(out, p.numbers.to_dtype(step.args[0], d))
+        p.define(out, p.as_dtype(step.args[0], d))
         return
     args = [p.one(v) for v in step.args]
     source = step.args[1] if node.op == "where" else step.args[0]
     assert isinstance(source.type, TensorType)
     value = EMIT[node.op](args, source.type.dtype, d, node.attrs.get("n", 0))
-    p.define(out, widen(narrow(value, d), d) if d.is_half and node.op not in EXACT else value)
+    p.define(out, widen(narrow(value, d), d) if d.is_half and not has_trait(node.op, "exact") else value)
 
 
-def load_scalar(p: ProgramPrinter, step: LoadScalar) -> None:
+def load_scalar(p: Printer, step: LoadScalar) -> None:
     d = step.buffer.dtype
     stored = STORED[d.name]
     raw = p.code.emit(f"load {stored}, ptr {p.address(step.buffer, step.offset)}", stored, 1)
     p.define(step.value, widen(raw, d))
 
 
-def store_scalar(p: ProgramPrinter, step: StoreScalar) -> None:
+def store_scalar(p: Printer, step: StoreScalar) -> None:
     d = step.buffer.dtype
     value = narrow(p.one(step.value), d)
     p.line(f"store {value.type} {value.name}, ptr {p.address(step.buffer, step.offset)}")
 
 
-def allocate(p: ProgramPrinter, step: Allocate) -> None:
+def allocate(p: Printer, step: Allocate) -> None:
     buffer = step.buffer
     bytes_ = p.size(buffer.size) * buffer.dtype.itemsize
     p.leave_unless(p.reserve(p.layout.growable[p.slot_of[buffer]], bytes_, p.code), NO_MEMORY)
 
 
-def point(p: ProgramPrinter, step: Point) -> None:
+def point(p: Printer, step: Point) -> None:
     found = [(p.pointer_variable(t), p.address(b, o)) for t, b, o in step.targets]
     for variable, address in found:
         p.line(f"store ptr {address}, ptr {variable}")
 
 
-def assign(p: ProgramPrinter, step: Assign) -> None:
+def assign(p: Printer, step: Assign) -> None:
     stores: list[tuple[str, V]] = []
     for target, source in step.values:
-        parts = p.numbers.as_type(source, target.type)
+        parts = p.as_type(source, target.type)
         stores += list(zip(p.value_variables(target), parts, strict=True))
     for symbol, size in step.sizes:
         stores.append((p.size_variable(symbol), p.size(size)))
@@ -118,7 +108,7 @@ def assign(p: ProgramPrinter, step: Assign) -> None:
         p.line(f"store {v.type} {v.name}, ptr {name}")
 
 
-def if_step(p: ProgramPrinter, step: IfStep) -> None:
+def if_step(p: Printer, step: IfStep) -> None:
     then, otherwise, after = p.label("then"), p.label("else"), p.label("join")
     p.line(f"br i1 {p.one(step.condition).name}, label %{then}, label %{otherwise}")
     for label, steps in ((then, step.then), (otherwise, step.otherwise)):
@@ -128,7 +118,7 @@ def if_step(p: ProgramPrinter, step: IfStep) -> None:
     p.start(after)
 
 
-def loop_step(p: ProgramPrinter, step: LoopStep) -> None:
+def loop_step(p: Printer, step: LoopStep) -> None:
     head, body, after = p.label("loop"), p.label("body"), p.label("end")
     p.line(f"br label %{head}")
     p.start(head)
@@ -143,24 +133,7 @@ def loop_step(p: ProgramPrinter, step: LoopStep) -> None:
     p.start(after)
 
 
-def remember_arena(p: ProgramPrinter) -> tuple[V, V]:
-    """The newest chunk and how much of it is used."""
-    chunk = p.load_word(ARENA, "ptr")
-    none, some, after = p.label("none"), p.label("some"), p.label("go")
-    empty = p.code.emit(f"icmp eq ptr {chunk.name}, null", "i1", 1)
-    p.line(f"br i1 {empty.name}, label %{none}, label %{some}")
-    p.start(some)
-    place = p.code.name()
-    p.line(f"{place} = getelementptr i64, ptr {chunk.name}, i64 2")
-    used = p.code.emit(f"load i64, ptr {place}", "i64", 1)
-    p.line(f"br label %{after}")
-    p.start(none)
-    p.line(f"br label %{after}")
-    p.start(after)
-    return chunk, p.code.emit(f"phi i64 [ {used.name}, %{some} ], [ 0, %{none} ]", "i64", 1)
-
-
-def poll(p: ProgramPrinter) -> None:
+def poll(p: Printer) -> None:
     """Every 50 ms or so, let Python handle its signals."""
     if not p.clock:
         p.clock = p.variable("i64")
@@ -181,7 +154,7 @@ def poll(p: ProgramPrinter) -> None:
     p.start(go)
 
 
-def call_step(p: ProgramPrinter, step: CallStep) -> None:
+def call_step(p: Printer, step: CallStep) -> None:
     if step.kind != "check":
         p.pass_values(step.values)
         p.call_python(step.site)
@@ -197,7 +170,7 @@ def call_step(p: ProgramPrinter, step: CallStep) -> None:
     p.start(fine)
 
 
-def commit_slot(p: ProgramPrinter, step: CommitSlot) -> None:
+def commit_slot(p: Printer, step: CommitSlot) -> None:
     """A word that says so, and the value; a number with its kind, which may not be the same at every commit."""
     number = step.parts[0] if len(step.parts) == 1 and not isinstance(step.parts[0], Ref) else None
     at = p.layout.commits.get(step.target)
@@ -209,18 +182,12 @@ def commit_slot(p: ProgramPrinter, step: CommitSlot) -> None:
     if number is None:
         p.store_parts(at + 1, step.parts)
         return
-    for offset, part in enumerate(p.numbers.as_type(number, NUMBER)):
+    for offset, part in enumerate(p.as_type(number, NUMBER)):
         p.store_word(at + 1 + offset, part)
 
 
-PRINT: dict[type, Any] = {
-    KernelStep: kernel_step, GemmStep: gemm_step, ScalarStep: scalar_step,
-    LoadScalar: load_scalar, StoreScalar: store_scalar, NumberStep: lambda p, s: p.numbers.step(s),
-    Allocate: allocate, Point: point, Assign: assign,
-    IfStep: if_step, LoopStep: loop_step, CallStep: call_step, CommitSlot: commit_slot,
-    SeqStart: lambda p, s: p.sequences.start(s), SeqGrow: lambda p, s: p.sequences.grow(s),
-    SeqPlace: lambda p, s: p.sequences.place(s), SeqPut: lambda p, s: p.sequences.put(s),
-    SeqGet: lambda p, s: p.sequences.get(s), SeqLength: lambda p, s: p.sequences.length(s),
-    SeqReach: lambda p, s: p.sequences.reach(s), SeqCopy: lambda p, s: p.sequences.copy(s),
-    ArenaAllocate: lambda p, s: p.sequences.arena(s),
+PRINT: Mapping[type, Callable[[Any, Any], None]] = {
+    KernelStep: kernel_step, GemmStep: gemm_step, ScalarStep: scalar_step, LoadScalar: load_scalar,
+    StoreScalar: store_scalar, Allocate: allocate, Point: point, Assign: assign, IfStep: if_step, LoopStep: loop_step,
+    CallStep: call_step, CommitSlot: commit_slot,
 }

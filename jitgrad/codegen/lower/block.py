@@ -14,10 +14,11 @@ from jitgrad.codegen.lower.fuse import Fusion, Group
 from jitgrad.codegen.lower.groups import GroupBuilder
 from jitgrad.codegen.lower.rules import control, conv, effects, lists, ops, products, sequences, windows
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.kernel import PRIMITIVES
-from jitgrad.codegen.program.program import NumberStep, ScalarStep
+from jitgrad.codegen.program.steps import NumberStep, ScalarStep
+from jitgrad.ops.numbers import is_exact
+from jitgrad.ops.opdef import is_scalar
 from jitgrad.script.graph.ir import Block, Node
-from jitgrad.script.graph.irops import Effect, effect, is_exact
+from jitgrad.script.graph.irops import Effect, effect
 
 #: how nodes become steps of their own, by op
 RULES: Mapping[str, Callable[[Lowering, Node], None]] = {
@@ -54,7 +55,7 @@ def lower_block(state: Lowering, block: Block) -> None:
 
 def _emit(state: Lowering, node: Node) -> None:
     """A node that is not in a kernel."""
-    if node.op in PRIMITIVES and state.holds(node.outputs[0]):
+    if is_scalar(node.op) and state.holds(node.outputs[0]):
         state.emit(ScalarStep(node, tuple(state.register(v) for v in node.inputs)))
         state.set_register(node.outputs[0])
         return

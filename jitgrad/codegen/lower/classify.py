@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jitgrad.codegen.lower.fuse import Item, Operand
-from jitgrad.codegen.lower.groups import REDUCTIONS
 from jitgrad.codegen.lower.rules import ops
 from jitgrad.codegen.lower.rules.updates import PARTS
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program import access
-from jitgrad.codegen.program.access import AFFINE, Entry, IndexMap, through
-from jitgrad.codegen.program.kernel import PRIMITIVES
+from jitgrad.codegen.program.access import Entry, IndexMap, through
 from jitgrad.dims import Size, Symbol
 from jitgrad.dtypes import float32
+from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import ListType, OptionalType, SeqType, TensorType
 from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols, type_symbols
-from jitgrad.script.graph.irops import DRAWS
 
 #: the largest expression of constants that is repeated instead of stored
 INLINE_LIMIT = 8
-CREATES = frozenset({"full", "fill", "arange"})
-CHEAP = frozenset({"add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or",
-                   "logical_not", "where", "cast", "minimum", "maximum", "bitwise_and", "bitwise_or"})
 
 
 def classify(state: Lowering, block: Block, nodes: Sequence[Node]) -> Units:
@@ -44,7 +39,7 @@ class _Classification:
         binders: dict[Symbol, object] = {}
         for index, node in enumerate(self.nodes):
             overwritten = node.op in PARTS and node.inputs[0] in state.owned
-            if node.op in AFFINE and not overwritten and self.is_view(node):
+            if has_trait(node.op, "affine") and not overwritten and self.is_view(node):
                 state.views[node.outputs[0]] = node
                 continue
             if self.try_inline(node):
@@ -121,7 +116,7 @@ class _Classification:
                 continue
             if node.op in ("index", "gather"):
                 found.add(node.inputs[0])
-            elif node.op in ops.STORING:
+            elif ops.is_storing(node.op):
                 found.update(node.inputs)
         return found
 
@@ -129,10 +124,10 @@ class _Classification:
         state = self.state
         if len(node.outputs) != 1 or (node.outputs[0] in self.wanted_inline and not state.holds(node.outputs[0])):
             return False
-        if node.op in CREATES:
+        if is_kind(node.op, CREATE):
             state.inlined[node.outputs[0]] = (node, 1)
             return True
-        if node.op not in CHEAP or not node.inputs:
+        if not is_scalar(node.op) or not has_trait(node.op, "cheap"):
             return False
         if self.is_widening(node):
             state.inlined[node.outputs[0]] = (node, INLINE_LIMIT)
@@ -161,13 +156,14 @@ class _Classification:
         if len(node.outputs) != 1 or not isinstance(node.outputs[0].type, TensorType):
             return None
         out = node.outputs[0]
-        if op in PRIMITIVES or op in CREATES or op in DRAWS:
-            if state.holds(out) and op not in CREATES:
+        created = is_kind(op, CREATE)
+        if is_scalar(op) or created or is_kind(op, RANDOM):
+            if state.holds(out) and not created:
                 return None
-            if op not in PRIMITIVES:
+            if not is_scalar(op):
                 state.created[out] = node
             item = self.pointwise(node, index)
-        elif op in REDUCTIONS or op == "sum_to":
+        elif fold_of(op) or op == "sum_to":
             made = self.reduction(node, index)
             if made is None:
                 return None
@@ -194,7 +190,7 @@ class _Classification:
         shape = tensor(out).dims
         space, own = _axes(shape)
         operands = []
-        if node.op in PRIMITIVES:
+        if is_scalar(node.op):
             operands = [self.operand(v, access.broadcast(own, tensor(v).dims, shape)) for v in node.inputs]
         return Item(node, out, space, frozenset(), operands, tuple(e[0] for e in own), index)
 

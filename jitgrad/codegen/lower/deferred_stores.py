@@ -15,8 +15,8 @@ with `own` the node as it was and %x an input of the graph. What an op has made,
 from __future__ import annotations
 
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.access import AFFINE
-from jitgrad.codegen.program.program import Leaving
+from jitgrad.codegen.program.step import Leaving
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import OptionalType, SeqType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 
@@ -52,7 +52,7 @@ class _Attach:
                 node = Node(node.op, (*node.inputs, *self.values[pending]), attrs, node.outputs, (), node.span,
                             node.binds)
             elif node.op.startswith(("list.", "seq.", "opt.")) or (
-                    node.op in AFFINE and node.inputs[0] in self.passing):
+                    has_trait(node.op, "affine") and node.inputs[0] in self.passing):
                 self.passing.update(node.outputs)
             else:
                 self.passing.update(v for v in node.outputs if isinstance(v.type, (SeqType, OptionalType)))

@@ -8,11 +8,10 @@ from jitgrad.codegen.lower import interface
 from jitgrad.codegen.lower.block import lower_block
 from jitgrad.codegen.lower.column_sums import with_copies
 from jitgrad.codegen.lower.deferred_stores import attach
+from jitgrad.codegen.lower.linear import linearize
 from jitgrad.codegen.lower.state import Lowering, is_single
-from jitgrad.codegen.program.access import AFFINE
-from jitgrad.codegen.program.kernel import PRIMITIVES
-from jitgrad.codegen.program.linear import linearize
 from jitgrad.codegen.program.program import Program
+from jitgrad.ops.opdef import CREATE, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Graph, Value, committed, walk
 
@@ -45,9 +44,9 @@ def on_host(graph: Graph, inputs: Collection[int]) -> frozenset[Value]:
         tensors = [v for v in node.inputs if isinstance(v.type, TensorType)]
         if len(node.outputs) != 1 or not is_single(node.outputs[0].type):
             continue
-        if node.op in ("full", "fill"):
+        if is_kind(node.op, CREATE) and node.op != "arange":
             constants.add(node.outputs[0])
-        elif (node.op in PRIMITIVES or node.op in AFFINE) and any(v in found for v in tensors) and all(
+        elif (is_scalar(node.op) or has_trait(node.op, "affine")) and any(v in found for v in tensors) and all(
                 v in found or v in constants for v in tensors):
             found.add(node.outputs[0])
     return frozenset(found)

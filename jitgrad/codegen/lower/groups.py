@@ -11,14 +11,12 @@ from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program.access import IndexMap
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import KernelStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype
+from jitgrad.ops.opdef import fold_of
 from jitgrad.script.graph.ir import Value
-
-#: rows that reduce -> `fn` of a `reduce` statement
-REDUCTIONS = {"sum": "sum", "prod": "prod", "amax": "max", "amin": "min", "any": "any", "all": "all",
-              "argmax": "argmax", "argmin": "argmin"}
 
 
 class GroupBuilder:
@@ -69,7 +67,7 @@ class GroupBuilder:
         if not item.operands:
             return self.state.inline(self.builder, item.out, _own(item), axes)
         args = tuple(self.read(o, axes) for o in item.operands)
-        if node.op in REDUCTIONS:
+        if fold_of(node.op):
             return self.reduction(item, args[0], d)
         return self.builder.compute(Stmt(node.op, args, d, value=node.attrs.get("n", 0)))
 
@@ -80,7 +78,7 @@ class GroupBuilder:
         return self.state.read(self.builder, operand.base, operand.entries, axes)
 
     def reduction(self, item: Item, value: int, d: dtype) -> int:
-        fn = REDUCTIONS[item.node.op]
+        fn = fold_of(item.node.op)
         if fn == "max" and item.out in self.dropped_nan:
             fn = "fastmax"
         if not item.inner:  # every reduced axis has size 1

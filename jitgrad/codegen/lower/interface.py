@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from jitgrad.codegen.lower.rules.joins import absent, aim, zero
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.access import AFFINE, contiguous_strides
-from jitgrad.codegen.program.program import Buffer, LoadScalar, NumberOutput, Ref, TensorOutput
+from jitgrad.codegen.program.access import contiguous_strides
+from jitgrad.codegen.program.program import NumberOutput, TensorOutput
+from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.steps import LoadScalar
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Graph, Value, committed, walk
 
@@ -74,7 +77,7 @@ def overwritten_early(graph: Graph, written: Sequence[int]) -> list[int]:
             if i is not None:
                 if i != target:
                     last_read[i] = max(position, last_read.get(i, -1))
-                if len(node.outputs) == 1 and node.op in AFFINE:
+                if len(node.outputs) == 1 and has_trait(node.op, "affine"):
                     owner[node.outputs[0]] = i
         for b in node.blocks:
             for r in b.results:

@@ -16,16 +16,17 @@ from jitgrad import dtypes
 from jitgrad.codegen.program.access import IndexMap
 from jitgrad.codegen.program.kernel import Kernel, Stmt
 from jitgrad.codegen.program.kernel import Operand as KernelOperand
-from jitgrad.codegen.program.program import Buffer, KernelStep, Ref
+from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import dtype
+from jitgrad.ops.opdef import has_trait
 from jitgrad.script.graph.ir import Value
 
 #: stands for every size and stride that is an argument
 ARGUMENT = dim(Symbol("arg"))
-#: scalar primitives and reductions whose result is one of the operands' values, or is in their dtype anyway
-EXACT = frozenset({"cast", "where", "neg", "abs", "maximum", "minimum", "sign", "floor", "ceil", "round", "trunc",
-                   "max", "min", "fastmax", "any", "all"})
+#: ways to join parts (`Stmt.fn`) whose result is one of them
+_EXACT_FOLDS = frozenset({"max", "min", "fastmax"})
 
 
 
@@ -60,7 +61,7 @@ class KernelBuilder:
     def compute(self, stmt: Stmt) -> int:
         """The position of a statement that computes. What is of a half type is rounded, as by eager between two ops."""
         d = stmt.dtype
-        if d is None or not d.is_half or (stmt.fn or stmt.op) in EXACT:
+        if d is None or not d.is_half or stmt.fn in _EXACT_FOLDS or has_trait(stmt.op, "exact"):
             return self.add(stmt)
         return self.add(Stmt("cast", (self.add(replace(stmt, dtype=dtypes.float32)),), d))
 

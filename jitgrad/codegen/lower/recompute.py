@@ -16,10 +16,9 @@ from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, I
 from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program.access import IndexMap
-from jitgrad.codegen.program.kernel import PRIMITIVES
+from jitgrad.ops.opdef import RANDOM, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value, committed
-from jitgrad.script.graph.irops import DRAWS
 
 #: how long a chain of repeated nodes may be
 DEPTH = 8
@@ -233,7 +232,7 @@ class Repeats:
 def is_repeatable(item: Item) -> bool:
     """Whether an item may be computed twice: element by element, or drawn."""
     return (bool(item.space) and not item.inner and not item.column_sum and item.node.op not in ("index", "gather")
-            and ((item.node.op in PRIMITIVES and bool(item.operands)) or item.node.op in DRAWS))
+            and ((is_scalar(item.node.op) and bool(item.operands)) or is_kind(item.node.op, RANDOM)))
 
 
 def moved(entries: IndexMap, axes: Sequence[int]) -> IndexMap:

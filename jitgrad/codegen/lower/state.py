@@ -17,21 +17,14 @@ from jitgrad.codegen.lower.random import draw
 from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides, through
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import (
-    Allocate,
-    Buffer,
-    CallSite,
-    Leaving,
-    LoadScalar,
-    NumberStep,
-    Ref,
-    ScalarStep,
-    StoreScalar,
-)
+from jitgrad.codegen.program.program import CallSite
+from jitgrad.codegen.program.step import Buffer, Leaving, Ref
+from jitgrad.codegen.program.steps import Allocate, LoadScalar, NumberStep, ScalarStep, StoreScalar
 from jitgrad.dims import Size, Symbol
+from jitgrad.ops.opdef import RANDOM, is_kind
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Block, Graph, Node, Value
-from jitgrad.script.graph.irops import DRAWS, Effect, effect
+from jitgrad.script.graph.irops import Effect, effect
 
 
 def tensor(value: Value) -> TensorType:
@@ -292,7 +285,7 @@ class Lowering:
             return builder.const(node.attrs["value"], d)
         if node.op == "fill":
             return builder.scalar(node.inputs[0], d)
-        if node.op in DRAWS:
+        if is_kind(node.op, RANDOM):
             return draw(builder, node, tensor(value).dims, entries, axes, self.size_number)
         if node.op == "arange":
             i = builder.affine(entries[0], axes, self.size_number)

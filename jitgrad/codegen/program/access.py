@@ -18,9 +18,6 @@ Entry = tuple[int, Size, Size]
 IndexMap = tuple[Entry, ...]
 NOWHERE: Entry = (-1, 0, 0)
 
-#: view ops whose result is an index map of the operand (reshape: where it only adds or drops axes of one)
-AFFINE = frozenset({"permute", "expand", "unsqueeze", "squeeze", "select", "slice", "flip", "diagonal", "reshape"})
-
 
 def broadcast(entries: Sequence[Entry], shape: Sequence[Size], target: Sequence[Size]) -> IndexMap:
     """How an operand of `shape` is read where it broadcasts to `target`, whose axes are read at `entries`."""

@@ -8,20 +8,13 @@ named inside a loop and after it lives from the loop's start.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.codegen.program.program import (
-    Buffer,
-    CallStep,
-    IfStep,
-    Leaving,
-    LoopStep,
-    NumberStep,
-    Program,
-    ResidentStep,
-)
+from jitgrad.codegen.program.device_steps import ResidentStep
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Buffer, Leaving, every
+from jitgrad.codegen.program.steps import LoopStep
 from jitgrad.dims import Size
 
 
@@ -98,8 +91,9 @@ def _walked(program: Program) -> _Walker:
     walker = _Walker()
     walker.steps(program.steps, ())
     for output in program.outputs:
-        for buffer in buffers_of(output):
-            walker.touch(buffer, walker.position + 1, ())
+        for buffer in output.uses:
+            if isinstance(buffer, Buffer):
+                walker.touch(buffer, walker.position + 1, ())
     return walker
 
 
@@ -116,25 +110,19 @@ class _Walker:
         for step in steps:
             self.position += 1
             self.where[self.position] = step
-            if isinstance(step, IfStep):
-                self.steps(step.then, loops)
-                self.steps(step.otherwise, loops)
-            elif isinstance(step, CallStep):
-                self.steps(step.before, loops)
-            elif isinstance(step, ResidentStep):  # barriers tell buffers apart, not memory that several use in turn
-                for buffer in all_buffers([*step.steps, *step.otherwise]):
-                    self.touch(buffer, self.position, loops)
-            if isinstance(step, (CallStep, NumberStep)) and step.leaving is not None:
-                left[step.leaving] = left.get(step.leaving, (self.position, 0))[0], self.position
+            if isinstance(step, ResidentStep):  # barriers tell buffers apart, not memory that several use in turn
+                for inner in every([step]):
+                    for part in (inner, *every(inner.before)):
+                        for buffer in part.named:
+                            self.touch(buffer, self.position, loops)
             elif isinstance(step, LoopStep):
-                number = self.position
-                touched = len(self.later)
-                self.steps(step.body, (*loops, number))
-                self.position += 1
-                for buffer, made_at in self.later[touched:]:
-                    if made_at < number:  # made before the loop: needed in every iteration
-                        self.ranges[buffer].last = max(self.ranges[buffer].last, self.position)
-            for buffer in buffers_of(step):
+                self.loop(step, loops)
+            else:
+                for block in (*step.blocks, step.before):
+                    self.steps(block, loops)
+            if step.leaving is not None:
+                left[step.leaving] = left.get(step.leaving, (self.position, 0))[0], self.position
+            for buffer in step.named:
                 self.touch(buffer, self.position, loops)
         parts: dict[Leaving, tuple[int, int]] = {}
         for leaving, (first, last) in left.items():
@@ -144,14 +132,18 @@ class _Walker:
         for part, places in parts.items():
             self.left(part, places, loops)
 
+    def loop(self, step: LoopStep, loops: tuple[int, ...]) -> None:
+        number = self.position
+        touched = len(self.later)
+        self.steps(step.body, (*loops, number))
+        self.position += 1
+        for buffer, made_at in self.later[touched:]:
+            if made_at < number:  # made before the loop: needed in every iteration
+                self.ranges[buffer].last = max(self.ranges[buffer].last, self.position)
+
     def left(self, part: Leaving, places: tuple[int, int], loops: tuple[int, ...]) -> None:
         """What places that leave the program read, from the first to the last one of them."""
-        found = buffers_of(part)
-        pending = list(part.before)
-        for step in pending:
-            found += buffers_of(step)
-            if isinstance(step, IfStep):
-                pending += [*step.then, *step.otherwise]
+        found = [b for b in part.uses if isinstance(b, Buffer)]
         for position in places:
             for buffer in found:
                 self.touch(buffer, position, loops)
@@ -176,33 +168,3 @@ class _Walker:
         if left:  # filled by a loop, a part in each iteration: needed from its start
             found.first, found.loops = min(found.first, left[0]), loops[:found.loops.index(left[0])]
         self.later.append((buffer, found.first))
-
-
-def buffers_of(step: Any) -> list[Buffer]:
-    """The buffers that a step (or an output) itself names."""
-    found: list[Buffer] = []
-    for name in step.__slots__:
-        value = getattr(step, name)
-        if name not in ("then", "otherwise", "body", "before", "steps"):
-            _collect(value, found)
-    return found
-
-
-def all_buffers(steps: Iterable[Any]) -> list[Buffer]:
-    """The buffers that steps name, and those inside of them."""
-    found: dict[Buffer, None] = {}
-    for step in steps:
-        found.update(dict.fromkeys(buffers_of(step)))
-        for name in ("then", "otherwise", "body", "before", "steps"):
-            found.update(dict.fromkeys(all_buffers(getattr(step, name, ()))))
-    return list(found)
-
-
-def _collect(value: Any, found: list[Buffer]) -> None:
-    if isinstance(value, Buffer):
-        found.append(value)
-    elif isinstance(value, tuple):
-        for v in value:
-            _collect(v, found)
-    elif hasattr(value, "buffer"):
-        found.append(value.buffer)

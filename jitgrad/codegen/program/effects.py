@@ -6,37 +6,12 @@ sequences stands for anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from jitgrad.codegen.program.program import (
-    Allocate,
-    ArenaAllocate,
-    Assign,
-    Barrier,
-    Buffer,
-    CallStep,
-    CommitSlot,
-    EachPut,
-    EachStep,
-    GemmStep,
-    IfStep,
-    KernelStep,
-    Leaving,
-    LoadScalar,
-    LoopStep,
-    NumberStep,
-    Point,
-    Program,
-    Recall,
-    RepeatStep,
-    ResidentStep,
-    ScalarStep,
-    SeqGet,
-    SeqPlace,
-    StoreScalar,
-)
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGet, SeqPlace
+from jitgrad.codegen.program.step import Buffer, Leaving, Step, every
 
 
 @dataclass(slots=True)
@@ -62,17 +37,10 @@ class Memory:
     """The memory of a program."""
 
     def __init__(self, program: Program):
-        self.wild: set[Buffer] = set()          # pointers that sequences set
         self.known: dict[Buffer, frozenset[Buffer] | None] = {}
         self.told: dict[Leaving, Effects] = {}
-        self.find_wild(program.steps)
-
-    def find_wild(self, steps: Iterable[Any]) -> None:
-        for step in steps:
-            if isinstance(step, (SeqGet, SeqPlace, ArenaAllocate)) and isinstance(step.target, Buffer):
-                self.wild.add(step.target)
-            for inner in inside(step):
-                self.find_wild(inner)
+        self.wild = {step.target for step in every(program.steps) if isinstance(step, (SeqGet, SeqPlace, ArenaAllocate))
+                     and isinstance(step.target, Buffer)}  # pointers that sequences set
 
     def places(self, buffer: Buffer) -> frozenset[Buffer] | None:
         """Where a buffer may be; None: anywhere."""
@@ -103,56 +71,25 @@ class Memory:
                     into |= memory
         return found
 
-    def all(self, steps: Iterable[Any]) -> Effects:
+    def all(self, steps: Iterable[Step]) -> Effects:
         found = Effects()
         for step in steps:
             found.add(self.effects(step))
         return found
 
-    def effects(self, step: Any) -> Effects:
+    def effects(self, step: Step) -> Effects:
         """What a step, or one inside it, does to memory."""
-        if isinstance(step, KernelStep):
-            return self.touching(*operands(step))
-        if isinstance(step, GemmStep):
-            more = [place[0] for place in (step.bias, step.aux) if place is not None]
-            return self.touching([step.a[0], step.b[0], *more], step.writes)
-        if isinstance(step, EachPut):  # of a list inside: its group runs there
-            return self.touching(*_of_kernel(step.each.kernel, step.starts))
-        if isinstance(step, (LoadScalar, Recall)):
-            return self.touching([step.buffer if isinstance(step, LoadScalar) else step.state], [])
-        if isinstance(step, (Allocate, StoreScalar)):
-            return self.touching([], [step.buffer])
-        if isinstance(step, (Assign, Barrier, CommitSlot, EachStep, Point, ScalarStep)):
-            return Effects()
-        if isinstance(step, NumberStep) or (isinstance(step, CallStep) and step.kind == "check"):
-            found = self.all(step.before) if isinstance(step, CallStep) else Effects()
-            for part in step.leaving.chain() if step.leaving is not None else ():
-                if part not in self.told:
-                    self.told[part] = self.all(part.before)
-                found.add(self.told[part])
-            return found
-        if isinstance(step, (IfStep, LoopStep, RepeatStep, ResidentStep)):
-            return self.all(s for inner in inside(step) for s in inner)
-        return Effects(unknown=True)
+        touched = step.memory
+        if touched is None:
+            return Effects(unknown=True)
+        found = self.touching(*touched)
+        for block in (*step.blocks, step.before):
+            found.add(self.all(block))
+        for part in step.leaving.chain() if step.leaving is not None else ():
+            if part not in self.told:
+                self.told[part] = self.all(part.before)
+            found.add(self.told[part])
+        return found
 
 
-def inside(step: Any) -> tuple[list[Any], ...]:
-    """The lists of steps in a step."""
-    if isinstance(step, IfStep):
-        return step.then, step.otherwise
-    if isinstance(step, ResidentStep):
-        return step.steps, step.otherwise
-    return (step.body,) if isinstance(step, (LoopStep, RepeatStep)) else ()
-
-
-def _of_kernel(kernel: Any, starts: Sequence[Any]) -> tuple[list[Buffer], list[Buffer]]:
-    both = list(zip(kernel.operands, [b for b, _ in starts], strict=True))
-    return [b for o, b in both if o.role != "out"], [b for o, b in both if o.role != "in"]
-
-
-def operands(step: KernelStep) -> tuple[list[Buffer], list[Buffer]]:
-    """What a kernel reads, and what it writes."""
-    return _of_kernel(step.kernel, step.starts)
-
-
-__all__ = ["Effects", "Memory", "inside", "operands"]
+__all__ = ["Effects", "Memory"]

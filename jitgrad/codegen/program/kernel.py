@@ -25,15 +25,10 @@ from typing import Literal
 
 from jitgrad.dims import Size
 from jitgrad.dtypes import dtype, int64
-from jitgrad.ops import OPS
-from jitgrad.ops.opdef import POINTWISE
+from jitgrad.ops.opdef import has_trait
 
 #: a statement with args (index, seed, offset), int64: that word of a draw
 RANDOM_WORD = "random.word"
-#: the rows of the op table that statements compute: every backend has a text for each
-PRIMITIVES = frozenset(op.name for op in OPS.values() if op.kind is POINTWISE and op.compose is None)
-#: statements whose recomputation costs more than a round trip through the cache
-EXPENSIVE = frozenset(name for name in PRIMITIVES if "cheap" not in OPS[name].traits) | {RANDOM_WORD}
 #: stores of kernels that do nothing else
 ORDERED = frozenset({"ordered_add", "ordered_put"})
 
@@ -83,6 +78,16 @@ class Stmt:
     axis: int = -1
     fn: str = ""
     strides: tuple[Size, ...] = ()
+
+    @property
+    def by_index(self) -> bool:
+        """Whether it reads or writes where indices say."""
+        return bool(self.strides)
+
+
+def is_expensive(op: str) -> bool:
+    """Whether computing a statement again costs more than a trip to the cache."""
+    return op == RANDOM_WORD or has_trait(op, "expensive")
 
 
 @dataclass(frozen=True, slots=True)

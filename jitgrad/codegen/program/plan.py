@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jitgrad import dtypes
-from jitgrad.codegen.program.kernel import EXPENSIVE, ORDERED, Kernel, Stmt
+from jitgrad.codegen.program.kernel import ORDERED, Kernel, Stmt, is_expensive
 
 #: reductions that need a second accumulator to hide latency, or whose rounding error wants short chains
 SUMS = frozenset({"sum", "dot"})
@@ -160,7 +160,7 @@ def _spill(plan: Plan, n_outer: int) -> None:
         return
     sweeps = [set(needed(plan, s)) for s in range(plan.stages)]
     for i in range(len(body) - 1, -1, -1):
-        if body[i].op not in EXPENSIVE or not plan.element[i] or plan.depth[i] != len(plan.order):
+        if not is_expensive(body[i].op) or not plan.element[i] or plan.depth[i] != len(plan.order):
             continue
         last = max((s for s in range(plan.stages) if i in sweeps[s]), default=-1)
         if last <= plan.stage[i] or (plan.lane >= 0 and not plan.vector[i]):

@@ -11,8 +11,7 @@ import math
 import struct
 from typing import Any
 
-from jitgrad.codegen.program import sites
-from jitgrad.codegen.program.sites import is_tensor, tensor_kind
+from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, read_number, tensor_kind
 
 _free = ctypes.CDLL(None).free
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
@@ -50,7 +49,7 @@ class SeqHandle:
 
     __slots__ = ("address", "kind", "memory", "owners")
 
-    def __init__(self, address: int, kind: Any, owners: Any, memory: sites.Memory = sites.HOST):
+    def __init__(self, address: int, kind: Any, owners: Any, memory: Memory = HOST):
         self.address, self.kind, self.owners, self.memory = address, kind, owners, memory
 
     def __len__(self) -> int:
@@ -99,7 +98,7 @@ def _nbytes(address: int, kind: Any) -> int:
     return sum(d.itemsize * math.prod(record[1:]) for record in records if record[0])
 
 
-def to_list(address: int, kind: Any, memory: sites.Memory = sites.HOST) -> list[Any]:
+def to_list(address: int, kind: Any, memory: Memory = HOST) -> list[Any]:
     """The elements of the sequence at an address; `memory` has those that are tensors."""
     places = columns(kind[1])
     header = (ctypes.c_int64 * 64).from_address(address) if len(places) else None
@@ -107,7 +106,7 @@ def to_list(address: int, kind: Any, memory: sites.Memory = sites.HOST) -> list[
     return [_element(header, places, k, memory) for k in range(header[0])]
 
 
-def _element(header: Any, places: list[tuple[Any, int]], k: int, memory: sites.Memory) -> Any:
+def _element(header: Any, places: list[tuple[Any, int]], k: int, memory: Memory) -> Any:
     for kind, at in places[:-1]:
         assert kind == "bool"
         if not ctypes.c_int64.from_address(header[at] + 8 * k).value:
@@ -118,7 +117,7 @@ def _element(header: Any, places: list[tuple[Any, int]], k: int, memory: sites.M
         words = (ctypes.c_int64 * 2).from_address(header[at] + width * k)
         if isinstance(kind, tuple):
             return to_list(words[0], kind, memory)
-        return sites.read(words, 0, kind)[0]
+        return read_number(words, 0, kind)[0]
     d, rank = tensor_kind(kind)
     place = header[at] + header[at + 1] * k
     if header[at + 2]:
@@ -127,7 +126,7 @@ def _element(header: Any, places: list[tuple[Any, int]], k: int, memory: sites.M
     return memory.view(place, header[at + 3:at + 3 + rank], None, d).copy()
 
 
-def from_list(values: list[Any], kind: Any, memory: sites.Memory = sites.HOST) -> SeqHandle:
+def from_list(values: list[Any], kind: Any, memory: Memory = HOST) -> SeqHandle:
     """A sequence made of Python values (nested lists for sequences of sequences)."""
     while kind[0] == "optional":
         kind = kind[1]
@@ -149,7 +148,7 @@ def from_list(values: list[Any], kind: Any, memory: sites.Memory = sites.HOST) -
     return SeqHandle(ctypes.addressof(header), kind, owners, memory)
 
 
-def _store(data: Any, at: int, kind: Any, value: Any, flag: bool, owners: list[Any], memory: sites.Memory) -> None:
+def _store(data: Any, at: int, kind: Any, value: Any, flag: bool, owners: list[Any], memory: Memory) -> None:
     if flag:
         struct.pack_into("=q", data, at, value is not None)
     elif value is None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitgrad.codegen.llvm import engine
+from jitgrad.codegen.run import runtime
 from jitgrad.codegen.run.launch import ARRAY_DATA
 from jitgrad.kernels import arrays as native
 
@@ -74,7 +74,7 @@ class Check:
         words += [word for pair in equal for word in pair]
         self._table = (ctypes.c_int64 * len(words))(*words)
         self.address = ctypes.addressof(self._table)
-        self.call = _prototype(engine.runtime_symbols()["jg_arrays"])
+        self.call = _prototype(runtime.symbols()["jg_arrays"])
 
 
 _prototype = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)

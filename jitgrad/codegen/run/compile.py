@@ -17,21 +17,17 @@ from typing import Any
 from jitgrad import config
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.lower.rules.ops import without_sizes
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.layout import Layout
-from jitgrad.codegen.program.program import (
-    CallSite,
-    CallStep,
-    IfStep,
-    LoopStep,
-    Program,
-    Ref,
-    ResidentStep,
-    TensorOutput,
-)
-from jitgrad.codegen.program.sites import SIZE, Site, kind_of
+from jitgrad.codegen.program.memory import kind_of
+from jitgrad.codegen.program.plan import STORES
+from jitgrad.codegen.program.program import CallSite, Program, TensorOutput
+from jitgrad.codegen.program.sites import SIZE, Site
+from jitgrad.codegen.program.step import Ref, every
+from jitgrad.codegen.program.steps import CallStep
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.codegen.run.launch import Interface, OutputPlan
 from jitgrad.dims import Dim, Size, Symbol
@@ -43,13 +39,13 @@ def compile(graphs: Mapping[str, Graph]) -> Compiled:
     """Native code for graphs after passes, in one module.
 
     Raises:
-        NotImplementedError: a row has no native form and is not one that `lower.rules.ops.LIBRARY` runs in Python.
+        NotImplementedError: a row has no native form and is not one that the library runs (trait "in_library").
     """
     clock = time.perf_counter
     start = clock()
     programs = [lower(name, graph) for name, graph in graphs.items()]
     lowered = clock()
-    module = ModuleText()
+    module = ModuleText(ProgramPrinter)
     layouts = [module.add(p) for p in programs]
     text = module.text()
     faces = [interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]
@@ -79,30 +75,13 @@ def interface(program: Program, layout: Layout) -> Interface:
             outputs.append(OutputPlan(kind, shape, layout.outputs.get(k, -1)))
         else:
             outputs.append(OutputPlan(kind_of(output.type), None, layout.outputs[k]))
-    calls = _calls(program.steps)
+    steps = (part for step in every(program.steps) for part in (step, *every(step.before)))
+    calls = {step.site: step for step in steps if isinstance(step, CallStep)}
     return Interface(program.name, [kind_of(t) for t in program.inputs], layout.numbers, outputs, layout.commits,
                      [c for c in program.commits if isinstance(program.inputs[c], TensorType)],
                      list(layout.growable.values()), layout.words,
                      [site(s, calls.get(i), layout.left.get(i)) for i, s in enumerate(program.sites)],
                      layout.pointers, layout.sizes)
-
-
-def _calls(steps: list[Any]) -> dict[int, CallStep]:
-    found: dict[int, CallStep] = {}
-    stack = [steps]
-    while stack:
-        for step in stack.pop():
-            if isinstance(step, CallStep):
-                found[step.site] = step
-            elif isinstance(step, IfStep):
-                stack += [step.then, step.otherwise]
-            elif isinstance(step, LoopStep):
-                stack.append(step.body)
-            elif isinstance(step, ResidentStep):
-                stack.append(step.steps)
-            if isinstance(step, CallStep):
-                stack.append(step.before)
-    return found
 
 
 def site(place: CallSite, call: CallStep | None, left: tuple[int, int] | None) -> Site:
@@ -202,6 +181,6 @@ def describe(kernel: Kernel, name: str) -> str:
             arguments.append(f"c{s.number}")
         if s.op == "index":
             arguments.append(axes[s.axis])
-        target = "" if s.op in ("store", "scatter", "scatter_add") else f"v{i} = "
+        target = "" if s.op in STORES else f"v{i} = "
         lines.append(f"  {target}{s.op}{' ' + s.fn if s.fn else ''}({', '.join(arguments)})")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ import numpy as np
 from jitgrad import config, dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
-from jitgrad.codegen.run import launch, serial
+from jitgrad.codegen.run import launch, runtime, serial
 from jitgrad.codegen.run.launch import Interface, Launcher
 from jitgrad.kernels.blas import gemm_symbol, set_threads
 
@@ -87,7 +87,7 @@ class Compiled:
 
 def symbols(gemms: Mapping[str, str]) -> dict[str, int]:
     """Addresses of everything that a module may leave undefined."""
-    found = {**engine.runtime_symbols(), **launch.callback_symbols()}
+    found = {**runtime.symbols(), **launch.callback_symbols()}
     for name, d in gemms.items():
         found[name] = gemm_symbol(dtypes.by_name(d)).address
     return found

@@ -31,10 +31,11 @@ from jitgrad.codegen.program.layout import (
     SITE,
     WORKSPACE,
 )
+from jitgrad.codegen.program.memory import HOST, Memory, is_tensor, tensor_kind
 from jitgrad.codegen.program.sequences import Arena, SeqHandle, free_chunks, from_list
-from jitgrad.codegen.program.sites import HOST, Memory, Site, is_tensor, tensor_kind
+from jitgrad.codegen.program.sites import Site
 
-#: how a value travels: see `sites.kind_of`
+#: how a value travels: see `memory.kind_of`
 Kind = Any
 _FORMAT = {"int": "q", "bool": "q", "float": "d"}
 

@@ -23,7 +23,9 @@ from jitgrad.codegen.llvm.module import ModuleText
 from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.layout import ARENA, CAPACITY, native_name
-from jitgrad.codegen.program.program import CallStep, GemmStep, KernelStep, Program, Ref
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import CallStep, GemmStep, KernelStep
 from jitgrad.codegen.run import compile, compiled
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace
 from jitgrad.dims import Size, product
@@ -130,7 +132,7 @@ class Printer(ProgramPrinter):
 def _kernel_traffic(step: KernelStep) -> tuple[list[Size], list[Size]]:
     read: list[Size] = []
     written: list[Size] = []
-    by_index = {s.operand for s in step.kernel.body if s.op in ("gather", "scatter", "scatter_add")}
+    by_index = {s.operand for s in step.kernel.body if s.by_index}
     for number, operand in enumerate(step.kernel.operands):
         count = product(size for size, stride in zip(step.sizes, operand.strides, strict=True)
                         if stride != 0 or number in by_index)
@@ -170,7 +172,7 @@ class Probed:
 
     def __init__(self, graphs: Mapping[str, Graph]):
         self.programs = {name: lower(name, graph) for name, graph in graphs.items()}
-        module = ModuleText()
+        module = ModuleText(Printer)
         printers: dict[str, Printer] = {}
         faces: dict[str, Interface] = {}
         for name, program in self.programs.items():

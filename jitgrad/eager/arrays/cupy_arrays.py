@@ -14,8 +14,8 @@ import numpy as np
 from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import device
 from jitgrad.dtypes import FLOAT_KINDS, dtype
-from jitgrad.eager.arrays.arrays import Library
 from jitgrad.eager.arrays.bounds import Bounds
+from jitgrad.eager.arrays.library import Library
 from jitgrad.ops.namespaces import ArrayNamespace, Number
 from jitgrad.ops.opdef import OPAQUE, REDUCE, OpDef
 

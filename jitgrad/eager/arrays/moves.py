@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jitgrad.device import device, require_gpu
 from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Node
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
+from jitgrad.eager.autograd.node import Node, T, TapedArray
+from jitgrad.eager.construct import wrap
 
 
 class Move(Node):
@@ -21,7 +19,7 @@ class Move(Node):
 
     __slots__ = ("back",)
 
-    def __init__(self, x: Tensor):
+    def __init__(self, x: TapedArray):
         self.begin((x,))
         self.back = x.device
 
@@ -38,24 +36,20 @@ class Move(Node):
         """Nothing is kept."""
 
 
-def move(x: Tensor, where: device) -> Tensor:
+def move(x: T, where: device) -> T:
     """x on a device (`device.resolve` gives one with an index): a copy with history, or x itself if it is there."""
-    from jitgrad.eager.tensor import wrap
-
     array = x._data
     moved = arrays.transfer(array, where)
     if moved is array:
         return x
-    result: Tensor = wrap(moved)
+    result: T = wrap(moved)
     if mode.enabled and x.requires_grad:
         Move(x).attach(result)
     return result
 
 
-def pin(x: Tensor) -> Tensor:
+def pin(x: Any) -> Any:
     """A copy of a CPU tensor in page-locked memory, from which copies to a GPU are fast; x itself if it is there."""
-    from jitgrad.eager.tensor import wrap
-
     if x.is_cuda:
         raise RuntimeError(f"cannot pin '{x.type()}' only dense CPU tensors can be pinned")
     if is_pinned(x):
@@ -64,10 +58,10 @@ def pin(x: Tensor) -> Tensor:
     memory = require_gpu().cuda.alloc_pinned_memory(max(array.nbytes, 1))
     pinned = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
     pinned[...] = array
-    return wrap(pinned)  # type: ignore[no-any-return]
+    return wrap(pinned)
 
 
-def is_pinned(x: Tensor) -> bool:
+def is_pinned(x: TapedArray) -> bool:
     """Whether a CPU tensor is in page-locked memory."""
     base: Any = x._data
     while isinstance(base, np.ndarray):

@@ -13,7 +13,8 @@ from typing import Any
 from jitgrad.eager.autograd.engine import run_to_edges
 from jitgrad.eager.autograd.grad_mode import enable_grad
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Edge, Meta, Node, edge_of, next_number
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 
 #: runs the function again: what it returns, as a flat list
 Again = Callable[[], Sequence[Any]]

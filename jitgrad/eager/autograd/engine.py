@@ -16,11 +16,12 @@ import numpy as np
 
 from jitgrad import dtypes
 from jitgrad.eager.arrays.arrays import copy, filled_like, library, several, there
+from jitgrad.eager.arrays.errstate import SILENT, restore, silence
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Edge, Node, edge_of, storage_of
+from jitgrad.eager.autograd.node import Edge, Node, TapedArray, edge_of, storage_of
 from jitgrad.eager.autograd.tape import TAPE, tape_of
-from jitgrad.eager.record import _SILENT, _restore, _silence
-from jitgrad.eager.tensor import Tensor, install_engine, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor, install_engine
 from jitgrad.ops.namespaces import unbroadcast
 
 Given = Tensor | Sequence[Tensor]
@@ -93,7 +94,7 @@ class _Arrays:
         return value._data
 
     @staticmethod
-    def accumulate(leaf: Tensor, value: Any, known: bool | None = None) -> None:
+    def accumulate(leaf: TapedArray, value: Any, known: bool | None = None) -> None:
         """Add to the leaf's gradient; `known`: whether somebody else knows `value`, if the caller counted already."""
         grad = leaf._grad
         if grad is None:
@@ -133,7 +134,7 @@ class _Placed(_Arrays):
             return total + value
 
     @staticmethod
-    def accumulate(leaf: Tensor, value: Any, known: bool | None = None) -> None:
+    def accumulate(leaf: TapedArray, value: Any, known: bool | None = None) -> None:
         known = _references(value) > _ONE
         with there((value,)):
             _Arrays.accumulate(leaf, value, known)
@@ -166,7 +167,7 @@ class _Tensors:
     unwrap = wrap
 
     @staticmethod
-    def accumulate(leaf: Tensor, value: Any) -> None:
+    def accumulate(leaf: TapedArray, value: Any) -> None:
         if leaf._grad is None:  # a copy: the same Tensor may be the gradient of something else too
             leaf._grad = TAPE.cast(value, dtype=value.dtype)
         else:
@@ -190,7 +191,7 @@ class _Pass:
         self.values, self.keep_graph, self.collect = values, keep_graph, collect
         self.pending: dict[Node, list[Any]] = {}
         self.heap: list[tuple[int, Node]] = []
-        self.leaves: dict[Tensor, Any] = {}
+        self.leaves: dict[TapedArray, Any] = {}
         self.own: set[Edge] = set()  # where what is pending was summed here, so that it can be added to in place
         self.wanted: set[Edge] = set() if wanted is None else set(wanted)
         self.collected: dict[Edge, Any] = {}
@@ -384,11 +385,11 @@ def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool,
         if work.all or edge[0] in work.useful:
             work.send(edge, g if create_graph else g._data)
     before, mode.enabled = mode.enabled, create_graph and not mode.inference
-    token = _silence(_SILENT)
+    token = silence(SILENT)
     try:
         work.run()
     finally:
-        _restore(token)
+        restore(token)
         mode.enabled = before
     return work
 

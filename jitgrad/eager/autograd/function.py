@@ -13,8 +13,9 @@ from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.arrays.arrays import transfer
 from jitgrad.eager.autograd.grad_mode import enable_grad, mode, no_grad
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Meta, Node, changed, storage_of, version_of
+from jitgrad.eager.construct import wrap
 from jitgrad.eager.inplace import LEAF, rebase
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.tensor import Tensor
 
 Backward = TypeVar("Backward", bound=Callable[..., Any])
 

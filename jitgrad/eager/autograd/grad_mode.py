@@ -150,6 +150,5 @@ class inference_mode(_Scope):
     def __init__(self, mode: bool = True):
         super().__init__(not mode, mode)
 
-
-__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "mode", "no_grad",
+__all__ = ["enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
            "set_grad_enabled"]

@@ -13,7 +13,8 @@ from jitgrad import dtypes
 from jitgrad.eager.arrays.arrays import to_host
 from jitgrad.eager.autograd.engine import grad
 from jitgrad.eager.autograd.grad_mode import enable_grad, no_grad
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 
 Given = Tensor | Sequence[Any]
 Matrix = NDArray[np.float64]

@@ -10,17 +10,26 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, TypeVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
+from jitgrad import dtypes
+from jitgrad.device import CPU
+from jitgrad.device import device as Device
+from jitgrad.dtypes import dtype
+from jitgrad.eager.arrays import arrays
+from jitgrad.eager.autograd.grad_mode import mode
+from jitgrad.ops.opdef import OpDef
+
+_ndarray = np.ndarray
+_FROM_NP = dtypes.FROM_NP
 
 Array = NDArray[Any]
-Edge = tuple[Union["Node", "Tensor"], int]
+Edge = tuple[Union["Node", "TapedArray"], int]
 Hook = Callable[..., Any]
+T = TypeVar("T", bound="TapedArray")
 
 #: numbers grow with time: a node's is larger than those of all nodes that it leads to
 next_number = itertools.count(1).__next__
@@ -96,16 +105,16 @@ class Node:
     __slots__ = ("__weakref__", "_backward", "_backward_tape", "edges", "hooks", "metas", "n_outputs", "needs",
                  "number", "retained", "title", "versions")
 
-    def __init__(self, name: str, inputs: Sequence[Tensor | None], backward: Callable[[list[Any]], Sequence[Any]],
+    def __init__(self, name: str, inputs: Sequence[TapedArray | None], backward: Callable[[list[Any]], Sequence[Any]],
                  backward_tape: Callable[[list[Any]], Sequence[Any]] | None = None, *, n_outputs: int = 1,
-                 saved: Sequence[Tensor] = ()):
+                 saved: Sequence[TapedArray] = ()):
         self.begin(inputs, n_outputs)
         self.title = name
         self._backward: Callable[[list[Any]], Sequence[Any]] | None = backward
         self._backward_tape = backward_tape
         self.versions: tuple[Version, ...] = tuple([version_of(x) for x in saved])
 
-    def begin(self, inputs: Sequence[Tensor | None], n_outputs: int = 1) -> None:
+    def begin(self, inputs: Sequence[TapedArray | None], n_outputs: int = 1) -> None:
         """What every node has: its number, and where the gradients of its inputs go."""
         self.number = next_number()
         self.edges: list[Edge | None] = [None if x is None else edge_of(x) for x in inputs]
@@ -114,9 +123,9 @@ class Node:
         self.metas: list[Any] | None = [None if x is None else Meta(x._data.shape, x._data.dtype) for x in inputs]
         self.n_outputs = n_outputs
         self.hooks: Hooks | None = None
-        self.retained: dict[int, weakref.ref[Tensor]] | None = None
+        self.retained: dict[int, weakref.ref[TapedArray]] | None = None
 
-    def attach(self, tensor: Tensor, slot: int = 0) -> Tensor:
+    def attach(self, tensor: T, slot: int = 0) -> T:
         """Make `tensor`, new and without history, output number `slot` of this node; returns it."""
         tensor._node, tensor._slot, tensor._needs = self, slot, True
         if slot >= self.n_outputs:
@@ -204,7 +213,7 @@ class AccumulateGrad:
     __slots__ = ("variable",)
     next_functions: tuple[tuple[Any, int], ...] = ()
 
-    def __init__(self, variable: Tensor):
+    def __init__(self, variable: TapedArray):
         self.variable = variable
 
     def name(self) -> str:
@@ -218,7 +227,75 @@ class AccumulateGrad:
 # --- tensors as the tape sees them ---------------------------------------------------------------------------------
 
 
-def edge_of(x: Tensor) -> Edge | None:
+class TapedArray:
+    """An array and its place on the tape: what running, recording, views and moves know of a tensor.
+
+    `eager.tensor.Tensor`, the only class of them, adds torch's interface.
+    """
+
+    # Defaults live in the class, so that making a tensor sets one attribute.
+    _data: Array
+    _node: Node | None = None        # history: the node that computed it ...
+    _slot: int = 0                   # ... and which of its outputs it is
+    _needs: bool = False             # requires a gradient, by itself or through its history
+    _base: TapedArray | None = None  # a differentiable view: of this tensor ...
+    _path: tuple[tuple[OpDef, dict[str, Any]], ...] = ()  # ... by these view ops ...
+    _seen: int = 0                   # ... with `_node` valid for this version of the storage
+    _origin: TapedArray | None = None  # a view made while nothing was recorded: of this tensor
+    _storage: Storage | None = None
+    _grad: TapedArray | None = None
+    _hooks: dict[int, Hook] | None = None        # of a leaf; those of others are on their nodes
+    _after_hooks: dict[int, Hook] | None = None  # after the gradient has been added to a leaf's
+    _retains: bool = False
+    _inference: bool = False
+
+    @property
+    def dtype(self) -> dtype:
+        """The type of the elements."""
+        return _FROM_NP[self._data.dtype]
+
+    @property
+    def device(self) -> Device:
+        """Where the memory is."""
+        return CPU if type(self._data) is _ndarray else arrays.device_of(self._data)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the memory is a GPU's."""
+        return type(self._data) is not _ndarray
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether operations on this tensor are recorded."""
+        return self._needs or (self._base is not None and self._base._needs)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if self.grad_fn is not None:
+            if not value:
+                raise RuntimeError("you can only change requires_grad flags of leaf variables. If you want to use a "
+                                   "computed variable in a subgraph that doesn't require differentiation use "
+                                   "var_no_grad = var.detach().")
+            return
+        if value and self._data.dtype.kind not in dtypes.FLOAT_KINDS:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if value and self._inference and not mode.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        self._needs = bool(value)
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computed this tensor; None for a leaf."""
+        if self._base is not None:
+            edge_of(self)  # the node of a view follows writes to its base
+        return self._node
+
+    def _refresh(self) -> None:
+        """Derive the history of this view again, from what its base now is."""
+        raise NotImplementedError
+
+
+def edge_of(x: TapedArray) -> Edge | None:
     """Where a cotangent of `x` goes; None if x needs none."""
     base = x._base
     if base is not None and base._needs and (x._node is None or x._seen != storage_of(x).version):
@@ -228,7 +305,7 @@ def edge_of(x: Tensor) -> Edge | None:
     return (x, 0) if x._needs else None
 
 
-def storage_of(x: Tensor) -> Storage:
+def storage_of(x: TapedArray) -> Storage:
     """The storage of `x`, made on demand."""
     storage = x._storage
     if storage is None:
@@ -240,7 +317,7 @@ def storage_of(x: Tensor) -> Storage:
 Version = tuple[Storage, int, Array, "Node | None", int]
 
 
-def version_of(x: Tensor) -> Version:
+def version_of(x: TapedArray) -> Version:
     """What to check, and to say, before x's memory is read again."""
     storage = storage_of(x)
     return storage, storage.version, x._data, x._node, x._slot
@@ -254,3 +331,19 @@ def changed(array: Array, origin: Node | None, slot: int, expected: int, found: 
         f"[{array.dtype} {list(array.shape)}]{where} is at version {found}; expected version {expected} instead. Hint: "
         "the value was saved when the graph was recorded; write `.clone()` before the in-place operation, or do it out "
         "of place.")
+
+
+def retain(node: Node, tensor: TapedArray) -> None:
+    """Let backward fill the tensor's `.grad` when the gradient of this output of `node` is known."""
+    if node.retained is None:
+        node.retained = {}
+    node.retained[tensor._slot] = weakref.ref(tensor)
+
+
+def move_retained(tensor: TapedArray, before: Node | None, slot: int) -> None:
+    """Let a tensor that got a new node keep its `.grad` filled, no longer by node `before`."""
+    if tensor._retains:
+        if before is not None and before.retained is not None:
+            before.retained.pop(slot, None)
+        if tensor._node is not None:
+            retain(tensor._node, tensor)

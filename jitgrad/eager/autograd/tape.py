@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import dtype
-from jitgrad.eager import record
 from jitgrad.eager.arrays import arrays
+from jitgrad.eager.autograd.node import TapedArray
+from jitgrad.eager.construct import lift
+from jitgrad.ops.backend import default
 from jitgrad.ops.namespaces import Namespace, Number
 from jitgrad.ops.opdef import OpDef
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 class TapeNamespace(Namespace):
@@ -24,11 +23,10 @@ class TapeNamespace(Namespace):
         self._device = where
 
     def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        return record.apply(op, xs, attrs) if xs else record.create(op, xs, attrs, self._device)
+        eager = default()
+        return eager.apply(op, xs, attrs) if xs else eager.create(op, self._device, attrs)
 
     def lift(self, value: Number, d: dtype) -> Any:
-        from jitgrad.eager.tensor import lift
-
         return lift(value, d)
 
 
@@ -36,7 +34,7 @@ TAPE = TapeNamespace(CPU)
 _TAPES: dict[device, TapeNamespace] = {}
 
 
-def tape_of(x: Tensor) -> TapeNamespace:
+def tape_of(x: TapedArray) -> TapeNamespace:
     """The namespace that makes tensors where x is."""
     if type(x._data) is np.ndarray:
         return TAPE

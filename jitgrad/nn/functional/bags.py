@@ -97,7 +97,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
     if mode == "max":
         member = (bag == jitgrad.arange(bags, device=bag.device).unsqueeze(1)) & (counts > 0)
         spread = jitgrad.where(member.unsqueeze(2), rows, float("-inf"))
-        best = spread.max(1, keepdim=True).indices if rows.shape[0] > 0 else None
+        best: Tensor | None = spread.max(1, keepdim=True).indices if rows.shape[0] > 0 else None
         if best is None:
             return weight.new_zeros(bags, weight.shape[1])
         return jitgrad.where(sizes > 0, jitgrad.gather(rows, 0, best.squeeze(1)), 0.0)

@@ -134,6 +134,6 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
     squares = (input * input).flatten(2).unsqueeze(1)
     if input.dim() > 3:
         squares = _widen(squares, "cpu")
-    padded = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2), 0.0)
+    padded: Tensor = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2), 0.0)
     means = _pooling.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
     return input / (means * alpha + k) ** beta

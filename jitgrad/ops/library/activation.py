@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import bool_
 from jitgrad.ops.autocast import lower, widen
-from jitgrad.ops.backend import SymNumber
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
 from jitgrad.ops.library.core import Number, apply, as_operand, inplace, library, require_tensor, word
 from jitgrad.ops.library.pointwise import mul
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 def _floats(name: str, x: Any) -> Any:
@@ -29,7 +26,7 @@ def _dynamic(*parameters: Any) -> bool:
 
 
 @library
-def relu(input: Tensor) -> Tensor:
+def relu(input: AnyTensor[Tensor]) -> Tensor:
     """max(input, 0)."""
     if require_tensor("relu", input).dtype is bool_:
         raise RuntimeError("Boolean inputs not supported for relu")
@@ -37,61 +34,61 @@ def relu(input: Tensor) -> Tensor:
 
 
 @library
-def relu6(input: Tensor) -> Tensor:
+def relu6(input: AnyTensor[Tensor]) -> Tensor:
     """min(max(input, 0), 6)."""
     return apply("relu6", _floats("relu6", input))
 
 
 @library
-def silu(input: Tensor) -> Tensor:
+def silu(input: AnyTensor[Tensor]) -> Tensor:
     """input * sigmoid(input)."""
     return apply("silu", _floats("silu", input))
 
 
 @library
-def mish(input: Tensor) -> Tensor:
+def mish(input: AnyTensor[Tensor]) -> Tensor:
     """input * tanh(softplus(input))."""
     return apply("mish", _floats("mish", input))
 
 
 @library
-def selu(input: Tensor) -> Tensor:
+def selu(input: AnyTensor[Tensor]) -> Tensor:
     """The self-normalising elu."""
     return apply("selu", _floats("selu", input))
 
 
 @library
-def hardswish(input: Tensor) -> Tensor:
+def hardswish(input: AnyTensor[Tensor]) -> Tensor:
     """input * relu6(input + 3) / 6."""
     return apply("hardswish", _floats("hardswish", input))
 
 
 @library
-def hardsigmoid(input: Tensor) -> Tensor:
+def hardsigmoid(input: AnyTensor[Tensor]) -> Tensor:
     """relu6(input + 3) / 6."""
     return apply("hardsigmoid", _floats("hardsigmoid", input))
 
 
 @library
-def logsigmoid(input: Tensor) -> Tensor:
+def logsigmoid(input: AnyTensor[Tensor]) -> Tensor:
     """log(sigmoid(input))."""
     return apply("logsigmoid", _floats("log_sigmoid", input))
 
 
 @library
-def softsign(input: Tensor) -> Tensor:
+def softsign(input: AnyTensor[Tensor]) -> Tensor:
     """input / (1 + |input|)."""
     return apply("softsign", _floats("softsign", input))
 
 
 @library
-def tanhshrink(input: Tensor) -> Tensor:
+def tanhshrink(input: AnyTensor[Tensor]) -> Tensor:
     """input - tanh(input)."""
     return apply("tanhshrink", _floats("tanhshrink", input))
 
 
 @library
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+def gelu(input: AnyTensor[Tensor], approximate: str = "none") -> Tensor:
     """input times the normal distribution function of input, or its "tanh" approximation."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
@@ -106,7 +103,7 @@ def _choose(x: Any, comparison: str, bound: Any, if_true: Any, if_false: Any) ->
 
 
 @library
-def leaky_relu(input: Tensor, negative_slope: Number = 0.01) -> Tensor:
+def leaky_relu(input: AnyTensor[Tensor], negative_slope: Number = 0.01) -> Tensor:
     """input where it is positive, else negative_slope * input."""
     x = _floats("leaky_relu", input)
     if _dynamic(negative_slope):
@@ -115,7 +112,7 @@ def leaky_relu(input: Tensor, negative_slope: Number = 0.01) -> Tensor:
 
 
 @library
-def prelu(input: Tensor, weight: Tensor) -> Tensor:
+def prelu(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     """leaky_relu with a learned slope: one, or one per channel (axis 1)."""
     input, weight = lower(input), lower(weight)
     if weight.ndim == 1 and input.ndim > 2:
@@ -124,7 +121,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 @library
-def elu(input: Tensor, alpha: Number = 1.0) -> Tensor:
+def elu(input: AnyTensor[Tensor], alpha: Number = 1.0) -> Tensor:
     """input where it is positive, else alpha * (exp(input) - 1)."""
     x = _floats("elu", input)
     if _dynamic(alpha):
@@ -140,14 +137,14 @@ def _elu(x: Any, alpha: Any, divisor: Any) -> Any:
 
 
 @library
-def celu(input: Tensor, alpha: Number = 1.0) -> Tensor:
+def celu(input: AnyTensor[Tensor], alpha: Number = 1.0) -> Tensor:
     """elu with a continuous slope: the input is divided by alpha."""
     x = _floats("elu", input)
     return _elu(x, alpha, alpha) if _dynamic(alpha) else apply("celu", x, alpha=alpha)
 
 
 @library
-def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0) -> Tensor:
+def softplus(input: AnyTensor[Tensor], beta: Number = 1.0, threshold: Number = 20.0) -> Tensor:
     """log(1 + exp(beta * input)) / beta; input itself where beta * input is above the threshold."""
     x = widen(_floats("softplus", input), "cuda")
     if not _dynamic(beta, threshold):
@@ -159,7 +156,7 @@ def softplus(input: Tensor, beta: Number = 1.0, threshold: Number = 20.0) -> Ten
 
 
 @library
-def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor:
+def threshold(input: AnyTensor[Tensor], threshold: Number, value: Number) -> Tensor:
     """input where it is above the threshold, else value."""
     if _dynamic(threshold, value) or not input.dtype.is_floating_point:
         return _choose(input, "le", threshold, as_operand(value, input.dtype), input)
@@ -167,7 +164,7 @@ def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor:
 
 
 @library
-def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
+def hardtanh(input: AnyTensor[Tensor], min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
     """input clamped to [min_val, max_val]."""
     x = _floats("hardtanh", input)
     if not _dynamic(min_val, max_val):
@@ -177,7 +174,7 @@ def hardtanh(input: Tensor, min_val: Number = -1.0, max_val: Number = 1.0) -> Te
 
 
 @library
-def hardshrink(input: Tensor, lambd: Number = 0.5) -> Tensor:
+def hardshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input where |input| > lambd, else 0."""
     x = _floats("hardshrink", input)
     kept = apply("gt", apply("abs", x), as_operand(lambd, x.dtype))
@@ -185,7 +182,7 @@ def hardshrink(input: Tensor, lambd: Number = 0.5) -> Tensor:
 
 
 @library
-def softshrink(input: Tensor, lambd: Number = 0.5) -> Tensor:
+def softshrink(input: AnyTensor[Tensor], lambd: Number = 0.5) -> Tensor:
     """input moved towards 0 by lambd."""
     x = _floats("softshrink", input)
     bound = as_operand(lambd, x.dtype)
@@ -196,3 +193,5 @@ def softshrink(input: Tensor, lambd: Number = 0.5) -> Tensor:
 relu_, relu6_, silu_, mish_, selu_ = inplace(relu), inplace(relu6), inplace(silu), inplace(mish), inplace(selu)
 hardswish_, hardsigmoid_, leaky_relu_ = inplace(hardswish), inplace(hardsigmoid), inplace(leaky_relu)
 elu_, celu_, hardtanh_, threshold_ = inplace(elu), inplace(celu), inplace(hardtanh), inplace(threshold)
+
+__all__ = ["celu", "celu_", "hardshrink", "prelu", "relu", "relu_", "selu", "selu_", "threshold"]

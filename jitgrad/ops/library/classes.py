@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     apply,
     cast,
@@ -19,19 +19,16 @@ from jitgrad.ops.library.core import (
 )
 from jitgrad.ops.library.shapes.indexing import checked_indices
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
-
 
 @library
-def lookup(input: Tensor, weight: Tensor) -> Tensor:
+def lookup(input: AnyTensor[Tensor], weight: AnyTensor[Tensor]) -> Tensor:
     """Rows of weight at integer indices. IndexError out of range."""
     i = checked_indices(input, weight.shape[0], 0, negative=False)
     return apply("index", weight, i, axes=(0,))
 
 
 @library
-def one_hot(tensor: Tensor, n: Any) -> Tensor:
+def one_hot(tensor: AnyTensor[Tensor], n: Any) -> Tensor:
     """int64 with an axis of n classes more: 1 at the class, 0 elsewhere. RuntimeError for a class out of range."""
     i = checked_indices(tensor, n, 0, negative=False, error=RuntimeError)
     classes = create("arange", i, length=n, dtype=int64)
@@ -39,7 +36,7 @@ def one_hot(tensor: Tensor, n: Any) -> Tensor:
 
 
 @library
-def pick(input: Tensor, classes: Tensor) -> Tensor:
+def pick(input: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     """input at the class of each place: (C,), (N, C) or (N, C, d1, ...) and (), (N,) or (N, d1, ...).
 
     Raises IndexError: "Target 7 is out of bounds."; ValueError: other batch sizes; RuntimeError: other ranks.
@@ -59,7 +56,7 @@ def pick(input: Tensor, classes: Tensor) -> Tensor:
 
 
 @library
-def factors_of(weight: Tensor, classes: Tensor) -> Tensor:
+def factors_of(weight: AnyTensor[Tensor], classes: AnyTensor[Tensor]) -> Tensor:
     """The factor of each place's class: (C,) and int64 of any shape, whose shape the result has."""
     return apply("index", weight, _valid(cast(classes, int64), weight.shape[0]), axes=(0,))
 
@@ -77,13 +74,13 @@ def _valid(i: Any, n: Any) -> Any:
 
 
 @library
-def along(vector: Tensor, ndim: int, axis: int) -> Tensor:
+def along(vector: AnyTensor[Tensor], ndim: int, axis: int) -> Tensor:
     """A vector shaped to broadcast along one of ndim axes: weights of channels or classes."""
     return apply("reshape", vector, shape=tuple(vector.shape[0] if a == axis else 1 for a in range(ndim)))
 
 
 @library
-def require_several(input: Tensor, spatial: bool) -> None:
+def require_several(input: AnyTensor[Tensor], spatial: bool) -> None:
     """ValueError where moments, per channel (axis 1) or with `spatial` per image and channel, are of one element."""
     sizes = tuple(input.shape)
     count = product(sizes[2:] if spatial else (sizes[0], *sizes[2:]))
@@ -101,21 +98,21 @@ def _separated(sizes: Sequence[Any]) -> list[Any]:
 
 
 @library
-def require_channels(input: Tensor, vector: Tensor, name: str) -> None:
+def require_channels(input: AnyTensor[Tensor], vector: AnyTensor[Tensor], name: str) -> None:
     """RuntimeError unless a vector has one element per channel (axis 1)."""
     n, m = input.shape[1], vector.shape[0]
     require_equal(m, n, lambda: f"{name} should contain {n} elements not {m}")
 
 
 @library
-def require_groups(input: Tensor, groups: Any) -> None:
+def require_groups(input: AnyTensor[Tensor], groups: Any) -> None:
     """RuntimeError unless the channels (axis 1) can be split into so many groups."""
     require(input.shape[1] % groups == 0, RuntimeError, "Expected number of channels in input to be divisible by "
             "num_groups, but got input of shape ", *_separated(tuple(input.shape)), " and num_groups=", groups)
 
 
 @library
-def require_trailing(input: Tensor, sizes: Sequence[Any]) -> None:
+def require_trailing(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> None:
     """RuntimeError unless input's last sizes are `sizes`."""
     def message() -> str:
         return (f"Given normalized_shape={text(sizes)}, expected input with shape [*, {text(sizes)[1:]}, but got input "
@@ -128,7 +125,7 @@ def require_trailing(input: Tensor, sizes: Sequence[Any]) -> None:
 
 
 @library
-def require_state(state: Tensor, sizes: Sequence[Any], what: str) -> None:
+def require_state(state: AnyTensor[Tensor], sizes: Sequence[Any], what: str) -> None:
     """RuntimeError unless a recurrent layer's state has the sizes."""
     def message() -> str:
         return f"Expected {what} size {text(sizes)}, got {text(state.shape)}".replace("size [", "size (").replace(

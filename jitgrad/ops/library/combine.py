@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, widen
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -25,12 +26,9 @@ from jitgrad.ops.library.core import (
 from jitgrad.ops.library.shapes.indexing import checked_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
-
 
 @library
-def kron(input: Tensor, other: Tensor) -> Tensor:
+def kron(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The Kronecker product: each element of input times the whole of other."""
     d = result_dtype(input, other)
     a, b = cast(input, d), cast(other, d)
@@ -42,7 +40,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 
 @library
-def block_diag(*tensors: Tensor) -> Tensor:
+def block_diag(*tensors: AnyTensor[Tensor]) -> Tensor:
     """Matrices (vectors are rows, numbers 1 x 1) along the diagonal of one, zeros elsewhere."""
     d = result_dtype(*tensors)
     blocks = []
@@ -62,7 +60,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 @library
-def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+def diagflat(input: AnyTensor[Tensor], offset: int = 0) -> Tensor:
     """A matrix with the elements of input on one diagonal."""
     from jitgrad.ops.library.shapes.rearrange import diag
 
@@ -70,7 +68,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 @library
-def heaviside(input: Tensor, values: Tensor) -> Tensor:
+def heaviside(input: AnyTensor[Tensor], values: AnyTensor[Tensor]) -> Tensor:
     """0 below 0, 1 above, values at 0."""
     x, v = input, values
     if x.dtype is not v.dtype:
@@ -80,7 +78,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 
 @library
-def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+def masked_scatter(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], source: AnyTensor[Tensor]) -> Tensor:
     """input with the elements of source, in order, where mask (broadcast to input) is True."""
     if mask.dtype is not bool_:
         raise RuntimeError("masked_scatter_ only supports boolean masks, but got mask with dtype " + mask.dtype.name)
@@ -96,7 +94,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 
 @library
-def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+def put(input: AnyTensor[Tensor], index: AnyTensor[Tensor], source: AnyTensor[Tensor],
+        accumulate: bool = False) -> Tensor:
     """input with source written (or added) at places of its elements counted in order."""
     count = product(input.shape)
     i = checked_indices(apply("reshape", index, shape=(product(index.shape),)), count, 0)
@@ -107,29 +106,30 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 
 @library
-def select_scatter(input: Tensor, src: Tensor, dim: int, index: Any) -> Tensor:
+def select_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     """input with src written to the slice at index of dim."""
     a = axis(dim, input.ndim)
     return apply("select_scatter", input, cast(src, input.dtype), axis=a, index=wrap_index(index, input.shape[a], a))
 
 
 @library
-def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal_scatter(input: AnyTensor[Tensor], src: AnyTensor[Tensor], offset: int = 0, dim1: int = 0,
+                     dim2: int = 1) -> Tensor:
     """input with src written to a diagonal."""
     return apply("diagonal_scatter", input, cast(src, input.dtype), offset=static_int(offset),
                  axis1=axis(dim1, input.ndim), axis2=axis(dim2, input.ndim))
 
 
 @library
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+def addbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
+           alpha: Number = 1) -> Tensor:
     """beta * input + alpha * the sum of the products of two batches of matrices."""
-    input, batch1, batch2 = lower(input), lower(batch1), lower(batch2)
-    total = apply("sum", apply("matmul", batch1, batch2), axes=(0,), keepdim=False)
-    return input * beta + total * alpha
+    total = apply("sum", apply("matmul", lower(batch1), lower(batch2)), axes=(0,), keepdim=False)
+    return lower(input) * beta + total * alpha
 
 
 @library
-def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
+def trapezoid(y: AnyTensor[Tensor], x: AnyTensor[Tensor] | None = None, *, dx: Number = 1, dim: int = -1) -> Tensor:
     """The integral along dim by the trapezoidal rule, at places x or in steps dx."""
     a = axis(dim, y.ndim)
     y = widen(y, "cuda")
@@ -146,7 +146,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1, dim: int = 
 
 
 @library
-def cov(input: Tensor, *, correction: int = 1) -> Tensor:
+def cov(input: AnyTensor[Tensor], *, correction: int = 1) -> Tensor:
     """Covariances of the rows, whose columns are observations. NotImplementedError for weights: there are none."""
     x: Any = input if input.ndim == 2 else apply("reshape", input, shape=(1, product(input.shape)))
     centred = x - apply("mean", x, axes=(1,), keepdim=True)
@@ -156,9 +156,9 @@ def cov(input: Tensor, *, correction: int = 1) -> Tensor:
 
 
 @library
-def corrcoef(input: Tensor) -> Tensor:
+def corrcoef(input: AnyTensor[Tensor]) -> Tensor:
     """Correlations of the rows, whose columns are observations."""
-    c = cov(input)
+    c: Any = cov(input)
     if input.ndim < 2:
         return c / c
     scale = apply("sqrt", apply("diagonal", c, offset=0, axis1=0, axis2=1))
@@ -167,7 +167,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 
 @library
-def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+def vander(x: AnyTensor[Tensor], N: int | None = None, increasing: bool = False) -> Tensor:
     """Powers of a vector (n,): (n, N), falling unless `increasing`; N is n by default."""
     count = x.shape[0] if N is None else static_int(N)
     powers = create("arange", x, length=count, dtype=int64)
@@ -177,7 +177,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 @library
-def extreme_scatter(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:
+def extreme_scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor], reduce: str,
+                    include_self: bool) -> Tensor:
     """`scatter_reduce` for "amax", "amin" and "prod": every place looks at all of src along dim."""
     a = axis(dim, input.ndim)
     for k, (n, m) in enumerate(zip(input.shape, index.shape, strict=True)):
@@ -215,5 +216,5 @@ def _extreme(d: Any, low: bool) -> Any:
 
 masked_scatter_, put_ = inplace(masked_scatter), inplace(put)
 
-__all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "extreme_scatter", "heaviside",
-           "kron", "masked_scatter", "masked_scatter_", "put", "put_", "select_scatter", "trapezoid", "vander"]
+__all__ = ["addbmm", "block_diag", "corrcoef", "cov", "diagflat", "diagonal_scatter", "heaviside", "kron",
+           "masked_scatter", "put", "select_scatter", "trapezoid", "vander"]

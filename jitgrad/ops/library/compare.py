@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from jitgrad.dtypes import bool_
-from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -22,16 +22,11 @@ from jitgrad.ops.library.core import (
     word,
 )
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
-
-Comparison = Callable[["Tensor | Number", "Tensor | Number"], "Tensor"]
-
 # --- comparisons: the result is bool -------------------------------------------------------------------------------
 
 
-def _comparison(name: str, doc: str) -> Comparison:
-    def fn(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def _comparison(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Number], Tensor]:
+    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
         return binary(name, input, other)
 
     fn.__name__ = fn.__qualname__ = name
@@ -51,7 +46,7 @@ logical_xor = _comparison("logical_xor", "Whether exactly one is nonzero.")
 
 
 @library
-def logical_not(input: Tensor) -> Tensor:
+def logical_not(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is zero."""
     return apply("logical_not", require_tensor("logical_not", input))
 
@@ -59,8 +54,8 @@ def logical_not(input: Tensor) -> Tensor:
 # --- bits ----------------------------------------------------------------------------------------------------------
 
 
-def _bitwise(name: str, doc: str) -> Comparison:
-    def fn(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def _bitwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tensor] | Number], Tensor]:
+    def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
         d = result_dtype(input, other)
         if d.is_floating_point or (d is bool_ and "shift" in name):
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
@@ -79,7 +74,7 @@ bitwise_right_shift = _bitwise("bitwise_right_shift", "input >> other, keeping t
 
 
 @library
-def bitwise_not(input: Tensor) -> Tensor:
+def bitwise_not(input: AnyTensor[Tensor]) -> Tensor:
     """~input; logical for bools."""
     if require_tensor("bitwise_not", input).dtype.is_floating_point:
         raise NotImplementedError(f'"bitwise_not_cpu" not implemented for \'{word(input.dtype)}\'')
@@ -89,24 +84,24 @@ def bitwise_not(input: Tensor) -> Tensor:
 # --- special values ------------------------------------------------------------------------------------------------
 
 
-def _never(input: Tensor) -> Tensor:
+def _never(input: AnyTensor[Tensor]) -> Tensor:
     return apply("ne", input, input)
 
 
 @library
-def isnan(input: Tensor) -> Tensor:
+def isnan(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is NaN."""
     return apply("isnan", input) if require_tensor("isnan", input).dtype.is_floating_point else _never(input)
 
 
 @library
-def isinf(input: Tensor) -> Tensor:
+def isinf(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is an infinity."""
     return apply("isinf", input) if require_tensor("isinf", input).dtype.is_floating_point else _never(input)
 
 
 @library
-def isfinite(input: Tensor) -> Tensor:
+def isfinite(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is neither NaN nor an infinity."""
     if require_tensor("isfinite", input).dtype.is_floating_point:
         return apply("isfinite", input)
@@ -114,19 +109,19 @@ def isfinite(input: Tensor) -> Tensor:
 
 
 @library
-def isposinf(input: Tensor) -> Tensor:
+def isposinf(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is +inf."""
     return binary("eq", input, float("inf")) if input.dtype.is_floating_point else _never(input)
 
 
 @library
-def isneginf(input: Tensor) -> Tensor:
+def isneginf(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is -inf."""
     return binary("eq", input, float("-inf")) if input.dtype.is_floating_point else _never(input)
 
 
 @library
-def signbit(input: Tensor) -> Tensor:
+def signbit(input: AnyTensor[Tensor]) -> Tensor:
     """Whether each element is negative (or a negative zero)."""
     if input.dtype is bool_:
         return _never(input)
@@ -140,11 +135,13 @@ def signbit(input: Tensor) -> Tensor:
 
 
 @overload
-def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+def where(condition: AnyTensor[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
-def where(condition: Tensor, input: Tensor | Number, other: Tensor | Number) -> Tensor: ...
+def where(condition: AnyTensor[Tensor], input: AnyTensor[Tensor] | Number,
+          other: AnyTensor[Tensor] | Number) -> Tensor: ...
 @library
-def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor | Number | None = None) -> Any:
+def where(condition: AnyTensor[Tensor],
+          input: AnyTensor[Tensor] | Number | None = None, other: AnyTensor[Tensor] | Number | None = None) -> Any:
     """input where the condition holds, else other; with the condition alone, `nonzero(condition, as_tuple=True)`."""
     require_tensor("where", condition, "condition")
     if input is None and other is None:
@@ -163,7 +160,7 @@ def where(condition: Tensor, input: Tensor | Number | None = None, other: Tensor
 
 
 @library
-def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
+def masked_fill(input: AnyTensor[Tensor], mask: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with value where mask (which broadcasts with it) is True. The dtype is input's."""
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
@@ -182,7 +179,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | Number) -> Tensor:
 
 
 @library
-def isclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08,
+def isclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1e-05, atol: Number = 1e-08,
             equal_nan: bool = False) -> Tensor:
     """|input - other| <= atol + rtol * |other|; equal infinities are close, NaNs only with equal_nan."""
     if input.dtype is not other.dtype:
@@ -204,15 +201,15 @@ def isclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1
 
 
 @library
-def allclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 1e-08,
+def allclose(input: AnyTensor[Tensor], other: AnyTensor[Tensor], rtol: Number = 1e-05, atol: Number = 1e-08,
              equal_nan: bool = False) -> bool:
     """Whether all elements are close: a Python bool."""
-    near = isclose(input, other, rtol, atol, equal_nan)
+    near: Any = isclose(input, other, rtol, atol, equal_nan)
     return backend().item(apply("all", near, axes=tuple(range(near.ndim)), keepdim=False))
 
 
 @library
-def equal(input: Tensor, other: Tensor) -> bool:
+def equal(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> bool:
     """Whether two tensors have the same shape and elements: a Python bool."""
     if input.ndim != other.ndim:
         return False
@@ -231,3 +228,16 @@ bitwise_and_, bitwise_or_, bitwise_xor_ = inplace(bitwise_and), inplace(bitwise_
 bitwise_not_, bitwise_left_shift_ = inplace(bitwise_not), inplace(bitwise_left_shift)
 bitwise_right_shift_ = inplace(bitwise_right_shift)
 eq_, ne_, lt_, le_, gt_, ge_ = inplace(eq), inplace(ne), inplace(lt), inplace(le), inplace(gt), inplace(ge)
+
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+greater = gt
+greater_equal = ge
+less = lt
+less_equal = le
+not_equal = ne
+
+__all__ = ["allclose", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+           "bitwise_xor", "eq", "equal", "ge", "greater", "greater_equal", "gt", "isclose", "isfinite", "isinf",
+           "isnan", "isneginf", "isposinf", "le", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+           "logical_xor", "lt", "masked_fill", "ne", "not_equal", "signbit", "where"]

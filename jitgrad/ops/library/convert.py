@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, resolve
 from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype
-from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -27,14 +27,11 @@ from jitgrad.ops.library.core import (
 )
 from jitgrad.ops.library.shapes.shape import clone
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
-
 # --- dtypes --------------------------------------------------------------------------------------------------------
 
 
 @library
-def to(input: Tensor, *args: Any, dtype: dtype | None = None, device: Any = None, copy: bool = False,
+def to(input: AnyTensor[Tensor], *args: Any, dtype: dtype | None = None, device: Any = None, copy: bool = False,
        non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """Another dtype or device: `to(dtype)`, `to(device)`, `to(device, dtype)`, `to(other)`; itself if nothing changes.
 
@@ -44,7 +41,7 @@ def to(input: Tensor, *args: Any, dtype: dtype | None = None, device: Any = None
         if isinstance(a, dtypes.dtype):
             dtype = a
         elif isinstance(a, AnyTensor):
-            dtype, device = a.dtype, a.device  # type: ignore[attr-defined]
+            dtype, device = a.dtype, a.device
         elif isinstance(a, (str, Device)) or (a is None and device is None) or type(a) is int:
             device = a
         elif isinstance(a, bool):
@@ -59,8 +56,8 @@ def to(input: Tensor, *args: Any, dtype: dtype | None = None, device: Any = None
     return clone(input) if copy and target is input.dtype else cast(input, target)
 
 
-def _conversion(name: str, d: dtype) -> Callable[..., Tensor]:
-    def fn(input: Tensor, memory_format: Any = None) -> Tensor:
+def _conversion(name: str, d: dtype) -> Callable[[AnyTensor[Tensor]], Tensor]:
+    def fn(input: AnyTensor[Tensor], memory_format: Any = None) -> Tensor:
         return cast(input, d)
 
     fn.__name__ = fn.__qualname__ = name
@@ -82,7 +79,7 @@ _TYPE_NAMES = {"FloatTensor": dtypes.float32, "DoubleTensor": dtypes.float64, "H
 
 
 @library
-def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+def type_(input: AnyTensor[Tensor], dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without an argument the type's name ("torch.FloatTensor"), else the tensor in that dtype."""
     if dtype is None:
         return f"torch.{'cuda.' if input.is_cuda else ''}{word(input.dtype)}Tensor"
@@ -96,37 +93,37 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 @library
-def type_as(input: Tensor, other: Tensor) -> Tensor:
+def type_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """In other's dtype, where other is."""
     return to(input, other)
 
 
 @library
-def cpu(input: Tensor) -> Tensor:
+def cpu(input: AnyTensor[Tensor]) -> Tensor:
     """On the CPU; itself if it is there."""
     return backend().move(input, CPU)
 
 
 @library
-def cuda(input: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+def cuda(input: AnyTensor[Tensor], device: Any = None, non_blocking: bool = False) -> Tensor:
     """On a GPU, the current one if none is named; itself if it is there. RuntimeError where there is none."""
     return backend().move(input, resolve("cuda" if device is None else device))
 
 
 @library
-def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+def pin_memory(input: AnyTensor[Tensor], device: Any = None) -> Tensor:
     """A copy of a CPU tensor in memory that a GPU reads directly; itself if it is such. RuntimeError without a GPU."""
     return backend().pin(input)
 
 
 @library
-def is_pinned(input: Tensor, device: Any = None) -> bool:
+def is_pinned(input: AnyTensor[Tensor], device: Any = None) -> bool:
     """Whether the tensor's memory is page-locked, for fast copies to a GPU."""
     return backend().is_pinned(input)
 
 
 @library
-def result_type(tensor1: Tensor | Number, tensor2: Tensor | Number) -> dtype:
+def result_type(tensor1: AnyTensor[Tensor] | Number, tensor2: AnyTensor[Tensor] | Number) -> dtype:
     """The dtype of an operation on two operands."""
     return result_dtype(tensor1, tensor2)
 
@@ -138,13 +135,13 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 
 
 @library
-def is_floating_point(input: Tensor) -> bool:
+def is_floating_point(input: AnyTensor[Tensor]) -> bool:
     """Whether the dtype is floating-point."""
     return input.dtype.is_floating_point
 
 
 @library
-def is_complex(input: Tensor) -> bool:
+def is_complex(input: AnyTensor[Tensor]) -> bool:
     """False: there are no complex dtypes."""
     return False
 
@@ -153,25 +150,25 @@ def is_complex(input: Tensor) -> bool:
 
 
 @library
-def numel(input: Tensor) -> int:
+def numel(input: AnyTensor[Tensor]) -> int:
     """How many elements there are."""
     return product(require_tensor("numel", input).shape)
 
 
 @library
-def size(input: Tensor, dim: int | None = None) -> Any:
+def size(input: AnyTensor[Tensor], dim: int | None = None) -> Any:
     """The shape, or one size of it."""
     return input.shape if dim is None else input.shape[axis(dim, input.ndim)]
 
 
 @library
-def item(input: Tensor) -> Any:
+def item(input: AnyTensor[Tensor]) -> Any:
     """The number in a one-element tensor. RuntimeError for more or fewer elements."""
     return backend().item(input)
 
 
 @library
-def is_nonzero(input: Tensor) -> Any:
+def is_nonzero(input: AnyTensor[Tensor]) -> Any:
     """Whether the number in a one-element tensor is nonzero."""
     return backend().item(apply("ne", input, as_operand(0, input.dtype)) if input.dtype is not dtypes.bool_ else input)
 
@@ -180,29 +177,34 @@ def is_nonzero(input: Tensor) -> Any:
 
 
 @library
-def fill_(input: Tensor, value: Tensor | Number) -> Tensor:
+def fill_(input: AnyTensor[Tensor], value: AnyTensor[Tensor] | Number) -> Tensor:
     """Overwrite with a number."""
-    if backend().update("fill", input, (value,), {}) is not NotImplemented:
-        return input
+    written = backend().update("fill", input, (value,), {})
+    if written is not NotImplemented:
+        return written
     if isinstance(value, AnyTensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return backend().assign(input, expand_to(as_operand(value, input.dtype), tuple(input.shape)))
 
 
 @library
-def zero_(input: Tensor) -> Tensor:
+def zero_(input: AnyTensor[Tensor]) -> Tensor:
     """Overwrite with zeros."""
-    if backend().update("zero", input, (), {}) is not NotImplemented:
-        return input
+    written = backend().update("zero", input, (), {})
+    if written is not NotImplemented:
+        return written
     return backend().assign(input, create("full", input, value=0, shape=tuple(input.shape), dtype=input.dtype))
 
 
 @library
-def copy_(input: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+def copy_(input: AnyTensor[Tensor], src: AnyTensor[Tensor], non_blocking: bool = False) -> Tensor:
     """Overwrite with src, cast and broadcast."""
-    if backend().update("copy", input, (src,), {}) is not NotImplemented:
-        return input
+    written = backend().update("copy", input, (src,), {})
+    if written is not NotImplemented:
+        return written
     value = cast(require_tensor("copy_", src, "src", 1), input.dtype)
     while value.ndim > input.ndim and is_one(value.shape[0]):
         value = apply("squeeze", value, axis=0)
     return backend().assign(input, expand_to(value, tuple(input.shape)))
+
+__all__ = ["can_cast", "is_complex", "is_floating_point", "is_nonzero", "numel", "result_type"]

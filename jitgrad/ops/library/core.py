@@ -81,7 +81,7 @@ def result_dtype(*operands: Any) -> dtype:
     numbers: list[type] = []
     for x in operands:
         if isinstance(x, AnyTensor):
-            (dimensioned if x.ndim else zero_dim).append(x.dtype)  # type: ignore[attr-defined]
+            (dimensioned if x.ndim else zero_dim).append(x.dtype)
         else:
             numbers.append(number_type(x))
     return dtypes.result_type(dimensioned, zero_dim, numbers)
@@ -108,9 +108,9 @@ def floating(d: dtype) -> dtype:
 def pair_dtype(a: Any, b: Any) -> dtype:
     """`result_dtype` of two operands, with the common cases first."""
     if isinstance(a, AnyTensor):
-        d: dtype = a.dtype  # type: ignore[attr-defined]
+        d: dtype = a.dtype
         if isinstance(b, AnyTensor):
-            if b.dtype is d:  # type: ignore[attr-defined]
+            if b.dtype is d:
                 return d
         elif (type(b) is float and d.category == 2) or (type(b) is int and d.category):
             return d
@@ -206,7 +206,7 @@ def size_of(s: Any) -> Any:
     """One size: an int or a symbolic int. TypeError for anything else."""
     if type(s) is int or (isinstance(s, SymNumber) and s.number_type is not float):
         return s
-    if isinstance(s, AnyTensor) and not s.ndim:  # type: ignore[attr-defined]
+    if isinstance(s, AnyTensor) and not s.ndim:
         return backend().item(s)
     if isinstance(s, float):
         raise TypeError(f"sizes must be ints, got the float {s!r}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import CPU, resolve
 from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype, float64, int64
-from jitgrad.ops.backend import AnyTensor, SymNumber, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -29,9 +29,6 @@ from jitgrad.ops.library.core import (
     text,
 )
 from jitgrad.ops.library.shapes.shape import clone
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 def _leaf(x: Any, requires_grad: bool) -> Any:
@@ -57,9 +54,9 @@ def _size(fn: str, size: tuple[Any, ...], shape: Any) -> tuple[Any, ...]:
 # --- constants -----------------------------------------------------------------------------------------------------
 
 
-def _constant(name: str, value: Any, doc: str) -> Callable[..., Tensor]:
+def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
     def fn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False, memory_format: Any = None, layout: Any = None, out: Any = None) -> Tensor:
+           pin_memory: bool = False, memory_format: Any = None, layout: Any = None, out: Any = None) -> Any:
         return _leaf(create("full", resolve(device), value=value, shape=_size(name, size, None),
                             dtype=dtype or dtypes.get_default_dtype()), requires_grad)
 
@@ -75,11 +72,11 @@ empty = _constant("empty", 0, "A tensor whose contents are unspecified (zeros he
 
 @library
 def full(size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
-         requires_grad: bool = False) -> Tensor:
+         requires_grad: bool = False) -> Any:
     """A number repeated; without dtype that of the number."""
     sizes = _size("full", (size,), None)
     if isinstance(fill_value, AnyTensor):
-        d = dtype or fill_value.dtype  # type: ignore[attr-defined]
+        d = dtype or fill_value.dtype
         return _leaf(backend().move(clone(expand_to(cast(fill_value, d), sizes)), resolve(device)), requires_grad)
     d = dtype or dtypes.of_number(number_type(fill_value))
     return _leaf(_filled(fill_value, sizes, d, resolve(device)), requires_grad)
@@ -92,24 +89,34 @@ def _filled(value: Any, sizes: tuple[Any, ...], d: dtype, where: Any) -> Any:
     return create("full", where, value=value, shape=sizes, dtype=d)
 
 
-def _constant_like(name: str, value: Any, doc: str) -> Callable[..., Tensor]:
-    def fn(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-           memory_format: Any = None, layout: Any = None) -> Tensor:
-        return _leaf(create("full", _near(input, device), value=value, shape=tuple(input.shape),
-                            dtype=dtype or input.dtype), requires_grad)
-
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
-
-
-zeros_like = _constant_like("zeros_like", 0, "Zeros of input's shape and dtype.")
-ones_like = _constant_like("ones_like", 1, "Ones of input's shape and dtype.")
-empty_like = _constant_like("empty_like", 0, "An uninitialised tensor of input's shape and dtype (zeros here).")
+def _constant_like(value: Any, input: Any, dtype: dtype | None, device: Any, requires_grad: bool) -> Any:
+    return _leaf(create("full", _near(input, device), value=value, shape=tuple(input.shape),
+                        dtype=dtype or input.dtype), requires_grad)
 
 
 @library
-def full_like(input: Tensor, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
+def zeros_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None, layout: Any = None) -> Tensor:
+    """Zeros of input's shape and dtype."""
+    return _constant_like(0, input, dtype, device, requires_grad)
+
+
+@library
+def ones_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+              memory_format: Any = None, layout: Any = None) -> Tensor:
+    """Ones of input's shape and dtype."""
+    return _constant_like(1, input, dtype, device, requires_grad)
+
+
+@library
+def empty_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
+               memory_format: Any = None, layout: Any = None) -> Tensor:
+    """An uninitialised tensor of input's shape and dtype (zeros here)."""
+    return _constant_like(0, input, dtype, device, requires_grad)
+
+
+@library
+def full_like(input: AnyTensor[Tensor], fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False, memory_format: Any = None) -> Tensor:
     """A number repeated to input's shape, in its dtype."""
     return full(tuple(input.shape), fill_value, dtype=dtype or input.dtype,
@@ -117,7 +124,7 @@ def full_like(input: Tensor, fill_value: Any, *, dtype: dtype | None = None, dev
 
 
 @library
-def new_zeros(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
+def new_zeros(input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False) -> Tensor:
     """Zeros of another size in input's dtype."""
     return zeros(*size, dtype=dtype or input.dtype,
@@ -125,7 +132,7 @@ def new_zeros(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any
 
 
 @library
-def new_ones(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
+def new_ones(input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """Ones of another size in input's dtype."""
     return ones(*size, dtype=dtype or input.dtype,
@@ -133,7 +140,7 @@ def new_ones(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any 
 
 
 @library
-def new_empty(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any = None,
+def new_empty(input: AnyTensor[Tensor], *size: Any, dtype: dtype | None = None, device: Any = None,
               requires_grad: bool = False) -> Tensor:
     """An uninitialised tensor of another size in input's dtype (zeros here)."""
     return empty(*size, dtype=dtype or input.dtype,
@@ -141,7 +148,7 @@ def new_empty(input: Tensor, *size: Any, dtype: dtype | None = None, device: Any
 
 
 @library
-def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
+def new_full(input: AnyTensor[Tensor], size: Any, fill_value: Any, *, dtype: dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:
     """A number repeated to another size in input's dtype."""
     return full(size, fill_value, dtype=dtype or input.dtype, device=input.device if device is None else device,
@@ -149,7 +156,7 @@ def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: dtype | None =
 
 
 @library
-def new_tensor(input: Tensor, data: Any, *, dtype: dtype | None = None, device: Any = None,
+def new_tensor(input: AnyTensor[Tensor], data: Any, *, dtype: dtype | None = None, device: Any = None,
                requires_grad: bool = False) -> Tensor:
     """A tensor of data in input's dtype."""
     return tensor(data, dtype=dtype or input.dtype,
@@ -176,7 +183,7 @@ def _length(start: Any, end: Any, step: Any, kinds: list[type]) -> Any:
 
 @library
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = None, device: Any = None,
-           requires_grad: bool = False) -> Tensor:
+           requires_grad: bool = False) -> Any:
     """start, start + step, ... before end; `arange(end)` starts at 0. Integers give int64, floats the default dtype."""
     if end is None:
         start, end = 0, start
@@ -198,7 +205,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: dtype | None = 
 
 @library
 def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:
+             requires_grad: bool = False) -> Any:
     """`steps` values from start to end, both included, equally far apart."""
     steps = size_of(steps)
     require(steps >= 0, RuntimeError, "number of steps must be non-negative")
@@ -217,7 +224,7 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: dtype | None = None, de
 
 @library
 def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dtype | None = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:
+             requires_grad: bool = False) -> Any:
     """base to the powers `linspace(start, end, steps)`."""
     d = dtype or dtypes.get_default_dtype()
     powers = linspace(start, end, steps, dtype=float64, device=device)
@@ -226,7 +233,7 @@ def logspace(start: Any, end: Any, steps: Any, base: Number = 10.0, *, dtype: dt
 
 @library
 def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None,
-        requires_grad: bool = False) -> Tensor:
+        requires_grad: bool = False) -> Any:
     """Ones on the diagonal of an n x m matrix (n x n without m)."""
     where = resolve(device)
     rows = apply("unsqueeze", create("arange", where, length=size_of(n), dtype=int64), axis=1)
@@ -234,12 +241,12 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
     return _leaf(cast(apply("eq", rows, columns), dtype or dtypes.get_default_dtype()), requires_grad)
 
 
-def tril_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Tensor:
+def tril_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Any:
     """Rows and columns of the lower triangle, (2, n)."""
     return _triangle_indices("le", row, col, offset, dtype, device)
 
 
-def triu_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Tensor:
+def triu_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Any:
     """Rows and columns of the upper triangle, (2, n)."""
     return _triangle_indices("ge", row, col, offset, dtype, device)
 
@@ -259,17 +266,17 @@ tril_indices, triu_indices = library(tril_indices), library(triu_indices)
 
 @library
 def tensor(data: Any, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
+           pin_memory: bool = False) -> Any:
     """A new leaf that copies data: numbers, nested lists, arrays. Python floats get the default dtype, ints int64."""
     if isinstance(data, AnyTensor):
-        copied = clone(cast(data, dtype or data.dtype)).detach()  # type: ignore[attr-defined]
+        copied = clone(cast(data, dtype or data.dtype)).detach()
         return _leaf(copied if device is None else backend().move(copied, resolve(device)), requires_grad)
     return _leaf(backend().from_data(data, dtype, resolve(device)), requires_grad)
 
 
-def _legacy(name: str, d: dtype) -> Callable[..., Tensor]:
+def _legacy(name: str, d: dtype) -> Callable[..., Any]:
     """torch.FloatTensor and kin: data, or sizes."""
-    def fn(*args: Any) -> Tensor:
+    def fn(*args: Any) -> Any:
         if len(args) == 1 and not isinstance(args[0], (int, SymNumber)):
             return tensor(args[0], dtype=d)
         return create("full", CPU, value=0, shape=size_list(args), dtype=d)
@@ -284,3 +291,6 @@ HalfTensor, LongTensor = _legacy("HalfTensor", dtypes.float16), _legacy("LongTen
 IntTensor, ShortTensor = _legacy("IntTensor", dtypes.int32), _legacy("ShortTensor", dtypes.int16)
 CharTensor, ByteTensor = _legacy("CharTensor", dtypes.int8), _legacy("ByteTensor", dtypes.uint8)
 BoolTensor, BFloat16Tensor = _legacy("BoolTensor", dtypes.bool_), _legacy("BFloat16Tensor", dtypes.bfloat16)
+
+# `eager.factories` names those that are given no tensor
+__all__ = ["empty_like", "full_like", "ones_like", "zeros_like"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jitgrad.dtypes import int32, int64
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
+    Number,
     apply,
     as_operand,
     axis,
@@ -21,9 +22,6 @@ from jitgrad.ops.library.core import (
     size_of,
 )
 from jitgrad.ops.library.shapes.shape import take_slice
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 class cummax_result(NamedTuple):
@@ -85,29 +83,30 @@ def _running(fn: str, input: Any, dim: int) -> tuple[Any, Any]:
 
 
 @library
-def cummax(input: Tensor, dim: int) -> cummax_result:
+def cummax(input: AnyTensor[Tensor], dim: int) -> cummax_result:
     """Named (values, indices) of the largest element so far along dim; of equal ones the last."""
     return cummax_result(*_running("cummax", input, dim))
 
 
 @library
-def cummin(input: Tensor, dim: int) -> cummin_result:
+def cummin(input: AnyTensor[Tensor], dim: int) -> cummin_result:
     """Named (values, indices) of the smallest element so far along dim; of equal ones the last."""
     return cummin_result(*_running("cummin", input, dim))
 
 
 @library
-def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+def logcumsumexp(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """log of the running sums of exp(input) along dim, without overflow."""
-    if input.ndim == 0:
-        return input
-    a = axis(dim, input.ndim)
-    seen = _seen(_last(input, a), -math.inf)
+    x: Any = input
+    if x.ndim == 0:
+        return x
+    a = axis(dim, x.ndim)
+    seen = _seen(_last(x, a), -math.inf)
     return _back(apply("logsumexp", seen, axes=(seen.ndim - 1,), keepdim=False), a)
 
 
 @library
-def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> kthvalue_result:
+def kthvalue(input: AnyTensor[Tensor], k: Any, dim: int = -1, keepdim: bool = False) -> kthvalue_result:
     """Named (values, indices) of the k-th smallest element along dim, k from 1. RuntimeError for k out of range."""
     if input.ndim == 0:
         return kthvalue_result(input, backend().lift(0, int64))
@@ -120,13 +119,13 @@ def kthvalue(input: Tensor, k: Any, dim: int = -1, keepdim: bool = False) -> kth
 
 
 @library
-def msort(input: Tensor) -> Tensor:
+def msort(input: AnyTensor[Tensor]) -> Tensor:
     """input with its first axis sorted."""
     return apply("sort", input, axis=0, descending=False, stable=True)[0]
 
 
 @library
-def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+def quantile(input: AnyTensor[Tensor], q: Any, dim: int | None = None, keepdim: bool = False, *,
              interpolation: str = "linear") -> Tensor:
     """The q-quantiles along dim (of all elements by default); NaN where there is one.
 
@@ -181,7 +180,7 @@ def quantile(input: Tensor, q: Any, dim: int | None = None, keepdim: bool = Fals
 
 
 @library
-def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+def searchsorted(sorted_sequence: AnyTensor[Tensor], input: Any, *, out_int32: bool = False, right: bool = False,
                  side: str | None = None) -> Tensor:
     """Where values would go into sorted vectors: before equal elements, or after them (`right`, side="right").
 
@@ -206,13 +205,14 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
 
 
 @library
-def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def bucketize(input: Any, boundaries: AnyTensor[Tensor], *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which of the sorted boundaries (n,) each value lies: 0 to n."""
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 @library
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(elements: AnyTensor[Tensor] | Number, test_elements: AnyTensor[Tensor] | Number, *,
+         assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Which elements are among the test elements (or, with invert, are not)."""
     d = result_dtype(elements, test_elements)
     x, among = as_operand(elements, d), as_operand(test_elements, d)
@@ -250,7 +250,7 @@ def _answer(values: Any, inverse: Any, counts: Any, return_inverse: bool, return
 
 
 @library
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+def unique(input: AnyTensor[Tensor], sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Any:
     """The distinct elements in order; on demand the place of each element among them, and how often each occurs.
 
@@ -269,7 +269,7 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 
 @library
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, return_counts: bool = False,
                        dim: int | None = None) -> Any:
     """The first element of each run of equal ones; options as `unique`'s."""
     if dim is not None:
@@ -278,6 +278,5 @@ def unique_consecutive(input: Tensor, return_inverse: bool = False, return_count
     inverse = apply("reshape", number, shape=tuple(input.shape))
     return _answer(values, inverse, counts, return_inverse, return_counts)
 
-
-__all__ = ["bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "msort", "quantile",
-           "searchsorted", "unique", "unique_consecutive"]
+__all__ = ["bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "msort", "quantile", "searchsorted",
+           "unique", "unique_consecutive"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, overload
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_
 from jitgrad.ops import OPS
 from jitgrad.ops.autocast import mode, widen
-from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -27,11 +27,6 @@ from jitgrad.ops.library.core import (
     rounds,
     word,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
-
-Unary = Callable[["Tensor"], "Tensor"]
 
 # --- arithmetic ----------------------------------------------------------------------------------------------------
 
@@ -51,8 +46,12 @@ def _scaled_in_float32(fn: Any, input: Any, other: Any, alpha: Any, d: dtypes.dt
     return in_float32(lambda a, b, c: fn(a, mul(b, c)), d, *operands)
 
 
+@overload
+def add(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
+@overload
+def add(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
 @library
-def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def add(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     """input + alpha * other."""
     d = pair_dtype(input, other)
     if not isinstance(alpha, int) or alpha != 1:
@@ -63,11 +62,15 @@ def add(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
 
 
 def _dtype_of(x: Any) -> dtypes.dtype:
-    return x.dtype if isinstance(x, AnyTensor) else dtypes.of_number(number_type(x))  # type: ignore[attr-defined]
+    return x.dtype if isinstance(x, AnyTensor) else dtypes.of_number(number_type(x))
 
 
+@overload
+def sub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = ...) -> Tensor: ...
+@overload
+def sub(input: Number, other: AnyTensor[Tensor], *, alpha: Number = ...) -> Tensor: ...
 @library
-def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def sub(input: Any, other: Any, *, alpha: Number = 1) -> Any:
     """input - alpha * other. RuntimeError for bools."""
     d = pair_dtype(input, other)
     if _dtype_of(input) is bool_ or _dtype_of(other) is bool_:
@@ -84,13 +87,17 @@ def sub(input: Tensor | Number, other: Tensor | Number, *, alpha: Number = 1) ->
 
 
 @library
-def rsub(input: Tensor, other: Tensor | Number, *, alpha: Number = 1) -> Tensor:
+def rsub(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, alpha: Number = 1) -> Tensor:
     """other - alpha * input."""
     return sub(other, input, alpha=alpha)
 
 
+@overload
+def mul(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
+@overload
+def mul(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
 @library
-def mul(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def mul(input: Any, other: Any) -> Any:
     """input * other."""
     d = pair_dtype(input, other)
     if d.is_half and rounds(d, input, other):
@@ -98,8 +105,12 @@ def mul(input: Tensor | Number, other: Tensor | Number) -> Tensor:
     return backend().apply(OPS["mul"], (as_operand(input, d), as_operand(other, d)), {})
 
 
+@overload
+def div(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number, *, rounding_mode: str | None = ...) -> Tensor: ...
+@overload
+def div(input: Number, other: AnyTensor[Tensor], *, rounding_mode: str | None = ...) -> Tensor: ...
 @library
-def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None) -> Tensor:
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """input / other; rounding_mode "trunc" rounds towards zero, "floor" down. Integers divide to floats without it."""
     d = pair_dtype(input, other)
     if rounding_mode is None:
@@ -121,26 +132,34 @@ def div(input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | 
     return apply("floor_divide", apply("sub", a, apply("fmod", a, b)), b)
 
 
+@overload
+def floor_divide(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
+@overload
+def floor_divide(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
 @library
-def floor_divide(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def floor_divide(input: Any, other: Any) -> Any:
     """The largest integer not above input / other, in the promoted dtype."""
     return binary("floor_divide", input, other)
 
 
+@overload
+def remainder(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
+@overload
+def remainder(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
 @library
-def remainder(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def remainder(input: Any, other: Any) -> Any:
     """input - other * floor(input / other), as Python's %."""
     return binary("remainder", input, other)
 
 
 @library
-def fmod(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def fmod(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """input - other * trunc(input / other), as C's fmod."""
     return binary("fmod", input, other)
 
 
 @library
-def neg(input: Tensor) -> Tensor:
+def neg(input: AnyTensor[Tensor]) -> Tensor:
     """-input. RuntimeError for bools."""
     if require_tensor("neg", input).dtype is bool_:
         raise RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
@@ -149,15 +168,20 @@ def neg(input: Tensor) -> Tensor:
 
 
 @library
-def positive(input: Tensor) -> Tensor:
+def positive(input: AnyTensor[Tensor]) -> Tensor:
     """input itself. RuntimeError for bools."""
-    if input.dtype is bool_:
+    x = require_tensor("positive", input)
+    if x.dtype is bool_:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
-    return input
+    return x
 
 
+@overload
+def pow(input: AnyTensor[Tensor], exponent: AnyTensor[Tensor] | Number) -> Tensor: ...
+@overload
+def pow(input: Number, exponent: AnyTensor[Tensor]) -> Tensor: ...
 @library
-def pow(input: Tensor | Number, exponent: Tensor | Number) -> Tensor:
+def pow(input: Any, exponent: Any) -> Any:
     """input to the power exponent. RuntimeError for an integer tensor to a negative Python int."""
     if mode.low is not None:
         input, exponent = widen(input, "cuda"), widen(exponent, "cuda")
@@ -182,7 +206,8 @@ _ROOTS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
 
 @library
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcmul(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
+            value: Number = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
     d = result_dtype(input, tensor1, tensor2)
     if d.is_half:
@@ -191,7 +216,8 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @library
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1) -> Tensor:
+def addcdiv(input: AnyTensor[Tensor], tensor1: AnyTensor[Tensor], tensor2: AnyTensor[Tensor], *,
+            value: Number = 1) -> Tensor:
     """input + value * tensor1 / tensor2. RuntimeError for integers."""
     if not result_dtype(tensor1, tensor2).is_floating_point:
         raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future  release addcdiv "
@@ -204,7 +230,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 
 
 
 @library
-def lerp(input: Tensor, end: Tensor, weight: Tensor | Number) -> Tensor:
+def lerp(input: AnyTensor[Tensor], end: AnyTensor[Tensor], weight: AnyTensor[Tensor] | Number) -> Tensor:
     """input + weight * (end - input), computed from the nearer end."""
     d = input.dtype
     for name, x in (("end", end), ("weight", weight)):
@@ -223,11 +249,11 @@ _WIDENED = {"acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "l
             "sinh", "tan"}
 
 
-def _float_unary(name: str, doc: str, row: str = "") -> Unary:
+def _float_unary(name: str, doc: str, row: str = "") -> Callable[[AnyTensor[Tensor]], Tensor]:
     """A function that turns integers and bools into floats first."""
     row, widened = row or name, name in _WIDENED
 
-    def fn(input: Tensor) -> Tensor:
+    def fn(input: AnyTensor[Tensor]) -> Tensor:
         if not isinstance(input, AnyTensor):
             require_tensor(name, input)
         if widened and mode.low is not None:
@@ -242,9 +268,9 @@ def _float_unary(name: str, doc: str, row: str = "") -> Unary:
     return library(fn)
 
 
-def _unary(name: str, doc: str) -> Unary:
+def _unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
     """A function that keeps the dtype; bools are refused as torch does."""
-    def fn(input: Tensor) -> Tensor:
+    def fn(input: AnyTensor[Tensor]) -> Tensor:
         if require_tensor(name, input).dtype is bool_:
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
         return backend().apply(OPS[name], (input,), {})
@@ -289,19 +315,21 @@ trunc = _unary("trunc", "Each element without its fraction.")
 
 
 @library
-def abs(input: Tensor) -> Tensor:
+def abs(input: AnyTensor[Tensor]) -> Tensor:
     """The absolute value."""
-    return apply("abs", input) if require_tensor("abs", input).dtype is not bool_ else input
+    x = require_tensor("abs", input)
+    return apply("abs", x) if x.dtype is not bool_ else x
 
 
 @library
-def sign(input: Tensor) -> Tensor:
+def sign(input: AnyTensor[Tensor]) -> Tensor:
     """-1, 0 or 1; bools stay."""
-    return apply("sign", input) if require_tensor("sign", input).dtype is not bool_ else input
+    x = require_tensor("sign", input)
+    return apply("sign", x) if x.dtype is not bool_ else x
 
 
 @library
-def square(input: Tensor) -> Tensor:
+def square(input: AnyTensor[Tensor]) -> Tensor:
     """input * input."""
     if require_tensor("square", input).dtype is bool_:
         input = cast(input, dtypes.int64)
@@ -309,7 +337,7 @@ def square(input: Tensor) -> Tensor:
 
 
 @library
-def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
     """The nearest integer, halves to even; or to a number of decimal places."""
     if require_tensor("round", input).dtype is bool_:
         raise NotImplementedError('"round_cpu" not implemented for \'Bool\'')
@@ -323,40 +351,44 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 @library
-def frac(input: Tensor) -> Tensor:
+def frac(input: AnyTensor[Tensor]) -> Tensor:
     """input - trunc(input)."""
     return sub(input, trunc(input))
 
 
 @library
-def polygamma(n: int, input: Tensor) -> Tensor:
+def polygamma(n: int, input: AnyTensor[Tensor]) -> Tensor:
     """The n-th derivative of digamma."""
     x = cast(input, floating(input.dtype))
     return apply("digamma", x) if n == 0 else apply("polygamma", x, n=n)
 
 
 @library
-def atan2(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def atan2(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """The angle of the point (other, input)."""
     d = floating(result_dtype(input, other))
     return apply("atan2", as_operand(input, d), as_operand(other, d))
 
 
 @library
-def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+def logaddexp(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """log(exp(input) + exp(other)) without overflow."""
     return binary("logaddexp", input, other)
 
 
+@overload
+def xlogy(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor: ...
+@overload
+def xlogy(input: Number, other: AnyTensor[Tensor]) -> Tensor: ...
 @library
-def xlogy(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def xlogy(input: Any, other: Any) -> Any:
     """input * log(other), 0 where input is 0."""
     d = floating(result_dtype(input, other))
     return apply("xlogy", as_operand(input, d), as_operand(other, d))
 
 
 @library
-def hypot(input: Tensor, other: Tensor) -> Tensor:
+def hypot(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """sqrt(input^2 + other^2), by the larger operand's scale."""
     d = floating(result_dtype(input, other))
     a, b = abs(as_operand(input, d)), abs(as_operand(other, d))
@@ -368,7 +400,7 @@ def hypot(input: Tensor, other: Tensor) -> Tensor:
 
 
 @library
-def copysign(input: Tensor | Number, other: Tensor | Number) -> Tensor:
+def copysign(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
     """The magnitude of input with the sign of other (that of a negative zero too)."""
     d = floating(result_dtype(input, other))
     a, b = abs(as_operand(input, d)), as_operand(other, d)
@@ -379,19 +411,19 @@ def copysign(input: Tensor | Number, other: Tensor | Number) -> Tensor:
 
 
 @library
-def deg2rad(input: Tensor) -> Tensor:
+def deg2rad(input: AnyTensor[Tensor]) -> Tensor:
     """Degrees to radians."""
     return mul(input, 0.017453292519943295)
 
 
 @library
-def rad2deg(input: Tensor) -> Tensor:
+def rad2deg(input: AnyTensor[Tensor]) -> Tensor:
     """Radians to degrees."""
     return mul(input, 57.29577951308232)
 
 
 @library
-def sinc(input: Tensor) -> Tensor:
+def sinc(input: AnyTensor[Tensor]) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
     x = cast(input, floating(input.dtype))
     zero, one = as_operand(0, x.dtype), as_operand(1, x.dtype)
@@ -401,7 +433,7 @@ def sinc(input: Tensor) -> Tensor:
 
 
 @library
-def logit(input: Tensor, eps: Number | None = None) -> Tensor:
+def logit(input: AnyTensor[Tensor], eps: Number | None = None) -> Tensor:
     """log(x / (1 - x)), with x clamped to [eps, 1 - eps] first if eps is given."""
     x = cast(input, floating(input.dtype))
     if eps is not None:
@@ -410,7 +442,8 @@ def logit(input: Tensor, eps: Number | None = None) -> Tensor:
 
 
 @library
-def nan_to_num(input: Tensor, nan: Number = 0.0, posinf: Number | None = None, neginf: Number | None = None) -> Tensor:
+def nan_to_num(input: AnyTensor[Tensor], nan: Number = 0.0, posinf: Number | None = None,
+               neginf: Number | None = None) -> Tensor:
     """NaN and infinities replaced; infinities by the dtype's extremes unless given."""
     d = input.dtype
     if not d.is_floating_point:
@@ -428,14 +461,14 @@ def nan_to_num(input: Tensor, nan: Number = 0.0, posinf: Number | None = None, n
 
 
 @library
-def maximum(input: Tensor, other: Tensor) -> Tensor:
+def maximum(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The larger of two elements; NaN if one is NaN."""
     require_tensor("maximum", other, "other", 2)
     return binary("maximum", require_tensor("maximum", input), other)
 
 
 @library
-def minimum(input: Tensor, other: Tensor) -> Tensor:
+def minimum(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The smaller of two elements; NaN if one is NaN."""
     require_tensor("minimum", other, "other", 2)
     return binary("minimum", require_tensor("minimum", input), other)
@@ -451,19 +484,20 @@ def _without_nan(name: str, input: Any, other: Any) -> Any:
 
 
 @library
-def fmax(input: Tensor, other: Tensor) -> Tensor:
+def fmax(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The larger of two elements; the other one if one is NaN."""
     return _without_nan("maximum", input, other)
 
 
 @library
-def fmin(input: Tensor, other: Tensor) -> Tensor:
+def fmin(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The smaller of two elements; the other one if one is NaN."""
     return _without_nan("minimum", input, other)
 
 
 @library
-def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Number | None = None) -> Tensor:
+def clamp(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number | None = None,
+          max: AnyTensor[Tensor] | Number | None = None) -> Tensor:
     """Elements below min become min, then those above max become max. RuntimeError without a bound."""
     x = require_tensor("clamp", input)
     bounds = [b for b in (min, max) if b is not None]
@@ -481,13 +515,13 @@ def clamp(input: Tensor, min: Tensor | Number | None = None, max: Tensor | Numbe
 
 
 @library
-def clamp_min(input: Tensor, min: Tensor | Number) -> Tensor:
+def clamp_min(input: AnyTensor[Tensor], min: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements below min become min."""
     return clamp(input, min)
 
 
 @library
-def clamp_max(input: Tensor, max: Tensor | Number) -> Tensor:
+def clamp_max(input: AnyTensor[Tensor], max: AnyTensor[Tensor] | Number) -> Tensor:
     """Elements above max become max."""
     return clamp(input, None, max)
 
@@ -509,3 +543,31 @@ sinh_, cosh_, tanh_, erf_, erfinv_ = inplace(sinh), inplace(cosh), inplace(tanh)
 reciprocal_, sigmoid_, logit_ = inplace(reciprocal), inplace(sigmoid), inplace(logit)
 clamp_, clamp_min_, clamp_max_ = inplace(clamp), inplace(clamp_min), inplace(clamp_max)
 clip_, nan_to_num_ = inplace(clip), inplace(nan_to_num)
+
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctan2 = atan2
+arctanh = atanh
+divide = div
+fix = trunc
+multiply = mul
+negative = neg
+sgn = sign
+subtract = sub
+true_divide = div
+
+__all__ = ["abs", "abs_", "absolute", "acos", "acosh", "add", "addcdiv", "addcmul", "arccos", "arccosh", "arcsin",
+           "arcsinh", "arctan", "arctan2", "arctanh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceil_",
+           "clamp", "clamp_", "clamp_max", "clamp_min", "clip", "copysign", "cos", "cos_", "cosh", "deg2rad", "digamma",
+           "div", "divide", "erf", "erfc", "erfinv", "exp", "exp2", "exp_", "expm1", "fix", "floor", "floor_",
+           "floor_divide", "fmax", "fmin", "fmod", "frac", "hypot", "lerp", "lgamma", "log", "log1p", "log2", "log10",
+           "logaddexp", "logit", "maximum", "minimum", "mul", "multiply", "nan_to_num", "neg", "neg_", "negative",
+           "polygamma", "positive", "pow", "rad2deg", "reciprocal", "remainder", "round", "round_", "rsqrt", "rsub",
+           "sgn", "sigmoid", "sigmoid_", "sign", "sin", "sin_", "sinc", "sinh", "sqrt", "sqrt_", "square", "square_",
+           "sub", "subtract", "tan", "tanh", "tanh_", "true_divide", "trunc", "xlogy"]

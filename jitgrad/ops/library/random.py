@@ -7,12 +7,12 @@ draw the same numbers for a seed.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.device import resolve
 from jitgrad.dtypes import dtype, float16, float32, int64
-from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -26,9 +26,6 @@ from jitgrad.ops.library.core import (
     word,
     write,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 def compose(kind: str, shape: tuple[Any, ...], d: dtype, where: Any, **params: Any) -> Any:
@@ -74,7 +71,7 @@ def _stream(generator: Any) -> None:
 
 @library
 def rand(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-         generator: Any = None) -> Tensor:
+         generator: Any = None) -> Any:
     """Uniform numbers in [0, 1)."""
     _stream(generator)
     return _leaf(backend().draw("uniform", size_list(size), _float(dtype, "uniform_"), resolve(device)), requires_grad)
@@ -82,7 +79,7 @@ def rand(*size: Any, dtype: dtype | None = None, device: Any = None, requires_gr
 
 @library
 def randn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False,
-          generator: Any = None) -> Tensor:
+          generator: Any = None) -> Any:
     """Normal numbers with mean 0 and standard deviation 1."""
     _stream(generator)
     return _leaf(backend().draw("normal", size_list(size), _float(dtype, "normal_kernel_cpu"), resolve(device)),
@@ -91,7 +88,7 @@ def randn(*size: Any, dtype: dtype | None = None, device: Any = None, requires_g
 
 @library
 def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None = None, device: Any = None,
-            requires_grad: bool = False, generator: Any = None) -> Tensor:
+            requires_grad: bool = False, generator: Any = None) -> Any:
     """Integers in [low, high); `randint(high, size)` starts at 0."""
     _stream(generator)
     if size is None:
@@ -104,28 +101,30 @@ def randint(low: Any, high: Any = None, size: Any = None, *, dtype: dtype | None
 
 @library
 def randperm(n: Any, *, dtype: dtype = int64, device: Any = None, requires_grad: bool = False,
-             generator: Any = None) -> Tensor:
+             generator: Any = None) -> Any:
     """0, ..., n - 1 in random order."""
     _stream(generator)
     return _leaf(backend().draw("randperm", (size_of(n),), dtype, resolve(device)), requires_grad)
 
 
 @library
-def rand_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rand_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
+              requires_grad: bool = False) -> Tensor:
     """Uniform numbers in [0, 1) of input's shape and dtype."""
     return rand(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
                 requires_grad=requires_grad)
 
 
 @library
-def randn_like(input: Tensor, *, dtype: dtype | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def randn_like(input: AnyTensor[Tensor], *, dtype: dtype | None = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:
     """Normal numbers of input's shape and dtype."""
     return randn(tuple(input.shape), dtype=dtype or input.dtype, device=input.device if device is None else device,
                  requires_grad=requires_grad)
 
 
 @library
-def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: dtype | None = None,
+def randint_like(input: AnyTensor[Tensor], low: Any, high: Any = None, *, dtype: dtype | None = None,
                  device: Any = None) -> Tensor:
     """Integers in [low, high) of input's shape and dtype."""
     if high is None:
@@ -135,8 +134,8 @@ def randint_like(input: Tensor, low: Any, high: Any = None, *, dtype: dtype | No
 
 
 @library
-def normal(mean: Tensor | Number = 0.0, std: Tensor | Number = 1.0, size: Any = None, *, dtype: dtype | None = None,
-           device: Any = None, generator: Any = None) -> Tensor:
+def normal(mean: AnyTensor[Tensor] | Number = 0.0, std: AnyTensor[Tensor] | Number = 1.0, size: Any = None, *,
+           dtype: dtype | None = None, device: Any = None, generator: Any = None) -> Any:
     """Normal numbers with means and standard deviations from tensors or numbers."""
     _stream(generator)
     tensors: list[Any] = [x for x in (mean, std) if isinstance(x, AnyTensor)]
@@ -153,7 +152,7 @@ def normal(mean: Tensor | Number = 0.0, std: Tensor | Number = 1.0, size: Any = 
 
 
 @library
-def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None) -> Tensor:
+def bernoulli(input: AnyTensor[Tensor], p: Number | None = None, *, generator: Any = None) -> Tensor:
     """1 with the probability that input's element (or p) says, else 0, in input's dtype."""
     _stream(generator)
     d = input.dtype if input.dtype.is_floating_point else dtypes.get_default_dtype()
@@ -162,7 +161,8 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None) 
 
 
 @library
-def multinomial(input: Tensor, num_samples: Any, replacement: bool = False, *, generator: Any = None) -> Tensor:
+def multinomial(input: AnyTensor[Tensor], num_samples: Any, replacement: bool = False, *,
+                generator: Any = None) -> Tensor:
     """Indices drawn with the probabilities (which need not sum to 1) in the rows of input: (..., num_samples)."""
     _stream(generator)
     if input.ndim not in (1, 2):
@@ -189,7 +189,7 @@ def multinomial(input: Tensor, num_samples: Any, replacement: bool = False, *, g
 
 
 @library
-def uniform_(input: Tensor, from_: Number = 0.0, to: Number = 1.0, *, generator: Any = None) -> Tensor:
+def uniform_(input: AnyTensor[Tensor], from_: Number = 0.0, to: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with uniform numbers in [from, to)."""
     _stream(generator)
     d = _float(input.dtype, "uniform_")
@@ -198,7 +198,7 @@ def uniform_(input: Tensor, from_: Number = 0.0, to: Number = 1.0, *, generator:
 
 
 @library
-def normal_(input: Tensor, mean: Number = 0.0, std: Number = 1.0, *, generator: Any = None) -> Tensor:
+def normal_(input: AnyTensor[Tensor], mean: Number = 0.0, std: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with normal numbers."""
     _stream(generator)
     d = _float(input.dtype, "normal_kernel_cpu")
@@ -207,7 +207,7 @@ def normal_(input: Tensor, mean: Number = 0.0, std: Number = 1.0, *, generator: 
 
 
 @library
-def random_(input: Tensor, from_: Any = 0, to: Any = None, *, generator: Any = None) -> Tensor:
+def random_(input: AnyTensor[Tensor], from_: Any = 0, to: Any = None, *, generator: Any = None) -> Tensor:
     """Overwrite with integers in [from, to); without `to` in [0, from), without both over the dtype's range."""
     _stream(generator)
     if to is None:
@@ -221,7 +221,7 @@ def random_(input: Tensor, from_: Any = 0, to: Any = None, *, generator: Any = N
 
 
 @library
-def bernoulli_(input: Tensor, p: Tensor | Number = 0.5, *, generator: Any = None) -> Tensor:
+def bernoulli_(input: AnyTensor[Tensor], p: AnyTensor[Tensor] | Number = 0.5, *, generator: Any = None) -> Tensor:
     """Overwrite with 1 with probability p, else 0."""
     _stream(generator)
     chance = expand_to(as_operand(p, float32), tuple(input.shape))
@@ -230,7 +230,7 @@ def bernoulli_(input: Tensor, p: Tensor | Number = 0.5, *, generator: Any = None
 
 
 @library
-def exponential_(input: Tensor, lambd: Number = 1.0, *, generator: Any = None) -> Tensor:
+def exponential_(input: AnyTensor[Tensor], lambd: Number = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with exponential numbers of rate lambd."""
     _stream(generator)
     d = _float(input.dtype, "exponential_")
@@ -239,13 +239,14 @@ def exponential_(input: Tensor, lambd: Number = 1.0, *, generator: Any = None) -
 
 
 @library
-def dropout(input: Tensor, p: Number = 0.5, train: bool = True) -> Tensor:
+def dropout(input: AnyTensor[Tensor], p: Number = 0.5, train: bool = True) -> Tensor:
     """While training, each element becomes 0 with probability p and the others are divided by 1 - p.
 
     `p` may be a run-time number: nothing here branches on it. With p = 1 the result is zero.
     """
+    x: Any = input
     if not train:
-        return input
+        return x
     if not input.dtype.is_floating_point:
         raise RuntimeError("result type Float can't be cast to the desired output type " + word(input.dtype))
     message = "dropout probability has to be between 0 and 1, but got "
@@ -256,4 +257,6 @@ def dropout(input: Tensor, p: Number = 0.5, train: bool = True) -> Tensor:
     kept = apply("ge", backend().draw("uniform", tuple(input.shape), d, input), chance)
     share = apply("sub", one, chance)
     scale = apply("where", apply("gt", share, zero), apply("div", one, share), zero)
-    return apply("mul", input, apply("where", kept, scale, zero))
+    return apply("mul", x, apply("where", kept, scale, zero))
+
+__all__ = ["bernoulli", "dropout", "multinomial", "rand_like", "randint_like", "randn_like"]

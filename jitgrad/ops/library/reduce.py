@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jitgrad import dtypes
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import AnyTensor, backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
     SymNumber,
@@ -34,9 +34,6 @@ from jitgrad.ops.library.core import (
     word,
 )
 from jitgrad.ops.library.shapes.shape import take_slice
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 Dims = int | Sequence[int] | None
 
@@ -87,14 +84,16 @@ def _accumulated(x: Any, dtype: dtypes.dtype | None) -> Any:
 
 
 @library
-def sum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+def sum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
+        dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim (all axes without it). Integers and bools are summed as int64."""
     x = _accumulated(widen(require_tensor("sum", input), "cuda"), dtype)
     return apply("sum", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
 @library
-def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+def nansum(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
+           dtype: dtypes.dtype | None = None) -> Tensor:
     """The sum over dim, NaNs counting as zero."""
     if input.dtype.is_floating_point:
         input = apply("where", apply("ne", input, input), as_operand(0, input.dtype), input)
@@ -103,7 +102,8 @@ def nansum(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dty
 
 
 @library
-def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+def mean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
+         dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim. RuntimeError for integers without a floating dtype."""
     x = cast(require_tensor("mean", input), dtype) if dtype is not None else input
     if not x.dtype.is_floating_point:
@@ -113,7 +113,8 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtype
 
 
 @library
-def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+def nanmean(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False, *,
+            dtype: dtypes.dtype | None = None) -> Tensor:
     """The mean over dim of what is not NaN."""
     counted = _accumulated(cast(apply("eq", input, input), input.dtype), dtype)
     count = apply("sum", counted, axes=axes(dim, counted.ndim), keepdim=bool(keepdim))
@@ -121,14 +122,15 @@ def nanmean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: dt
 
 
 @library
-def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dtypes.dtype | None = None) -> Tensor:
+def prod(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False, *,
+         dtype: dtypes.dtype | None = None) -> Tensor:
     """The product over one axis, or over all. Integers and bools are multiplied as int64."""
     x = _accumulated(widen(require_tensor("prod", input)), dtype)
     return apply("prod", x, axes=axes(dim, x.ndim), keepdim=bool(keepdim))
 
 
 @library
-def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+def count_nonzero(input: AnyTensor[Tensor], dim: Dims = None) -> Tensor:
     """How many elements are nonzero."""
     nonzero = input if input.dtype is bool_ else apply("ne", input, as_operand(0, input.dtype))
     return apply("sum", cast(nonzero, int64), axes=axes(dim, input.ndim), keepdim=False)
@@ -149,7 +151,7 @@ def _split_unbiased(dim: Any, unbiased: bool) -> tuple[Any, bool]:
 
 
 @library
-def var(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+def var(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The variance over dim; the divisor is the count less `correction` (1, or 0 with unbiased=False)."""
     same_float("std and var", input)
@@ -159,14 +161,14 @@ def var(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = 
 
 
 @library
-def std(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+def std(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
         correction: Number | None = None) -> Tensor:
     """The standard deviation over dim: the square root of `var`."""
     return apply("sqrt", var(input, dim, unbiased, keepdim, correction=correction))
 
 
 @library
-def var_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+def var_mean(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
              correction: Number | None = None) -> tuple[Tensor, Tensor]:
     """(variance, mean) over dim."""
     spread = var(input, dim, unbiased, keepdim, correction=correction)
@@ -174,7 +176,7 @@ def var_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bo
 
 
 @library
-def std_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
+def std_mean(input: AnyTensor[Tensor], dim: Dims = None, unbiased: bool = True, keepdim: bool = False, *,
              correction: Number | None = None) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over dim."""
     spread = std(input, dim, unbiased, keepdim, correction=correction)
@@ -189,19 +191,19 @@ def _require_elements(name: str, x: Any, a: int) -> None:
 
 
 @library
-def amax(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+def amax(input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:
     """The maximum over dim; equal maxima share the gradient."""
     return apply("amax", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
 
 
 @library
-def amin(input: Tensor, dim: Dims = (), keepdim: bool = False) -> Tensor:
+def amin(input: AnyTensor[Tensor], dim: Dims = (), keepdim: bool = False) -> Tensor:
     """The minimum over dim; equal minima share the gradient."""
     return apply("amin", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
 
 
 @library
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def aminmax(input: AnyTensor[Tensor], *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
     """(minimum, maximum) over dim."""
     return amin(input, dim, keepdim), amax(input, dim, keepdim)
 
@@ -239,14 +241,16 @@ def _max_or_min(name: str, x: Any, args: tuple[Any, ...], dim: Any, keepdim: boo
 
 
 @library
-def max(input: Tensor, *args: Any, dim: int | None = None, keepdim: bool = False, other: Tensor | None = None) -> Any:
+def max(input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
+        other: AnyTensor[Tensor] | None = None) -> Any:
     """max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise."""
     result = _max_or_min("max", input, args, dim, keepdim, other)
     return max_result(*result) if isinstance(result, tuple) else result
 
 
 @library
-def min(input: Tensor, *args: Any, dim: int | None = None, keepdim: bool = False, other: Tensor | None = None) -> Any:
+def min(input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
+        other: AnyTensor[Tensor] | None = None) -> Any:
     """min(x): the minimum; min(x, dim): named (values, indices); min(x, other): elementwise."""
     result = _max_or_min("min", input, args, dim, keepdim, other)
     return min_result(*result) if isinstance(result, tuple) else result
@@ -269,25 +273,25 @@ def _arg(name: str, x: Any, dim: Any, keepdim: bool) -> Any:
 
 
 @library
-def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+def argmax(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The position of the (first) maximum along dim, or in the flattened tensor."""
     return _arg("argmax", input, dim, keepdim)
 
 
 @library
-def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+def argmin(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The position of the (first) minimum along dim, or in the flattened tensor."""
     return _arg("argmin", input, dim, keepdim)
 
 
 @library
-def any(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def any(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether some element is nonzero."""
     return apply("any", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
 
 
 @library
-def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+def all(input: AnyTensor[Tensor], dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether every element is nonzero."""
     return apply("all", input, axes=axes(dim, input.ndim), keepdim=bool(keepdim))
 
@@ -296,7 +300,7 @@ def all(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 @library
-def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+def logsumexp(input: AnyTensor[Tensor], dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) over dim without overflow."""
     input = widen(input, "cuda")
     x = cast(input, floating(input.dtype))
@@ -316,19 +320,19 @@ def _normalised(name: str, x: Any, dim: Any, dtype: Any) -> Any:
 
 
 @library
-def softmax(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+def softmax(input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
     """exp(input) / sum(exp(input)) along dim, without overflow."""
     return _normalised("softmax", input, dim, dtype)
 
 
 @library
-def log_softmax(input: Tensor, dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
+def log_softmax(input: AnyTensor[Tensor], dim: int, dtype: dtypes.dtype | None = None) -> Tensor:
     """log(softmax(input)) along dim."""
     return _normalised("log_softmax", input, dim, dtype)
 
 
 @library
-def vector_norm(x: Tensor, ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
+def vector_norm(x: AnyTensor[Tensor], ord: Number = 2, dim: Dims = None, keepdim: bool = False, *,
                 dtype: dtypes.dtype | None = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over dim: any number, inf, -inf or 0 (counts nonzeros); a run-time ord is positive."""
     x = cast(x, dtype) if dtype is not None else widen(x, "cuda")
@@ -362,7 +366,7 @@ def _safe_root(name: str, x: Any, *exponent: Any) -> Any:
 
 
 @library
-def norm(input: Tensor, p: Number | str | None = "fro", dim: Dims = None, keepdim: bool = False,
+def norm(input: AnyTensor[Tensor], p: Number | str | None = "fro", dim: Dims = None, keepdim: bool = False,
          dtype: dtypes.dtype | None = None) -> Tensor:
     """The vector norm of order p over dim ("fro" and None: 2)."""
     if p == "nuc":
@@ -371,7 +375,7 @@ def norm(input: Tensor, p: Number | str | None = "fro", dim: Dims = None, keepdi
 
 
 @library
-def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
+def dist(input: AnyTensor[Tensor], other: AnyTensor[Tensor], p: Number = 2) -> Tensor:
     """The p-norm of input - other."""
     input, other = widen(input, "cuda"), widen(other, "cuda")
     d = result_dtype(input, other)
@@ -390,20 +394,20 @@ def _scan(name: str, x: Any, dim: Any, dtype: Any) -> Any:
 
 
 @library
-def cumsum(input: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+def cumsum(input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
     """Running sums along dim."""
     return _scan("cumsum", input, dim, dtype)
 
 
 @library
-def cumprod(input: Tensor, dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
+def cumprod(input: AnyTensor[Tensor], dim: int, *, dtype: dtypes.dtype | None = None) -> Tensor:
     """Running products along dim."""
     return _scan("cumprod", input, dim, dtype)
 
 
 @library
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None,
-         append: Tensor | None = None) -> Tensor:
+def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor[Tensor] | None = None,
+         append: AnyTensor[Tensor] | None = None) -> Tensor:
     """The n-th differences of neighbours along dim."""
     a = axis(dim, input.ndim)
     parts = [p for p in (prepend, input, append) if p is not None]
@@ -419,7 +423,7 @@ def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None
 
 
 @library
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> sort_result:
+def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> sort_result:
     """Named (values, indices) in order along dim; NaN counts as largest."""
     a = axis(dim, input.ndim)
     if input.ndim == 0:
@@ -428,7 +432,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @library
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The positions that sort dim."""
     a = axis(dim, input.ndim)
     if input.ndim == 0:
@@ -437,7 +441,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 
 @library
-def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> topk_result:
+def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> topk_result:
     """Named (values, indices) of the k largest (or smallest) along dim, in order."""
     a = axis(dim, input.ndim)
     if input.ndim == 0:
@@ -449,7 +453,7 @@ def topk(input: Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: boo
 
 
 @library
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median: of all elements, or named (values, indices) along dim."""
     if dim is None:
         flat = apply("reshape", input, shape=(product(input.shape),))
@@ -463,3 +467,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 cumsum_, cumprod_ = inplace(cumsum), inplace(cumprod)
+
+__all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumprod", "cumsum",
+           "diff", "dist", "log_softmax", "logsumexp", "max", "mean", "median", "min", "nanmean", "nansum", "norm",
+           "prod", "softmax", "sort", "std", "std_mean", "sum", "topk", "var", "var_mean"]

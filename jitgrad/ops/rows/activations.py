@@ -16,23 +16,23 @@ SQRT_HALF, SQRT_2_OVER_PI, INV_SQRT_2PI = math.sqrt(0.5), math.sqrt(2.0 / math.p
 
 pointwise("relu", 1, "max(x, 0); NaN stays NaN.", lambda xp, x: xp.maximum(x, 0), dtypes="number",
           compose=lambda F, x: F.maximum(x, 0), vjp=lambda F, g, y, x: (F.where(F.le(y, 0), 0.0, g),),
-          traits={"idempotent", "zero_preserving", "cheap"})
+          traits={"idempotent", "cheap"})
 pointwise("leaky_relu", 1, "x where it is positive, else negative_slope * x.",
           compose=lambda F, x, negative_slope: F.where(F.gt(x, 0), x, x * negative_slope),
           vjp=lambda F, g, y, x, negative_slope: (F.where(F.gt(x, 0), g, g * negative_slope),),
-          traits={"zero_preserving", "cheap"}, samples=attr_samples(1, {"negative_slope": 0.1}))
+          samples=attr_samples(1, {"negative_slope": 0.1}))
 pointwise("threshold", 1, "x where it is above the threshold, else value.",
           compose=lambda F, x, threshold, value: F.where(F.le(x, threshold), value, x),
           vjp=lambda F, g, y, x, threshold, value: (F.where(F.le(x, threshold), 0.0, g),),
-          samples=attr_samples(1, {"threshold": 0.5, "value": -1.0}), traits={"cheap"})
-pointwise("hardtanh", 1, "x clamped to [min_val, max_val], flat at the bounds.", traits={"idempotent", "cheap"},
+          samples=attr_samples(1, {"threshold": 0.5, "value": -1.0}))
+pointwise("hardtanh", 1, "x clamped to [min_val, max_val], flat at the bounds.", traits={"idempotent"},
           compose=lambda F, x, min_val, max_val: F.minimum(F.maximum(x, min_val), max_val),
           vjp=lambda F, g, y, x, min_val, max_val: (
               F.where(F.logical_or(F.le(x, min_val), F.ge(x, max_val)), 0.0, g),),
           samples=attr_samples(1, {"min_val": -1.0, "max_val": 1.5}))
 pointwise("relu6", 1, "x clamped to [0, 6].", compose=lambda F, x: F.hardtanh(x, min_val=0.0, max_val=6.0),
-          traits={"idempotent", "zero_preserving", "cheap"}, domain=(-3.0, 9.0))
-pointwise("hardsigmoid", 1, "relu6(x + 3) / 6.", compose=lambda F, x: F.relu6(x + 3.0) / 6.0, traits={"cheap"},
+          traits={"idempotent"}, domain=(-3.0, 9.0))
+pointwise("hardsigmoid", 1, "relu6(x + 3) / 6.", compose=lambda F, x: F.relu6(x + 3.0) / 6.0,
           vjp=lambda F, g, y, x: (F.where(F.logical_and(F.gt(x, -3.0), F.lt(x, 3.0)), g / 6.0, 0.0),),
           domain=(-5.0, 5.0))
 
@@ -42,7 +42,7 @@ def _hardswish_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
 
 
 pointwise("hardswish", 1, "x * relu6(x + 3) / 6.", compose=lambda F, x: x * F.relu6(x + 3.0) / 6.0,
-          vjp=_hardswish_vjp, traits={"zero_preserving", "cheap"}, domain=(-5.0, 5.0))
+          vjp=_hardswish_vjp, domain=(-5.0, 5.0))
 
 # --- exponential linear units --------------------------------------------------------------------------------------
 
@@ -57,14 +57,14 @@ def _elu_vjp(F: Any, g: Any, y: Any, x: Any, alpha: float, scale: float, input_s
 
 
 pointwise("elu", 1, "scale * x where x is positive, else scale * alpha * (exp(input_scale * x) - 1).", compose=_elu,
-          vjp=_elu_vjp, traits={"zero_preserving"},
+          vjp=_elu_vjp,
           samples=attr_samples(1, {"alpha": 1.0, "scale": 1.0, "input_scale": 1.0},
                                {"alpha": 1.7, "scale": 1.1, "input_scale": 0.5}))
 # Source: Klambauer et al., "Self-Normalizing Neural Networks", 2017
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-pointwise("selu", 1, "The self-normalising elu.", traits={"zero_preserving"},
+pointwise("selu", 1, "The self-normalising elu.",
           compose=lambda F, x: F.elu(x, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0))
-pointwise("celu", 1, "elu with a continuous slope: input scaled by 1 / alpha.", traits={"zero_preserving"},
+pointwise("celu", 1, "elu with a continuous slope: input scaled by 1 / alpha.",
           compose=lambda F, x, alpha: F.elu(x, alpha=alpha, scale=1.0, input_scale=1.0 / alpha),
           samples=attr_samples(1, {"alpha": 1.3}))
 
@@ -79,8 +79,7 @@ def _silu_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     return (g * (s * (1.0 + x * (1.0 - s))),)
 
 
-pointwise("silu", 1, "x * sigmoid(x).", compose=lambda F, x: x / (1.0 + F.exp(-x)), vjp=_silu_vjp,
-          traits={"zero_preserving"})
+pointwise("silu", 1, "x * sigmoid(x).", compose=lambda F, x: x / (1.0 + F.exp(-x)), vjp=_silu_vjp)
 pointwise("logsigmoid", 1, "log(sigmoid(x)).", vjp=lambda F, g, y, x: (g * F.sigmoid(-x),),
           compose=lambda F, x: F.minimum(x, 0.0) - F.log1p(F.exp(-F.abs(x))))
 
@@ -106,7 +105,7 @@ def _mish_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
     return (g * (t + x * (F.sigmoid(x) * (1.0 - t * t))),)
 
 
-pointwise("mish", 1, "x * tanh(softplus(x)).", traits={"zero_preserving"}, vjp=_mish_vjp,
+pointwise("mish", 1, "x * tanh(softplus(x)).", vjp=_mish_vjp,
           compose=lambda F, x: x * F.tanh(F.softplus(x, beta=1.0, threshold=20.0)))
 
 
@@ -130,12 +129,12 @@ def _gelu_tanh_vjp(F: Any, g: Any, y: Any, x: Any) -> tuple[Any]:
 
 
 # Source: Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
-pointwise("gelu", 1, "x times the normal distribution function of x.", traits={"zero_preserving"}, vjp=_gelu_vjp,
+pointwise("gelu", 1, "x times the normal distribution function of x.", vjp=_gelu_vjp,
           compose=lambda F, x: x * 0.5 * (F.erf(x * SQRT_HALF) + 1.0))
-pointwise("gelu_tanh", 1, "gelu by its tanh approximation.", traits={"zero_preserving"}, vjp=_gelu_tanh_vjp,
+pointwise("gelu_tanh", 1, "gelu by its tanh approximation.", vjp=_gelu_tanh_vjp,
           compose=lambda F, x: x * 0.5 * (_gelu_tanh_inner(F, x) + 1.0))
 
 # --- others --------------------------------------------------------------------------------------------------------
 
-pointwise("softsign", 1, "x / (1 + |x|).", compose=lambda F, x: x / (F.abs(x) + 1.0), traits={"zero_preserving"})
-pointwise("tanhshrink", 1, "x - tanh(x).", compose=lambda F, x: x - F.tanh(x), traits={"zero_preserving"})
+pointwise("softsign", 1, "x / (1 + |x|).", compose=lambda F, x: x / (F.abs(x) + 1.0))
+pointwise("tanhshrink", 1, "x - tanh(x).", compose=lambda F, x: x - F.tanh(x))

@@ -16,21 +16,21 @@ from jitgrad.ops.rules import each, zeros
 
 # --- the four operations -------------------------------------------------------------------------------------------
 
-pointwise("add", 2, "a + b.", "add", dtypes="any", traits={"commutative", "cheap", "passes"},
+pointwise("add", 2, "a + b.", "add", infix="+", dtypes="any", traits={"commutative", "cheap", "passes"},
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: g))
-pointwise("sub", 2, "a - b.", "subtract", dtypes="number", traits={"cheap", "passes"},
+pointwise("sub", 2, "a - b.", "subtract", infix="-", dtypes="number", traits={"cheap", "passes"},
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -g))
-pointwise("mul", 2, "a * b.", "multiply", dtypes="any", traits={"commutative", "cheap"},
+pointwise("mul", 2, "a * b.", "multiply", infix="*", dtypes="any", traits={"commutative", "cheap"},
           vjp=each(lambda F, g, y, a, b: g * b, lambda F, g, y, a, b: g * a))
-pointwise("div", 2, "a / b.", "true_divide", traits={"cheap"},
+pointwise("div", 2, "a / b.", "true_divide", infix="/",
           vjp=each(lambda F, g, y, a, b: g / b, lambda F, g, y, a, b: -(g * (y / b))))
-pointwise("fma", 3, "a * b + c.", lambda xp, a, b, c: a * b + c, dtypes="number", traits={"cheap"},
+pointwise("fma", 3, "a * b + c.", lambda xp, a, b, c: a * b + c, dtypes="number",
           vjp=each(lambda F, g, y, a, b, c: g * b, lambda F, g, y, a, b, c: g * a, lambda F, g, y, a, b, c: g))
 pointwise("neg", 1, "-x.", "negative", dtypes="number", vjp=lambda F, g, y, x: (-g,),
-          traits={"involution", "zero_preserving", "cheap", "passes"})
-pointwise("reciprocal", 1, "1 / x.", vjp=lambda F, g, y, x: (-(g * (y * y)),), traits={"cheap"},
+          traits={"involution", "cheap", "passes", "exact", "lossless"})
+pointwise("reciprocal", 1, "1 / x.", vjp=lambda F, g, y, x: (-(g * (y * y)),),
           compose=lambda F, x: 1.0 / x, ref="numpy.reciprocal", domain=(0.2, 3.0))
-pointwise("square", 1, "x * x.", vjp=lambda F, g, y, x: (g * (x * 2),), traits={"zero_preserving", "cheap"},
+pointwise("square", 1, "x * x.", vjp=lambda F, g, y, x: (g * (x * 2),),
           compose=lambda F, x: x * x, dtypes="number", ref="numpy.square")
 
 
@@ -43,7 +43,7 @@ def _pow(xp: Any, a: Any, b: Any) -> Any:
 
 
 pointwise("pow", 2, "a to the power b; integers to negative powers are 0 but for bases 1 and -1.", _pow,
-          ref="numpy.power", dtypes="number", domain=(0.2, 3.0), vjp=each(
+          ref="numpy.power", infix="**", dtypes="number", domain=(0.2, 3.0), traits={"expensive"}, vjp=each(
     # where b is 0 the slope is 0, also at a = 0; where a is 0 and b >= 0 the exponent's slope is 0, not 0 * log(0)
     lambda F, g, y, a, b: F.where(F.eq(b, 0), 0.0, g * (b * F.pow(a, F.where(F.eq(b, 0), 1.0, b - 1)))),
     lambda F, g, y, a, b: _pow_exponent(F, g, y, a, b)))
@@ -57,8 +57,10 @@ def _pow_exponent(F: Any, g: Any, y: Any, a: Any, b: Any) -> Any:
 # --- division with remainder ---------------------------------------------------------------------------------------
 
 pointwise("floor_divide", 2, "The largest integer not above a / b.", "floor_divide", dtypes="number",
-          domain=(0.3, 4.0), vjp=each(lambda F, g, y, a, b: F.zeros_like(a), lambda F, g, y, a, b: F.zeros_like(b)))
+          domain=(0.3, 4.0), traits={"expensive"},
+          vjp=each(lambda F, g, y, a, b: F.zeros_like(a), lambda F, g, y, a, b: F.zeros_like(b)))
 pointwise("remainder", 2, "a - b * floor(a / b): has b's sign.", "remainder", dtypes="number", domain=(0.3, 4.0),
+          traits={"expensive"},
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * F.floor_divide(a, b))))
 
 
@@ -69,6 +71,7 @@ def _truncated_quotient(F: Any, a: Any, b: Any) -> Any:
 
 
 pointwise("fmod", 2, "a - b * trunc(a / b): has a's sign.", "fmod", dtypes="number", domain=(0.3, 4.0),
+          traits={"expensive"},
           vjp=each(lambda F, g, y, a, b: g, lambda F, g, y, a, b: -(g * _truncated_quotient(F, a, b))))
 
 # --- rounding and sign ---------------------------------------------------------------------------------------------
@@ -84,7 +87,7 @@ for _name, _function, _doc in (
         ("floor", "floor", "The largest integer not above x."), ("ceil", "ceil", "The smallest integer not below x."),
         ("trunc", "trunc", "x without its fraction."), ("round", "rint", "The nearest integer, halves to even.")):
     pointwise(_name, 1, _doc, _rounding(_function), vjp=zeros, dtypes="number", ref=f"numpy.{_function}",
-              traits={"idempotent", "zero_preserving", "cheap"})
+              traits={"idempotent", "exact"})
 
 
 def _sign(xp: Any, x: Any) -> Any:
@@ -93,30 +96,30 @@ def _sign(xp: Any, x: Any) -> Any:
 
 
 pointwise("sign", 1, "-1, 0 or 1; 0 for NaN.", _sign, vjp=zeros, dtypes="number", ref="numpy.sign",
-          traits={"idempotent", "zero_preserving", "cheap"})
+          traits={"idempotent", "exact"})
 pointwise("abs", 1, "The absolute value.", "absolute", vjp=lambda F, g, y, x: (g * F.sign(x),), dtypes="number",
-          traits={"idempotent", "zero_preserving", "cheap"})
+          traits={"idempotent", "exact"})
 
 # --- minima and maxima ---------------------------------------------------------------------------------------------
 
 pointwise("minimum", 2, "The smaller operand; NaN if one is NaN.", "minimum", dtypes="any",
-          traits={"commutative", "cheap"},
+          traits={"commutative", "cheap", "exact"},
           vjp=each(lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.gt(a, b), 0.0, g)),
                    lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.gt(b, a), 0.0, g))))
 pointwise("maximum", 2, "The larger operand; NaN if one is NaN.", "maximum", dtypes="any",
-          traits={"commutative", "cheap"},
+          traits={"commutative", "cheap", "exact"},
           vjp=each(lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.lt(a, b), 0.0, g)),
                    lambda F, g, y, a, b: F.where(F.eq(a, b), g * 0.5, F.where(F.lt(b, a), 0.0, g))))
 # the gradient passes at the bounds themselves; where the bounds cross, the result is the upper one
 pointwise("clamp_min", 2, "max(x, low); the gradient passes where x equals the bound.", dtypes="number",
-          compose=lambda F, x, low: F.maximum(x, low), ref="numpy.maximum", traits={"cheap"},
+          compose=lambda F, x, low: F.maximum(x, low), ref="numpy.maximum",
           vjp=each(lambda F, g, y, x, low: F.where(F.ge(x, low), g, 0.0),
                    lambda F, g, y, x, low: F.where(F.lt(x, low), g, 0.0)))
 pointwise("clamp_max", 2, "min(x, high); the gradient passes where x equals the bound.", dtypes="number",
-          compose=lambda F, x, high: F.minimum(x, high), ref="numpy.minimum", traits={"cheap"},
+          compose=lambda F, x, high: F.minimum(x, high), ref="numpy.minimum",
           vjp=each(lambda F, g, y, x, high: F.where(F.le(x, high), g, 0.0),
                    lambda F, g, y, x, high: F.where(F.gt(x, high), g, 0.0)))
-pointwise("clamp", 3, "min(max(x, low), high).", dtypes="number", traits={"cheap"}, ref="numpy.clip",
+pointwise("clamp", 3, "min(max(x, low), high).", dtypes="number", ref="numpy.clip",
           compose=lambda F, x, low, high: F.minimum(F.maximum(x, low), high),
           vjp=each(lambda F, g, y, x, low, high: F.where(F.logical_and(F.ge(x, low), F.le(x, high)), g, 0.0),
                    lambda F, g, y, x, low, high: F.where(F.logical_and(F.lt(x, low), F.lt(low, high)), g, 0.0),
@@ -130,8 +133,8 @@ def _where_samples(rng: np.random.Generator) -> Any:
             ((rng.random((3, 1)) < 0.5, rng.normal(size=(4,)), rng.normal(size=())), {})]
 
 
-pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any", traits={"cheap", "passes"},
-          spec=specs.select_by, samples=_where_samples,
+pointwise("where", 3, "a where the condition holds, else b.", "where", dtypes="any",
+          traits={"cheap", "passes", "exact"}, spec=specs.select_by, samples=_where_samples,
           vjp=each(None, lambda F, g, y, c, a, b: F.where(c, g, 0.0), lambda F, g, y, c, a, b: F.where(c, 0.0, g)))
 
 
@@ -143,8 +146,8 @@ def _cast(xp: Any, x: Any, dtype: Any) -> Any:
     return x.astype(d)
 
 
-pointwise("cast", 1, "x converted to another dtype.", _cast, dtypes="any", traits={"cheap", "exact", "passes"},
-          spec=specs.cast,
+pointwise("cast", 1, "x converted to another dtype.", _cast, dtypes="any",
+          traits={"cheap", "passes", "exact", "converts"}, spec=specs.cast,
           vjp=lambda F, g, y, x, dtype: (F.cast(g, dtype=x.dtype),),
           samples=attr_samples(1, {"dtype": dtypes.float64}, {"dtype": dtypes.float32}))
 pointwise("lerp", 3, "a + w * (b - a), computed from the nearer end.",

@@ -37,4 +37,5 @@ def _samples(rng: np.random.Generator) -> Any:
 
 register("matmul", 2, CONTRACT, "Matrix products of the last two axes; the axes before them broadcast.",
          impl=lambda xp, a, b: xp.matmul(a, b), vjp=each(_matmul_first, _matmul_second), spec=specs.matmul,
-         check=checks.matmul, dtypes="number", ref="numpy.matmul", samples=_samples)
+         check=checks.matmul, dtypes="number", infix="@", traits={"stored", "reads_memory"}, ref="numpy.matmul",
+         samples=_samples)

@@ -155,8 +155,11 @@ def _weight_samples(rng: np.random.Generator) -> Any:
 
 
 register("conv", 2, CONTRACT, "The convolution (correlation) of x with w.", dtypes="number", impl=_conv,
+         traits={"stored", "reads_memory"},
          vjp=_conv_vjp, spec=specs.conv, check=checks.conv, samples=_conv_samples)
 register("conv_transpose", 2, CONTRACT, "The gradient of a convolution with respect to x, of `shape`, from y's and w.",
-         dtypes="number", impl=_conv_transpose, vjp=_transpose_vjp, spec=specs.shaped, samples=_transpose_samples)
+         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_transpose, vjp=_transpose_vjp,
+         spec=specs.shaped, samples=_transpose_samples)
 register("conv_weight", 2, CONTRACT, "The gradient of a convolution with respect to w, of `shape`, from y's and x.",
-         dtypes="number", impl=_conv_weight, vjp=_weight_vjp, spec=specs.shaped, samples=_weight_samples)
+         dtypes="number", traits={"stored", "reads_memory"}, impl=_conv_weight, vjp=_weight_vjp, spec=specs.shaped,
+         samples=_weight_samples)

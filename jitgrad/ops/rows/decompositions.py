@@ -112,16 +112,17 @@ def _matrices(rng: np.random.Generator) -> Any:
     return [((_well(rng, 3, 3),), {}), ((_well(rng, 2, 3, 3),), {})]
 
 
-register("inv", 1, OPAQUE, "Inverses of square matrices.", impl=lambda xp, x: _total(xp.linalg.inv, x), vjp=_inv_vjp,
-         spec=lambda x: x, samples=_matrices)
-register("solve", 2, OPAQUE, "The x of a @ x = b; batches are equal.",
+register("inv", 1, OPAQUE, "Inverses of square matrices.", traits={"in_library"},
+         impl=lambda xp, x: _total(xp.linalg.inv, x), vjp=_inv_vjp, spec=lambda x: x, samples=_matrices)
+register("solve", 2, OPAQUE, "The x of a @ x = b; batches are equal.", traits={"in_library"},
          impl=lambda xp, a, b: _total(xp.linalg.solve, a, b), vjp=_solve_vjp, spec=lambda a, b: b,
          samples=lambda rng: [((_well(rng, 3, 3), rng.normal(size=(3, 2))), {}),
                               ((_well(rng, 2, 3, 3), rng.normal(size=(2, 3, 1))), {})])
-register("cholesky", 1, OPAQUE, "The lower factor of positive definite matrices.",
+register("cholesky", 1, OPAQUE, "The lower factor of positive definite matrices.", traits={"in_library"},
          impl=lambda xp, x: _total(xp.linalg.cholesky, _symmetric(x)), vjp=_cholesky_vjp,
          spec=lambda x: x, samples=_matrices)
 register("slogdet", 1, OPAQUE, "Sign of the determinant, and the logarithm of its size.", impl=_slogdet,
-         vjp=_slogdet_vjp, spec=lambda x: (TensorType(x.dtype, x.dims[:-2]),) * 2, samples=_matrices)
+         traits={"in_library"}, vjp=_slogdet_vjp, spec=lambda x: (TensorType(x.dtype, x.dims[:-2]),) * 2,
+         samples=_matrices)
 register("eigh", 1, OPAQUE, "Eigenvalues, rising, and eigenvectors of symmetric matrices.", impl=_eigh, vjp=_eigh_vjp,
-         spec=lambda x: (_vector_of(x), x), samples=_matrices)
+         traits={"in_library"}, spec=lambda x: (_vector_of(x), x), samples=_matrices)

@@ -11,21 +11,26 @@ from jitgrad.ops.rules import each
 
 LN2, LN10 = math.log(2.0), math.log(10.0)
 
+
+def function(name: str, arity: int, doc: str, impl: Any, **fields: Any) -> None:
+    """Register a row that each target's math library has a function for, of the row's name."""
+    pointwise(name, arity, doc, impl, traits={"elementary", "expensive"}, **fields)
+
+
 # --- exponentials, logarithms, roots -------------------------------------------------------------------------------
 
-pointwise("exp", 1, "e to the x.", "exp", vjp=lambda F, g, y, x: (g * y,))
-pointwise("expm1", 1, "exp(x) - 1, accurate near 0.", "expm1", vjp=lambda F, g, y, x: (g * (y + 1.0),),
-          traits={"zero_preserving"})
-pointwise("exp2", 1, "2 to the x.", "exp2", vjp=lambda F, g, y, x: (g * (y * LN2),))
-pointwise("log", 1, "The natural logarithm.", "log", vjp=lambda F, g, y, x: (g / x,), domain=(0.1, 3.0))
-pointwise("log1p", 1, "log(1 + x), accurate near 0.", "log1p", vjp=lambda F, g, y, x: (g / (x + 1.0),),
-          domain=(-0.9, 3.0), traits={"zero_preserving"})
-pointwise("log2", 1, "The binary logarithm.", "log2", vjp=lambda F, g, y, x: (g / (x * LN2),), domain=(0.1, 3.0))
-pointwise("log10", 1, "The decimal logarithm.", "log10", vjp=lambda F, g, y, x: (g / (x * LN10),), domain=(0.1, 3.0))
+function("exp", 1, "e to the x.", "exp", vjp=lambda F, g, y, x: (g * y,))
+function("expm1", 1, "exp(x) - 1, accurate near 0.", "expm1", vjp=lambda F, g, y, x: (g * (y + 1.0),))
+function("exp2", 1, "2 to the x.", "exp2", vjp=lambda F, g, y, x: (g * (y * LN2),))
+function("log", 1, "The natural logarithm.", "log", vjp=lambda F, g, y, x: (g / x,), domain=(0.1, 3.0))
+function("log1p", 1, "log(1 + x), accurate near 0.", "log1p", vjp=lambda F, g, y, x: (g / (x + 1.0),),
+         domain=(-0.9, 3.0))
+function("log2", 1, "The binary logarithm.", "log2", vjp=lambda F, g, y, x: (g / (x * LN2),), domain=(0.1, 3.0))
+function("log10", 1, "The decimal logarithm.", "log10", vjp=lambda F, g, y, x: (g / (x * LN10),), domain=(0.1, 3.0))
 pointwise("sqrt", 1, "The square root; its slope at 0 is infinite.", "sqrt", vjp=lambda F, g, y, x: (g / (y * 2.0),),
-          domain=(0.1, 3.0), traits={"zero_preserving", "cheap"})
+          domain=(0.1, 3.0))
 pointwise("rsqrt", 1, "1 / sqrt(x).", lambda xp, x: 1 / xp.sqrt(x), domain=(0.1, 3.0),
-          traits={"cheap"}, vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
+          vjp=lambda F, g, y, x: (g * -0.5 * (y * y * y),))
 
 
 def _logaddexp(F: Any, a: Any, b: Any) -> Any:
@@ -53,16 +58,13 @@ pointwise("xlogy", 2, "a * log(b), 0 where a is 0.", compose=_xlogy, ref="scipy.
 
 # --- circular ------------------------------------------------------------------------------------------------------
 
-pointwise("sin", 1, "Sine.", "sin", vjp=lambda F, g, y, x: (g * F.cos(x),), traits={"zero_preserving"})
-pointwise("cos", 1, "Cosine.", "cos", vjp=lambda F, g, y, x: (-(g * F.sin(x)),))
-pointwise("tan", 1, "Tangent.", "tan", vjp=lambda F, g, y, x: (g * (1.0 + y * y),), domain=(-1.2, 1.2),
-          traits={"zero_preserving"})
-pointwise("asin", 1, "Arc sine.", "arcsin", vjp=lambda F, g, y, x: (g * F.rsqrt(1.0 - x * x),), domain=(-0.9, 0.9),
-          traits={"zero_preserving"})
-pointwise("acos", 1, "Arc cosine.", "arccos", vjp=lambda F, g, y, x: (-(g * F.rsqrt(1.0 - x * x)),),
-          domain=(-0.9, 0.9))
-pointwise("atan", 1, "Arc tangent.", "arctan", vjp=lambda F, g, y, x: (g / (x * x + 1.0),),
-          traits={"zero_preserving"})
+function("sin", 1, "Sine.", "sin", vjp=lambda F, g, y, x: (g * F.cos(x),))
+function("cos", 1, "Cosine.", "cos", vjp=lambda F, g, y, x: (-(g * F.sin(x)),))
+function("tan", 1, "Tangent.", "tan", vjp=lambda F, g, y, x: (g * (1.0 + y * y),), domain=(-1.2, 1.2))
+function("asin", 1, "Arc sine.", "arcsin", vjp=lambda F, g, y, x: (g * F.rsqrt(1.0 - x * x),), domain=(-0.9, 0.9))
+function("acos", 1, "Arc cosine.", "arccos", vjp=lambda F, g, y, x: (-(g * F.rsqrt(1.0 - x * x)),),
+         domain=(-0.9, 0.9))
+function("atan", 1, "Arc tangent.", "arctan", vjp=lambda F, g, y, x: (g / (x * x + 1.0),))
 
 
 def _inverse_square(F: Any, a: Any, b: Any) -> Any:
@@ -71,36 +73,33 @@ def _inverse_square(F: Any, a: Any, b: Any) -> Any:
     return F.where(F.eq(d, 0), 0.0, 1.0 / F.where(F.eq(d, 0), 1.0, d))
 
 
-pointwise("atan2", 2, "The angle of the point (b, a).", "arctan2",
-          vjp=each(lambda F, g, y, a, b: g * (b * _inverse_square(F, a, b)),
-                   lambda F, g, y, a, b: g * -(a * _inverse_square(F, a, b))))
+function("atan2", 2, "The angle of the point (b, a).", "arctan2",
+         vjp=each(lambda F, g, y, a, b: g * (b * _inverse_square(F, a, b)),
+                  lambda F, g, y, a, b: g * -(a * _inverse_square(F, a, b))))
 
 # --- hyperbolic ----------------------------------------------------------------------------------------------------
 
-pointwise("sinh", 1, "Hyperbolic sine.", "sinh", vjp=lambda F, g, y, x: (g * F.cosh(x),), traits={"zero_preserving"})
-pointwise("cosh", 1, "Hyperbolic cosine.", "cosh", vjp=lambda F, g, y, x: (g * F.sinh(x),))
-pointwise("tanh", 1, "Hyperbolic tangent.", "tanh", vjp=lambda F, g, y, x: (g * (1.0 - y * y),),
-          traits={"zero_preserving"})
-pointwise("asinh", 1, "Inverse hyperbolic sine.", "arcsinh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x + 1.0),),
-          traits={"zero_preserving"})
-pointwise("acosh", 1, "Inverse hyperbolic cosine.", "arccosh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x - 1.0),),
-          domain=(1.2, 4.0))
-pointwise("atanh", 1, "Inverse hyperbolic tangent.", "arctanh", vjp=lambda F, g, y, x: (g / (1.0 - x * x),),
-          domain=(-0.9, 0.9), traits={"zero_preserving"})
+function("sinh", 1, "Hyperbolic sine.", "sinh", vjp=lambda F, g, y, x: (g * F.cosh(x),))
+function("cosh", 1, "Hyperbolic cosine.", "cosh", vjp=lambda F, g, y, x: (g * F.sinh(x),))
+function("tanh", 1, "Hyperbolic tangent.", "tanh", vjp=lambda F, g, y, x: (g * (1.0 - y * y),))
+function("asinh", 1, "Inverse hyperbolic sine.", "arcsinh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x + 1.0),))
+function("acosh", 1, "Inverse hyperbolic cosine.", "arccosh", vjp=lambda F, g, y, x: (g * F.rsqrt(x * x - 1.0),),
+         domain=(1.2, 4.0))
+function("atanh", 1, "Inverse hyperbolic tangent.", "arctanh", vjp=lambda F, g, y, x: (g / (1.0 - x * x),),
+         domain=(-0.9, 0.9))
 
 # --- error function and gamma family: NumPy has none, `special` computes them --------------------------------------
 
-pointwise("erf", 1, "The error function.", lambda xp, x: special.erf(xp, x), ref="scipy.special.erf",
-          vjp=lambda F, g, y, x: (g * (2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),), traits={"zero_preserving"})
-pointwise("erfc", 1, "1 - erf(x), accurate in the tail.", lambda xp, x: special.erfc(xp, x), ref="scipy.special.erfc",
-          vjp=lambda F, g, y, x: (g * (-2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
-pointwise("erfinv", 1, "The inverse of erf on (-1, 1).", lambda xp, x: special.erfinv(xp, x), domain=(-0.9, 0.9),
-          vjp=lambda F, g, y, x: (g * (0.5 * math.sqrt(math.pi)) * F.exp(y * y),), ref="scipy.special.erfinv",
-          traits={"zero_preserving"})
-pointwise("lgamma", 1, "log |gamma(x)|.", lambda xp, x: special.lgamma(xp, x), domain=(0.2, 5.0),
-          vjp=lambda F, g, y, x: (g * F.digamma(x),), ref="scipy.special.gammaln")
-pointwise("digamma", 1, "The derivative of lgamma.", lambda xp, x: special.digamma(xp, x), domain=(0.2, 5.0),
-          vjp=lambda F, g, y, x: (g * F.polygamma(x, n=1),), ref="scipy.special.digamma")
+function("erf", 1, "The error function.", lambda xp, x: special.erf(xp, x), ref="scipy.special.erf",
+         vjp=lambda F, g, y, x: (g * (2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
+function("erfc", 1, "1 - erf(x), accurate in the tail.", lambda xp, x: special.erfc(xp, x), ref="scipy.special.erfc",
+         vjp=lambda F, g, y, x: (g * (-2.0 / math.sqrt(math.pi)) * F.exp(-(x * x)),))
+function("erfinv", 1, "The inverse of erf on (-1, 1).", lambda xp, x: special.erfinv(xp, x), domain=(-0.9, 0.9),
+         vjp=lambda F, g, y, x: (g * (0.5 * math.sqrt(math.pi)) * F.exp(y * y),), ref="scipy.special.erfinv")
+function("lgamma", 1, "log |gamma(x)|.", lambda xp, x: special.lgamma(xp, x), domain=(0.2, 5.0),
+         vjp=lambda F, g, y, x: (g * F.digamma(x),), ref="scipy.special.gammaln")
+function("digamma", 1, "The derivative of lgamma.", lambda xp, x: special.digamma(xp, x), domain=(0.2, 5.0),
+         vjp=lambda F, g, y, x: (g * F.polygamma(x, n=1),), ref="scipy.special.digamma")
 pointwise("polygamma", 1, "The n-th derivative of digamma.", lambda xp, x, n: special.polygamma(xp, x, n),
-          domain=(0.2, 5.0), vjp=lambda F, g, y, x, n: (g * F.polygamma(x, n=n + 1),),
+          domain=(0.2, 5.0), vjp=lambda F, g, y, x, n: (g * F.polygamma(x, n=n + 1),), traits={"expensive"},
           samples=attr_samples(1, {"n": 1}, {"n": 2}, {"n": 3}, low=0.3, high=5.0))

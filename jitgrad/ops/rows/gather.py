@@ -24,6 +24,7 @@ def _cat_vjp(F: Any, g: Any, y: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
 
 register("cat", None, JOIN, "Operands one after the other along an axis.", dtypes="any", spec=specs.cat,
          impl=lambda xp, *xs, axis: xp.concatenate(xs, axis=axis), vjp=_cat_vjp, check=checks.cat,
+         traits={"stored"},
          samples=lambda rng: [(tuple(rng.normal(size=(2, n)) for n in (3, 1, 0, 2)), {"axis": 1}),
                               ((rng.normal(size=(3,)), rng.normal(size=(2,))), {"axis": 0}),
                               ((rng.normal(size=(2, 2)),), {"axis": 0})])
@@ -125,10 +126,11 @@ def _index_put_samples(rng: np.random.Generator) -> Any:
 
 
 register("index", None, GATHER, "x at integer tensors along axes, which broadcast together.", vjp=_index_vjp,
-         impl=_index, dtypes="any", spec=specs.index, check=checks.index, samples=_index_samples)
+         impl=_index, dtypes="any", adds_back=("index_put", {"accumulate": True}), first_index=1, spec=specs.index,
+         check=checks.index, samples=_index_samples)
 register("index_put", None, GATHER, "x with v written (or added) at integer tensors along axes.",
          vjp=each(_index_put_x, _index_put_v), impl=_index_put, dtypes="any", spec=specs.same, check=checks.index_put,
-         samples=_index_put_samples)
+         first_index=2, traits={"stored", "updates", "accumulates"}, samples=_index_put_samples)
 
 # --- gather and scatter along one axis -----------------------------------------------------------------------------
 
@@ -168,16 +170,19 @@ def _scatter_add_samples(rng: np.random.Generator) -> Any:
 
 register("gather", 2, GATHER, "x at index i along an axis, elsewhere at i's own position.", dtypes="any",
          impl=lambda xp, x, i, axis: xp.asarray(x[_along(xp, i, axis)]), spec=specs.gather,
-         check=checks.gather("gather"), samples=_gather_samples,
+         check=checks.gather("gather"), adds_back=("scatter_add", {}), samples=_gather_samples,
          vjp=lambda F, g, y, x, i, axis: (F.scatter_add(F.zeros_like(x), i, g, axis=axis), None))
 register("scatter", 3, GATHER, "x with src (of i's shape) written at index i along an axis.", dtypes="any",
-         impl=_scatter, spec=specs.same, check=checks.gather("scatter"), samples=_scatter_samples,
+         impl=_scatter, traits={"stored", "updates"}, spec=specs.same, check=checks.gather("scatter"),
+         samples=_scatter_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: F.scatter(g, i, F.zeros_like(src), axis=axis), None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("scatter_add", 3, GATHER, "x with src (of i's shape) added at index i along an axis.", dtypes="any",
-         impl=_scatter_add, spec=specs.same, check=checks.gather("scatter"), samples=_scatter_add_samples,
+         impl=_scatter_add, traits={"stored", "updates", "accumulates"}, spec=specs.same,
+         check=checks.gather("scatter"), samples=_scatter_add_samples,
          vjp=each(lambda F, g, y, x, i, src, axis: g, None,
                   lambda F, g, y, x, i, src, axis: F.gather(g, i, axis=axis)))
 register("nonzero", 1, GATHER, "The indices of nonzero elements, int64[n, rank].", vjp=NONDIFF, dtypes="any",
+         traits={"in_library"},
          impl=lambda xp, x: xp.argwhere(x).astype(np.int64), spec=specs.nonzero,
          samples=lambda rng: [((rng.integers(0, 2, (3, 4)),), {}), ((rng.integers(0, 2, (5,)),), {})])

@@ -7,11 +7,11 @@ import math
 from jitgrad.ops.opdef import NONDIFF
 from jitgrad.ops.rows._pointwise import pointwise, predicate
 
-for _name, _function, _doc, _traits in (
-        ("eq", "equal", "a == b.", {"commutative"}), ("ne", "not_equal", "a != b.", {"commutative"}),
-        ("lt", "less", "a < b.", set()), ("le", "less_equal", "a <= b.", set()),
-        ("gt", "greater", "a > b.", set()), ("ge", "greater_equal", "a >= b.", set())):
-    predicate(_name, 2, _doc, _function, traits={"cheap"} | _traits)
+for _name, _function, _infix, _traits in (
+        ("eq", "equal", "==", {"commutative"}), ("ne", "not_equal", "!=", {"commutative"}),
+        ("lt", "less", "<", set()), ("le", "less_equal", "<=", set()),
+        ("gt", "greater", ">", set()), ("ge", "greater_equal", ">=", set())):
+    predicate(_name, 2, f"a {_infix} b.", _function, infix=_infix, traits={"cheap"} | _traits)
 
 for _name, _doc in (("logical_and", "Both are nonzero."), ("logical_or", "One or both are nonzero."),
                     ("logical_xor", "Exactly one is nonzero.")):
@@ -19,13 +19,12 @@ for _name, _doc in (("logical_and", "Both are nonzero."), ("logical_or", "One or
 predicate("logical_not", 1, "x is zero.", "logical_not", traits={"cheap"})
 
 for _name, _doc in (("bitwise_and", "a & b."), ("bitwise_or", "a | b."), ("bitwise_xor", "a ^ b.")):
-    pointwise(_name, 2, _doc, _name, vjp=NONDIFF, dtypes="integral", traits={"cheap", "commutative"})
+    pointwise(_name, 2, _doc, _name, vjp=NONDIFF, dtypes="integral", traits={"commutative"})
 pointwise("bitwise_not", 1, "~x; logical negation of bools.", "invert", vjp=NONDIFF, dtypes="integral",
-          traits={"cheap", "involution"})
+          traits={"involution"})
 pointwise("bitwise_left_shift", 2, "a << b; 0 for shifts by the width or more.", "left_shift", vjp=NONDIFF,
-          dtypes="int", traits={"cheap"})
-pointwise("bitwise_right_shift", 2, "a >> b, keeping the sign.", "right_shift", vjp=NONDIFF, dtypes="int",
-          traits={"cheap"})
+          dtypes="int")
+pointwise("bitwise_right_shift", 2, "a >> b, keeping the sign.", "right_shift", vjp=NONDIFF, dtypes="int")
 
 predicate("isnan", 1, "x is NaN.", dtypes="float", compose=lambda F, x: F.ne(x, x), ref="numpy.isnan")
 predicate("isinf", 1, "x is an infinity.", dtypes="float", compose=lambda F, x: F.eq(F.abs(x), math.inf),

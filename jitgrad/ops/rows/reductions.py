@@ -64,9 +64,10 @@ def _prod_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
     return (F.unreduce(g, x, axes, keepdim) * F.permute(others, axes=back),)
 
 
-_reduce("sum", "The sum over axes.", _sum, dtypes="any", traits={"passes"},
+_reduce("sum", "The sum over axes.", _sum, fold="sum", dtypes="any", traits={"passes", "total"},
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g, x, axes, keepdim),))
-_reduce("prod", "The product over axes.", _prod, vjp=_prod_vjp, dtypes="number")
+_reduce("prod", "The product over axes.", _prod, fold="prod", vjp=_prod_vjp, dtypes="number",
+        traits={"total"})
 _reduce("mean", "The mean over axes.", compose=lambda F, x, axes, keepdim: (
             F.sum(x, axes=axes, keepdim=keepdim) / F.count(x, axes)),
         vjp=lambda F, g, y, x, axes, keepdim: (F.unreduce(g / F.count(x, axes), x, axes, keepdim),))
@@ -89,7 +90,7 @@ def _var_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: boo
 _reduce("var", "The mean squared distance from the mean, with `correction` taken off the divisor.", compose=_var,
         vjp=_var_vjp, samples=_samples({"correction": 0}, {"correction": 1}))
 register("sum_to", 1, REDUCE, "x summed over the axes along which `shape` was repeated to x's shape.", dtypes="any",
-         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, traits={"passes"},
+         impl=lambda xp, x, shape: unbroadcast(x, shape), spec=specs.reshaped, traits={"passes", "in_library"},
          vjp=lambda F, g, y, x, shape: (F.expand_like(g, x),),
          samples=lambda rng: [((rng.normal(size=(2, 3, 4)),), {"shape": s}) for s in ((3, 4), (1, 4), (2, 1, 4), ())])
 
@@ -103,10 +104,10 @@ def _amax_vjp(F: Any, g: Any, y: Any, x: Any, axes: tuple[int, ...], keepdim: bo
 
 
 _reduce("amax", "The maximum over axes; NaN if there is one.",
-        lambda xp, x, axes, keepdim: x.max(axis=axes, keepdims=keepdim), vjp=_amax_vjp, dtypes="any",
+        lambda xp, x, axes, keepdim: x.max(axis=axes, keepdims=keepdim), fold="max", vjp=_amax_vjp, dtypes="any",
         check=checks.nonempty("amax"))
 _reduce("amin", "The minimum over axes; NaN if there is one.",
-        lambda xp, x, axes, keepdim: x.min(axis=axes, keepdims=keepdim), vjp=_amax_vjp, dtypes="any",
+        lambda xp, x, axes, keepdim: x.min(axis=axes, keepdims=keepdim), fold="min", vjp=_amax_vjp, dtypes="any",
         check=checks.nonempty("amin"))
 
 
@@ -118,14 +119,16 @@ def _arg(function: str) -> Any:
     return impl
 
 
-_reduce("argmax", "The first index of the maximum along one axis.", _arg("argmax"), vjp=NONDIFF, dtypes="any",
-        spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmax"), samples=_one_axis_samples)
-_reduce("argmin", "The first index of the minimum along one axis.", _arg("argmin"), vjp=NONDIFF, dtypes="any",
-        spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmin"), samples=_one_axis_samples)
+_reduce("argmax", "The first index of the maximum along one axis.", _arg("argmax"), fold="argmax", vjp=NONDIFF,
+        dtypes="any", spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmax"), samples=_one_axis_samples)
+_reduce("argmin", "The first index of the minimum along one axis.", _arg("argmin"), fold="argmin", vjp=NONDIFF,
+        dtypes="any", spec=specs.reduce_to(dtypes.int64), check=checks.nonempty("argmin"), samples=_one_axis_samples)
 _reduce("any", "Whether some element is nonzero.", lambda xp, x, axes, keepdim: x.astype(bool).any(
-            axis=axes, keepdims=keepdim), vjp=NONDIFF, dtypes="any", spec=specs.reduce_to(dtypes.bool_))
+            axis=axes, keepdims=keepdim), fold="any", traits={"total"}, vjp=NONDIFF, dtypes="any",
+        spec=specs.reduce_to(dtypes.bool_))
 _reduce("all", "Whether every element is nonzero.", lambda xp, x, axes, keepdim: x.astype(bool).all(
-            axis=axes, keepdims=keepdim), vjp=NONDIFF, dtypes="any", spec=specs.reduce_to(dtypes.bool_))
+            axis=axes, keepdims=keepdim), fold="all", traits={"total"}, vjp=NONDIFF, dtypes="any",
+        spec=specs.reduce_to(dtypes.bool_))
 
 # --- softmax and kin -----------------------------------------------------------------------------------------------
 

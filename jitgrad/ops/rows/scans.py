@@ -48,9 +48,10 @@ def _cumprod_vjp(F: Any, g: Any, y: Any, x: Any, axis: int) -> tuple[Any]:
 
 
 register("cumsum", 1, SCAN, "Running sums along an axis.", impl=_scan("cumsum"), spec=specs.same, dtypes="number",
-         vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),), ref="numpy.cumsum", samples=_samples)
+         traits={"in_library", "total"}, vjp=lambda F, g, y, x, axis: (_reverse_cumsum(F, g, axis),),
+         ref="numpy.cumsum", samples=_samples)
 register("cumprod", 1, SCAN, "Running products along an axis.", impl=_scan("cumprod"), spec=specs.same,
-         dtypes="number", vjp=_cumprod_vjp, ref="numpy.cumprod", samples=_samples)
+         dtypes="number", traits={"in_library", "total"}, vjp=_cumprod_vjp, ref="numpy.cumprod", samples=_samples)
 
 # --- sorting: NaN counts as the largest value, as in torch ---------------------------------------------------------
 
@@ -88,10 +89,10 @@ def _sort_samples(rng: np.random.Generator) -> Any:
 
 
 register("sort", 1, SORT, "(values, indices) in order along an axis.", impl=_sort, vjp=_sort_vjp, spec=specs.sort,
-         dtypes="any", samples=_sort_samples)
+         dtypes="any", traits={"in_library", "total"}, samples=_sort_samples)
 register("argsort", 1, SORT, "The indices that sort an axis.", impl=_argsort, vjp=NONDIFF, spec=specs.argsort,
-         dtypes="any", samples=_sort_samples)
+         dtypes="any", traits={"in_library", "total"}, samples=_sort_samples)
 register("topk", 1, SORT, "(values, indices) of the k largest or smallest along an axis.", impl=_topk, vjp=_sort_vjp,
-         spec=specs.topk, check=checks.topk, dtypes="any", samples=lambda rng: [
+         spec=specs.topk, check=checks.topk, dtypes="any", traits={"in_library"}, samples=lambda rng: [
              ((rng.normal(size=(3, 5)),), {"k": k, "axis": 1, "largest": largest, "sorted": True})
              for k in (2, 5) for largest in (False, True)])

@@ -21,20 +21,25 @@ def _view(name: str, doc: str, impl: Any, **fields: Any) -> None:
 
 
 _view("reshape", "The elements in order in another shape.", lambda xp, x, shape: x.reshape(shape), spec=specs.reshaped,
-      check=checks.reshape, vjp=lambda F, g, y, x, shape: (F.reshape_like(g, x),),
+      traits={"cheap", "view", "affine", "in_order", "lossless", "reads_memory"}, check=checks.reshape,
+      vjp=lambda F, g, y, x, shape: (F.reshape_like(g, x),),
       samples=_samples(((2, 6), {"shape": (3, 4)}), ((1,), {"shape": ()}), ((), {"shape": (1, 1)}),
                        ((0, 3), {"shape": (3, 0, 2)})))
 _view("permute", "Axes in another order.", lambda xp, x, axes: x.transpose(axes), spec=specs.permute,
+      traits={"cheap", "view", "affine", "lossless", "total"},
       vjp=lambda F, g, y, x, axes: (F.permute(g, axes=tuple(axes.index(i) for i in range(len(axes)))),),
       samples=_samples(((2, 3, 4), {"axes": (2, 0, 1)}), ((), {"axes": ()})))
 _view("expand", "Axes of size one repeated, and new leading axes.", lambda xp, x, shape: xp.broadcast_to(x, shape),
-      spec=specs.reshaped, check=checks.expand, vjp=lambda F, g, y, x, shape: (F.sum_to(g, shape=x.shape),),
+      spec=specs.reshaped, check=checks.expand,
+      traits={"cheap", "view", "affine", "lossless"}, vjp=lambda F, g, y, x, shape: (F.sum_to(g, shape=x.shape),),
       samples=_samples(((3, 1), {"shape": (2, 3, 4)}), ((3,), {"shape": (3,)}), ((), {"shape": (2,)})))
 _view("unsqueeze", "A new axis of size one.", lambda xp, x, axis: xp.expand_dims(x, axis), spec=specs.unsqueeze,
+      traits={"cheap", "view", "affine", "in_order", "lossless", "total"},
       vjp=lambda F, g, y, x, axis: (F.squeeze(g, axis=axis),),
       samples=_samples(((2, 3), {"axis": 1}), ((2, 3), {"axis": 2}), ((), {"axis": 0})))
 _view("squeeze", "Without an axis of size one.", lambda xp, x, axis: xp.squeeze(x, axis), spec=specs.drop_axis,
-      check=checks.squeeze, vjp=lambda F, g, y, x, axis: (F.unsqueeze(g, axis=axis),),
+      traits={"cheap", "view", "affine", "in_order", "lossless"}, check=checks.squeeze,
+      vjp=lambda F, g, y, x, axis: (F.unsqueeze(g, axis=axis),),
       samples=_samples(((2, 1, 3), {"axis": 1}), ((1,), {"axis": 0})))
 
 
@@ -48,22 +53,25 @@ def _stretch(start: int, length: int, step: int) -> slice:
 
 
 _view("select", "Without an axis, at one index of it.", lambda xp, x, axis, index: x[_at(axis, index)],
-      spec=specs.drop_axis, check=checks.select,
+      spec=specs.drop_axis, check=checks.select, traits={"cheap", "view", "affine"}, adds_back=("select_add", {}),
       vjp=lambda F, g, y, x, **where: (F.select_add(F.zeros_like(x), g, **where),),
       samples=_samples(((3, 4), {"axis": 0, "index": 2}), ((3, 4), {"axis": 1, "index": 0}),
                        ((3,), {"axis": 0, "index": 1})))
 _view("slice", "Every step-th element of an axis, `length` of them from `start`.", spec=specs.slice_,
+      traits={"cheap", "view", "affine"}, adds_back=("slice_add", {}),
       impl=lambda xp, x, axis, start, length, step: x[_at(axis, _stretch(start, length, step))],
       vjp=lambda F, g, y, x, **where: (F.slice_add(F.zeros_like(x), g, **where),),
       samples=_samples(((5, 3), {"axis": 0, "start": 1, "length": 3, "step": 1}),
                        ((3, 7), {"axis": 1, "start": 0, "length": 3, "step": 3}),
                        ((3, 4), {"axis": 1, "start": 4, "length": 0, "step": 1})))
 _view("flip", "Axes in reverse order (a copy).", lambda xp, x, axes: xp.flip(x, axes).copy(), spec=specs.same,
-      traits={"involution"}, vjp=lambda F, g, y, x, axes: (F.flip(g, axes=axes),),
+      traits={"involution", "cheap", "affine", "lossless", "total"},
+      vjp=lambda F, g, y, x, axes: (F.flip(g, axes=axes),),
       samples=_samples(((2, 3, 4), {"axes": (0, 2)}), ((3,), {"axes": (0,)}), ((2,), {"axes": ()})))
 
 
 _view("detach", "x without its history: where the tape ends.", lambda xp, x: x, spec=specs.same, vjp=NONDIFF,
+      traits={"view", "in_order"},
       samples=_samples(((2, 3), {}), ((), {})))
 
 
@@ -77,6 +85,7 @@ def _diagonal(xp: Any, x: Any, offset: int, axis1: int, axis2: int) -> Any:
 _DIAGONALS = (((3, 4), {"offset": 1, "axis1": 0, "axis2": 1}), ((2, 4, 3), {"offset": -1, "axis1": 1, "axis2": 2}),
               ((4, 2, 3), {"offset": 0, "axis1": 2, "axis2": 0}), ((2, 2), {"offset": 2, "axis1": 0, "axis2": 1}))
 _view("diagonal", "The diagonal of two axes as a new last axis.", _diagonal, spec=specs.diagonal,
+      traits={"cheap", "view", "affine"},
       vjp=lambda F, g, y, x, **where: (F.diagonal_scatter(F.zeros_like(x), g, **where),),
       samples=_samples(*_DIAGONALS))
 
@@ -111,18 +120,19 @@ def _written(view: str) -> Any:
 
 
 register("select_scatter", 2, GATHER, "x with src written at one index of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("select", False), samples=_written("select"), check=checks.select,
+         impl=_write("select", False), traits={"updates"}, samples=_written("select"), check=checks.select,
          vjp=each(lambda F, g, y, x, src, **where: F.select_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.select(g, **where)))
 register("slice_scatter", 2, GATHER, "x with src written to a slice of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("slice", False), samples=_written("slice"),
+         impl=_write("slice", False), traits={"updates"}, samples=_written("slice"),
          vjp=each(lambda F, g, y, x, src, **where: F.slice_scatter(g, F.zeros_like(src), **where),
                   lambda F, g, y, x, src, **where: F.slice(g, **where)))
 register("select_add", 2, GATHER, "x with src added at one index of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("select", True), samples=_written("select"), check=checks.select,
+         impl=_write("select", True), traits={"updates", "accumulates"}, samples=_written("select"),
+         check=checks.select,
          vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.select(g, **where)))
 register("slice_add", 2, GATHER, "x with src added to a slice of an axis.", dtypes="any", spec=specs.same,
-         impl=_write("slice", True), samples=_written("slice"),
+         impl=_write("slice", True), traits={"updates", "accumulates"}, samples=_written("slice"),
          vjp=each(lambda F, g, y, x, src, **where: g, lambda F, g, y, x, src, **where: F.slice(g, **where)))
 
 

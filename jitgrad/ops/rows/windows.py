@@ -47,7 +47,7 @@ def _windows_add_samples(rng: np.random.Generator) -> Any:
 
 
 register("windows", 1, VIEW, "Windows of `size` elements along an axis, the window as a new last axis.", dtypes="any",
-         impl=_windows, spec=specs.windows, check=checks.windows,
+         impl=_windows, traits={"reads_memory"}, spec=specs.windows, check=checks.windows,
          vjp=lambda F, g, y, x, **how: (F.windows_add(F.zeros_like(x), g, **how),),
          samples=lambda rng: [((rng.normal(size=s),), how) for s, how in _WINDOWS])
 register("windows_add", 2, GATHER, "x with src added to its windows along an axis.", dtypes="number", impl=_windows_add,
@@ -113,4 +113,5 @@ def _pool_samples(rng: np.random.Generator) -> Any:
 
 
 register("max_pool", 1, REDUCE, "(values, flat indices in the plane) of the maxima in windows of (N, C, *spatial).",
-         dtypes="number", impl=_max_pool, vjp=_max_pool_vjp, spec=specs.max_pool, samples=_pool_samples)
+         dtypes="number", traits={"reads_memory"}, impl=_max_pool, vjp=_max_pool_vjp, spec=specs.max_pool,
+         samples=_pool_samples)

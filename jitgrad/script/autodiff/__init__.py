@@ -6,16 +6,16 @@
     gradient_function(graph, (0,), (0,), (True,))
                  x, g         -> g * (1 - y * y), True        with y = tanh(x) computed again
 
-`flow` says where gradients may flow, `reverse` and `control` sweep backwards, `frame` and `mirrors` decide what is
-saved and what is recomputed, `amend` makes the forward save it, `regions` has
-stretches of it computed again instead, `cotangents` adds up. A gradient is a graph like any
-other, so order k needs nothing new.
+`flow` says where gradients may flow, `reverse`, with `adjoints` and `control`, sweeps backwards, `frame` and `mirrors`
+decide what is saved and what is recomputed, `amend` makes the forward save it, `regions` has stretches of it computed
+again instead, `cotangents` adds up. A gradient is a graph like any other, so order k needs nothing new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitgrad.script.autodiff import adjoints, control  # noqa: F401  (they register adjoints)
 from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, cotangent_type, masked, zero
 from jitgrad.script.autodiff.flow import Flow, is_differentiable

@@ -11,7 +11,6 @@ something is already known.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from jitgrad.dims import Symbol
 from jitgrad.ops.types import BOOL, INT, SeqType, TensorType, Type
@@ -32,12 +31,11 @@ from jitgrad.script.autodiff.cotangents import (
 from jitgrad.script.autodiff.flow import Loop
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.mirrors import BranchFrame, LoopFrame
+from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
 from jitgrad.script.graph.ir import Node, Value
 
-if TYPE_CHECKING:
-    from jitgrad.script.autodiff.reverse import Cotangents, Reverse
 
-
+@adjoint("if")
 def branches(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
     """The adjoint of an `if`."""
     context, builder = reverse.context, reverse.builder
@@ -82,6 +80,7 @@ def branches(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents)
         cotangents[w] = Cotangent(value, True if always else next(outputs), clean)
 
 
+@adjoint("while", "scan")
 def loop(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
     """The adjoint of a `while` or a `scan`."""
     parts = Loop(node)

@@ -15,21 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute, symbols
+from jitgrad.ops.numbers import is_exact
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, INT, OptionalType, SeqType, TensorType, Type, map_dims
 from jitgrad.script.autodiff.amend import NUMBERS, Amendments, abstract
 from jitgrad.script.autodiff.flow import Flow
 from jitgrad.script.graph.ir import Block, Builder, Node, Value, map_attr, sizes_of
-from jitgrad.script.graph.irops import is_exact
 from jitgrad.script.graph.namespace import GraphNamespace
 
-#: ops whose results are recomputed rather than saved, where their operands are at hand
-CHEAP = frozenset({
-    "reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "flip", "diagonal", "full", "fill",
-    "arange", "cast", "eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not",
-    "where", "neg", "add", "sub", "mul", "maximum", "minimum", "relu", "dim.value", "dim.bind", "opt.has", "seq.len",
-})
-#: cheap ops whose operand is not larger than their result: the operand is saved instead
-_OPERAND_INSTEAD = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "flip", "neg"})
+#: ops on sizes and structure that are recomputed rather than saved, as cheap rows are
+_CHEAP = frozenset({"dim.value", "dim.bind", "opt.has", "seq.len"})
 DEPTH = 8  # how long a chain of cheap ops may be
 
 
@@ -252,7 +247,7 @@ class Mirror(Frame):
         if v in self.saved or v in self.given or node in self.again:
             return
         if node is not None and self.is_cheap(node) and not self.saved_already(v) and (
-                node.op in _OPERAND_INSTEAD or self.ready(v) or self.is_larger(node) or self.is_cheaper(node)):
+                has_trait(node.op, "lossless") or self.ready(v) or self.is_larger(node) or self.is_cheaper(node)):
             self.repeat(node)
             return
         if not self.saved_already(v):
@@ -280,7 +275,8 @@ class Mirror(Frame):
 
     def is_cheap(self, node: Node) -> bool:
         """Whether a node may be repeated."""
-        return node.op in CHEAP or (node.op.startswith("num.") and not is_exact(node.op, node.attrs))
+        return (has_trait(node.op, "cheap") or node.op in _CHEAP
+                or (node.op.startswith("num.") and not is_exact(node.op, node.attrs)))
 
     def repeat(self, node: Node) -> None:
         """Have a node of the forward block repeated here."""

@@ -13,13 +13,12 @@ from collections import Counter
 from collections.abc import Mapping
 
 from jitgrad.dims import Size
-from jitgrad.dtypes import float32
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff.frame import DEPTH, Mirror
 from jitgrad.script.graph.ir import Block, Builder, Graph, Node, Value, committed, walk
-
-#: ops whose results are in memory in any case
-STORED = frozenset({"matmul", "conv", "conv_transpose", "conv_weight", "index_put", "scatter", "scatter_add", "cat"})
+from jitgrad.script.graph.namespace import GraphNamespace
 
 
 def with_rows(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
@@ -31,22 +30,11 @@ def with_rows(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
         builder.block.nodes.append(node)
         if node.op == "log_softmax":
             builder.span = node.span
-            instead[node.output] = _from_rows(builder, node)
+            row, F = OPS[node.op], GraphNamespace(builder)
+            instead[node.output] = F.expand_composite(row, (F.wrap(node.inputs[0]),), dict(node.attrs)).value
     if not instead:
         return graph, instead
     return Graph(Block(block.params, builder.block.nodes, block.results, block.binds), graph.name), instead
-
-
-def _from_rows(builder: Builder, node: Node) -> Value:
-    """A `log_softmax` as its expression has it (`ops/rows/reductions.py`), so that both become one."""
-    x = node.inputs[0]
-    assert isinstance(x.type, TensorType)
-    half, axes = x.type.dtype.is_half, (node.attrs["axis"],)
-    wide = builder.one("cast", x, dtype=float32) if half else x
-    d = builder.one("sub", wide, builder.one("amax", wide, axes=axes, keepdim=True))
-    total = builder.one("sum", builder.one("exp", d), axes=axes, keepdim=True)
-    y = builder.one("sub", d, builder.one("log", total))
-    return builder.one("cast", y, dtype=x.type.dtype) if half else y
 
 
 class Lean:
@@ -79,7 +67,7 @@ class Lean:
         """Bytes per element of saving `v`."""
         assert isinstance(v.type, TensorType)
         node = self.frame.context.flow.producer.get(v)
-        once = v in self.given or v in self.fused or (node is not None and node.op in STORED)
+        once = v in self.given or v in self.fused or (node is not None and has_trait(node.op, "stored"))
         return v.type.dtype.itemsize * (1 if once else 2)
 
     def again(self, node: Node, root: Value, depth: int) -> dict[Value, float]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitgrad.dims import Dim, Symbol, symbols
+from jitgrad.ops.opdef import RANDOM, is_kind
 from jitgrad.ops.types import OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.cotangents import holds_list
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
 from jitgrad.script.autodiff.lean import Lean
 from jitgrad.script.graph.ir import Block, Node, Value
-from jitgrad.script.graph.irops import DRAWS
 
 
 class FunctionFrame(Mirror):
@@ -46,7 +46,7 @@ class FunctionFrame(Mirror):
         return self.lean is not None and self.lean.is_cheaper(node)
 
     def is_cheap(self, node: Node) -> bool:
-        return super().is_cheap(node) or (self.lean is not None and node.op in DRAWS)
+        return super().is_cheap(node) or (self.lean is not None and is_kind(node.op, RANDOM))
 
     def may_save(self, v: Value) -> None:
         assert self.residuals is None, f"the compiled forward does not save {v}"

@@ -18,7 +18,7 @@ Not folded, so saved like anything else: regions that bind a size which is used 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.errors import NonDifferentiable
@@ -26,12 +26,10 @@ from jitgrad.ops.types import Type, map_dims
 from jitgrad.script.autodiff.cotangents import Cotangent, Reached, either, masked, restate, zero
 from jitgrad.script.autodiff.frame import Frame
 from jitgrad.script.autodiff.prepare import pure
+from jitgrad.script.autodiff.reverse import Cotangents, Reverse, adjoint
 from jitgrad.script.graph.custom import CustomDerivative
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols, map_attr, type_symbols, walk
 from jitgrad.script.graph.irops import Effect, effect
-
-if TYPE_CHECKING:
-    from jitgrad.script.autodiff.reverse import Cotangents, Reverse
 
 BEGIN, END, REGION = "region.begin", "region.end", "region"
 
@@ -222,6 +220,7 @@ class Copy(Rename):
         return Block(params, nodes, tuple([self.value(v) for v in block.results]), binds)
 
 
+@adjoint("custom")
 def custom(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
     """The adjoint of a custom derivative: a copy of its code."""
     context, call = reverse.context, node.attrs["call"]
@@ -275,6 +274,7 @@ def _stretch(first: Node, last: Node) -> Node:
 # --- the adjoint ---------------------------------------------------------------------------------------------------
 
 
+@adjoint(REGION)
 def region(reverse: Reverse, frame: Frame, node: Node, cotangents: Cotangents) -> None:
     """The adjoint of a region: its copy, then the adjoint of the copy, in the frame's own block."""
     context, flow, builder = reverse.context, reverse.flow, reverse.builder

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
-from jitgrad.script.graph import callback
+from jitgrad.script.call import callback
 
-if TYPE_CHECKING:
-    from jitgrad.script.call.graph_function import GraphFunction
+
+class Differentiable(Protocol):
+    """What the node knows of the `GraphFunction` that was called."""
+
+    wrt: tuple[int, ...]
+    differentiable: tuple[int, ...]
+    arguments: tuple[int, ...]
+    list_inputs: tuple[int, ...]
+    saved: frozenset[int]
+    calls_back: bool
+    title: str
+
+    def backward(self, residuals: list[Any], unreached: Collection[int], cotangents: Sequence[Any],
+                 objects: Sequence[Any] = ()) -> list[Any]:
+        """First order: arrays in, arrays (or None where an input was not reached) out."""
+
+    def backward_on_tape(self, objects: Sequence[Any], versions: list[int], unreached: Collection[int],
+                         cotangents: Sequence[Any]) -> list[Any]:
+        """The gradient as a function on the tape."""
 
 
 class CallNode(Node):
@@ -17,7 +34,7 @@ class CallNode(Node):
 
     __slots__ = ("function", "items_seen", "lists", "objects", "residuals", "seen", "tapes", "unreached")
 
-    def __init__(self, function: GraphFunction, objects: Sequence[Any], residuals: list[Any],
+    def __init__(self, function: Differentiable, objects: Sequence[Any], residuals: list[Any],
                  unreached: Collection[int]):
         inputs = [objects[i] for i in function.wrt]
         if function.list_inputs:

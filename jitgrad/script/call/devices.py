@@ -11,7 +11,7 @@ from jitgrad.device import device
 from jitgrad.eager.arrays.arrays import on_device, to_host
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops.types import TensorType
-from jitgrad.script.graph import callback
+from jitgrad.script.call import callback
 from jitgrad.script.graph.ir import Graph, committed
 
 if TYPE_CHECKING:

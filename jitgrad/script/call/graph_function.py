@@ -21,7 +21,7 @@ from jitgrad.determinism import are_deterministic_algorithms_enabled
 from jitgrad.device import CPU
 from jitgrad.device import device as Device
 from jitgrad.eager.arrays.arrays import to_host
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.construct import wrap
 from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.call import devices

@@ -7,34 +7,28 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jitgrad.eager.arrays.arrays import filled_like
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.specialisation import Specialisation
-from jitgrad.script.executor import BoundScript, ScriptFunction, is_eager
 
 
-def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: Sequence[Any]) -> Any:
-    """(output, tangent) of a scripted function; None where `func` is not one, or must go the general way.
+def push(specialisation: Specialisation, params: tuple[Any, ...], flat: Sequence[Any],
+         directions: Sequence[Any]) -> Any:
+    """(output, tangent) of a scripted call; None where it must go the general way.
 
     That is so for a script that writes to tensors or objects, for one tensor given as two arguments, and for results
     that are not tensors.
 
     Args:
-        func: anything that can be called.
-        primals: its arguments.
-        flat: the tensors in them, in order.
+        specialisation: what takes the call.
+        params: the values of the parameters.
+        flat: the tensors among the arguments, in order.
         directions: a tangent for each.
     """
-    if isinstance(func, BoundScript):
-        func, primals = func._script, (func.__self__, *primals)
-    elif isinstance(getattr(type(func), "_script_call", None), ScriptFunction):
-        func, primals = type(func)._script_call, (func._unscripted, *primals)
-    if not isinstance(func, ScriptFunction) or is_eager():
-        return None
     direction = {id(x): t for x, t in zip(flat, directions, strict=True)}
-    specialisation = func.specialise(*primals)
     script = specialisation.script
     if script.gradient_state:  # what it does may depend on what needs a gradient, as the general way has it
         return None
@@ -42,7 +36,6 @@ def push(func: Any, primals: tuple[Any, ...], flat: Sequence[Any], directions: S
     if (len(direction) != len(flat) or specialisation.function.writes or script.lists or script.stores
             or not all(isinstance(p, (sig.Output, sig.Same, sig.ViewOf)) for p in places)):
         return None
-    params = func._bind(*primals)
     entered = specialisation.enter(params)
     assert entered is not None
     objects, arrays = entered

@@ -1,12 +1,12 @@
-"""Where values are found: paths from a script's arguments to objects, read and told; what is assumed of an argument.
+"""Where values are found: paths from a script's arguments to objects, read and told; what is assumed, kept or broken.
 
-`entry.py` makes of sources and guards the function that reads them at every call.
+`entering.py` makes of sources and guards the function that reads them at every call.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from jitgrad import dtypes
@@ -157,3 +157,81 @@ def parameter_reader(function: Any) -> Callable[..., tuple[Any, ...]]:
     read.__name__, read.__qualname__ = function.__name__, function.__qualname__
     result: Callable[..., tuple[Any, ...]] = read
     return result
+
+
+# --- guards in words ------------------------------------------------------------------------------------------------
+
+
+def first_broken(guards: Iterable[sig.Guard], values: dict[str, Any],
+                 broken: Callable[[sig.Guard, Any], str]) -> str:
+    """The first of `guards` that a call breaks, in words; "" where it keeps them all."""
+    for guard in guards:
+        try:
+            found = resolve(guard.source, values)
+            other = resolve(guard.value, values) if guard.kind in ("same", "other") else None
+        except Unreadable as missing:
+            if guard.kind == "absent":
+                continue
+            return f"{missing}"
+        if guard.kind == "same":
+            problem = "" if found is other else f"is another object than `{describe(guard.value)}`"
+        elif guard.kind == "other":
+            problem = "" if found is not other else f"is the same object as `{describe(guard.value)}`"
+        else:
+            problem = broken(guard, found)
+        if problem:
+            named = describe(guard.source)
+            return f"{named if isinstance(guard.source, sig.Machine) else f'`{named}`'} {problem}"
+    return ""
+
+
+def broken(guard: sig.Guard, found: Any) -> str:
+    """How `found` breaks `guard`, in words; "" where it does not."""
+    value: Any = guard.value
+    match guard.kind:
+        case "is":
+            return "" if found is value else "is another object"
+        case "equal":
+            if type(found) is type(value) and found == value:
+                return ""
+            was, now = (str(v) if isinstance(v, device) else repr(v) for v in (value, found))
+            return f"was {was}, is {'a tensor' if isinstance(found, type_of_tensor()) else now}"
+        case "type":
+            return "" if type(found) is value else f"was {value.__name__}, is {type(found).__name__}"
+        case "len":
+            return "" if len(found) == value else f"had length {value}, has {len(found)}"
+        case "keys":
+            return "" if tuple(found) == value else "has other keys"
+        case "absent":
+            return "was absent, is there"
+        case "inherited":
+            return "" if value not in found.__dict__ else f"has a `{value}` of its own"
+        case "unhooked":
+            return "" if not found._hooks and not found._after_hooks else "has hooks"
+        case "contiguous":
+            return "" if found._data.flags.c_contiguous is value else "has another order of memory"
+        case "tensor":
+            return _other_tensor(value, found)
+        case "items":
+            return "" if list_kinds.fit(found, value) else "has items of another kind"
+        case "optional":
+            return "" if found is None or (found.dtype is value and not found.requires_grad) else "is another tensor"
+    raise AssertionError(guard.kind)
+
+
+def _other_tensor(key: sig.TensorKey, found: Any) -> str:
+    if not isinstance(found, type_of_tensor()):
+        return f"was a tensor, is {type(found).__name__}"
+    now = tensor_key(found)
+    if now.dtype != key.dtype:
+        return f"had dtype {key.dtype}, has {now.dtype}"
+    if now.device != key.device:
+        return f"was on {key.device}, is on {now.device}"
+    if now.ndim != key.ndim:
+        return f"had rank {key.ndim}, has {now.ndim}"
+    if now.requires_grad is not key.requires_grad:
+        return "did not require grad, does now" if now.requires_grad else "required grad, does not now"
+    for axis, (was, one) in enumerate(zip(key.ones, now.ones, strict=True)):
+        if was is not one:
+            return f"had {'' if was else 'not '}size 1 along axis {axis}, has {found.shape[axis]}"
+    return ""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jitgrad import config
+from jitgrad import config, dtypes
 from jitgrad.dtypes import get_default_dtype
 from jitgrad.eager.arrays.arrays import library
 from jitgrad.eager.autograd.grad_mode import is_grad_enabled
@@ -21,13 +21,21 @@ from jitgrad.eager.autograd.grad_mode import mode as grad_mode
 from jitgrad.eager.autograd.node import Node
 from jitgrad.ops import autocast
 from jitgrad.ops.types import ListType, OptionalType, TensorType
-from jitgrad.script.call import arrayguards
+from jitgrad.script.call import arrayguards, callback
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter, known_shapes, picker, separate
 from jitgrad.script.call.graph_function import GraphFunction
-from jitgrad.script.call.sources import MISSES, Unreadable, argument_guards, describe, resolve, type_of_tensor
+from jitgrad.script.call.sources import (
+    MISSES,
+    Unreadable,
+    argument_guards,
+    broken,
+    describe,
+    resolve,
+    type_of_tensor,
+)
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
-from jitgrad.script.graph import callback, unwinding
+from jitgrad.script.graph import unwinding
 
 
 class Specialisation:
@@ -42,6 +50,7 @@ class Specialisation:
         "function",
         "given",
         "grad_mode",
+        "is_plain",
         "leave",
         "left",
         "may_share",
@@ -80,6 +89,9 @@ class Specialisation:
         self.spent = Node(f"{name}Backward", (), _nothing) if script.freed else None
         if self.spent is not None:
             self.spent.release()
+        #: whether a call only runs the program and rebuilds its result
+        self.is_plain = not (script.calls_back or script.commits or function.writes or script.freed or script.alone
+                             or script.expected or script.recorded)
         self.timing = 0.0
         #: `optimistic`, `any_grads` and `lists` of the frontend
         self.options: tuple[bool, bool, Mapping[sig.Source, Any]] = True, False, {}
@@ -114,7 +126,7 @@ class Specialisation:
         writer = EntryWriter(params, values)
         writer.require(f"{writer.constant(grad_mode)}.enabled is {self.grad_mode}")
         writer.require(f"{writer.constant(autocast.mode)}.low is {writer.constant(self.autocast)}")
-        writer.require(f"{writer.constant(get_default_dtype)}() is {writer.constant(self.default_dtype)}")
+        writer.require(f"{writer.constant(dtypes)}._default is {writer.constant(self.default_dtype)}")
         for guard, ref in self.given:
             if ref is None:
                 writer.guard(guard)
@@ -174,6 +186,8 @@ class Specialisation:
     def run(self, params: Sequence[Any], entered: tuple[Any, list[Any]]) -> Any:
         """Execute with what `enter` returned."""
         try:
+            if self.is_plain:
+                return self.leave(params, entered[0], self.function(*entered))
             if self.script.calls_back:
                 snapshot = functools.partial(self._snapshot, params)
                 values = dict(zip(self.script.parameters, params, strict=True))
@@ -296,8 +310,6 @@ def _seen(found: Any) -> Any:
 
 def _holds(guard: sig.Guard, values: dict[str, Any]) -> bool:
     """Whether an assumption holds now."""
-    from jitgrad.script.call.mismatch import broken
-
     found = _resolved(guard.source, values)
     if found is _MISSING or guard.kind == "absent":
         return found is _MISSING and guard.kind == "absent"

@@ -15,7 +15,7 @@ import numpy as np
 from jitgrad.device import CPU, device
 from jitgrad.eager.arrays import arrays
 from jitgrad.eager.autograd.node import Node
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.construct import wrap
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter
 from jitgrad.script.call.returning import NOTHING, ResultWriter

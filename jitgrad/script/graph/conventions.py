@@ -2,334 +2,326 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dims import Dim
 from jitgrad.ops import OPS, Kind
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType
-from jitgrad.script.graph import irops
-from jitgrad.script.graph.compatible import compatible, types_of
+from jitgrad.script.graph.checker import Checker, compatible, types_of
 from jitgrad.script.graph.ir import Block, Node, Value, type_symbols
 
-if TYPE_CHECKING:
-    from jitgrad.script.graph.verify import Verifier
-
 _NUMBERS = (BOOL, INT, FLOAT, NUMBER)
-_BINARY = frozenset({*irops.ARITHMETIC, *irops.COMPARISONS, *irops.BITWISE, "num.truediv"})
 
 
-def number_op(verifier: Verifier, node: Node) -> None:
+def number_op(checker: Checker, node: Node) -> None:
     """`num.*`: numbers, as many as the op takes."""
+    row = NUMBERS.get(node.op)
+    if row is None:
+        checker.fail(f"`{node.op}` is not an op")
+        return
     for i in range(len(node.inputs)):
-        verifier.operand(node, i, *_NUMBERS)
+        checker.operand(node, i, *_NUMBERS)
+    if row.arity is not None:
+        checker.count(node, row.arity)
     if node.op == "num.const":
-        verifier.count(node, 0)
-        if not isinstance(verifier.attr(node, "value"), (bool, int, float)):
-            verifier.fail("`value` is not a number")
+        if not isinstance(checker.attr(node, "value"), (bool, int, float)):
+            checker.fail("`value` is not a number")
         if isinstance(node.attrs["value"], int) and not -(1 << 63) <= node.attrs["value"] < 1 << 63:
-            verifier.fail("`value` has more than 64 bits")
+            checker.fail("`value` has more than 64 bits")
     elif node.op == "num.cast":
-        verifier.count(node, 1)
-        if verifier.attr(node, "to") not in ("bool", "int", "float", "number"):
-            verifier.fail("`to` is not `bool`, `int`, `float` or `number`")
+        if checker.attr(node, "to") not in ("bool", "int", "float", "number"):
+            checker.fail("`to` is not `bool`, `int`, `float` or `number`")
     elif node.op == "num.math":
-        fn = verifier.attr(node, "fn")
-        if fn != "round" and fn not in irops.EXACT and not callable(getattr(math, fn, None)):
-            verifier.fail(f"`{fn}` is not a function of Python's math module")
+        fn = checker.attr(node, "fn")
+        if fn not in FUNCTIONS:
+            checker.fail(f"`{fn}` is not a function of Python's math module")
     elif node.op == "num.select":
-        verifier.count(node, 3)
-        verifier.operand(node, 0, BOOL)
+        checker.operand(node, 0, BOOL)
         if node.inputs[1].type != node.inputs[2].type:
-            verifier.fail("{} and {} have different types", *node.inputs[1:])
-    elif node.op in irops.UNARY or node.op == "num.not":
-        verifier.count(node, 1)
-    elif node.op in _BINARY:
-        verifier.count(node, 2)
-    else:
-        verifier.fail(f"`{node.op}` is not an op")
+            checker.fail("{} and {} have different types", *node.inputs[1:])
 
 
-def table_op(verifier: Verifier, node: Node) -> None:
+def table_op(checker: Checker, node: Node) -> None:
     """A row of the table: tensors of one dtype, but for rows that take numbers."""
     row = OPS[node.op]
     if row.arity is not None:
-        verifier.count(node, row.arity)
+        checker.count(node, row.arity)
     numbers = row.kind is Kind.RANDOM or row.name == "fill"
     for i in range(len(node.inputs)):
         if numbers:
-            verifier.operand(node, i, *_NUMBERS)
+            checker.operand(node, i, *_NUMBERS)
         else:
-            verifier.operand(node, i, TensorType)
+            checker.operand(node, i, TensorType)
     if row.kind is Kind.POINTWISE:
         operands = node.inputs[1:] if row.name == "where" else node.inputs
         found = {v.type.dtype for v in operands if isinstance(v.type, TensorType)}
         if len(found) > 1:
-            verifier.fail(f"the operands of `{node.op}` have the dtypes {', '.join(sorted(d.name for d in found))}")
+            checker.fail(f"the operands of `{node.op}` have the dtypes {', '.join(sorted(d.name for d in found))}")
 
 
 # --- structure -------------------------------------------------------------------------------------------------------
 
 
-def if_node(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    verifier.operand(node, 0, BOOL)
-    verifier.blocks_of(node, 2)
+def if_node(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    checker.operand(node, 0, BOOL)
+    checker.blocks_of(node, 2)
     for block in node.blocks:
         if block.params or block.binds:
-            verifier.fail("a block of an `if` has no parameters and binds nothing")
+            checker.fail("a block of an `if` has no parameters and binds nothing")
 
 
-def if_results(verifier: Verifier, node: Node, block: Block) -> None:
+def if_results(checker: Checker, node: Node, block: Block) -> None:
     which = "then" if block is node.blocks[0] else "else"
-    verifier.flows(types_of(block.results), types_of(node.outputs), node.binds, f"results of `{which}`")
+    checker.flows(types_of(block.results), types_of(node.outputs), node.binds, f"results of `{which}`")
 
 
-def while_node(verifier: Verifier, node: Node) -> None:
-    verifier.operand(node, 0, BOOL)
-    verifier.blocks_of(node, 1)
+def while_node(checker: Checker, node: Node) -> None:
+    checker.operand(node, 0, BOOL)
+    checker.blocks_of(node, 1)
     body = node.blocks[0]
-    verifier.flows(types_of(node.inputs[1:]), types_of(body.params), body.binds, "carries of a `while`")
+    checker.flows(types_of(node.inputs[1:]), types_of(body.params), body.binds, "carries of a `while`")
     if len(node.outputs) <= len(body.params):
-        verifier.fail(f"a `while` of {len(body.params)} carries has at least {len(body.params) + 1} outputs")
+        checker.fail(f"a `while` of {len(body.params)} carries has at least {len(body.params) + 1} outputs")
     if node.outputs[0].type != INT:
-        verifier.fail("the first output of a `while` is the number of trips, an int")
+        checker.fail("the first output of a `while` is the number of trips, an int")
     carries, n = types_of(node.inputs[1:]), len(node.inputs)
-    verifier.flows(carries, types_of(node.outputs[1:n]), node.binds, "carries and outputs")
+    checker.flows(carries, types_of(node.outputs[1:n]), node.binds, "carries and outputs")
 
 
-def while_results(verifier: Verifier, node: Node, block: Block) -> None:
+def while_results(checker: Checker, node: Node, block: Block) -> None:
     n = len(block.params)
     if not block.results or block.results[0].type != BOOL:
-        verifier.fail("the first result of a `while` body is the condition, a bool")
+        checker.fail("the first result of a `while` body is the condition, a bool")
     carries = types_of(block.results[1 : n + 1])
-    verifier.flows(carries, types_of(block.params), block.binds, "results of a `while` body")
-    verifier.flows(carries, types_of(node.outputs[1 : n + 1]), node.binds, "carries and outputs")
-    _sequences(verifier, node, block.results[n + 1 :], node.outputs[n + 1 :])
+    checker.flows(carries, types_of(block.params), block.binds, "results of a `while` body")
+    checker.flows(carries, types_of(node.outputs[1 : n + 1]), node.binds, "carries and outputs")
+    _sequences(checker, node, block.results[n + 1 :], node.outputs[n + 1 :])
 
 
-def scan_node(verifier: Verifier, node: Node) -> None:
-    verifier.operand(node, 0, INT)
-    verifier.blocks_of(node, 1)
-    n = verifier.attr(node, "n_carries")
+def scan_node(checker: Checker, node: Node) -> None:
+    checker.operand(node, 0, INT)
+    checker.blocks_of(node, 1)
+    n = checker.attr(node, "n_carries")
     if not isinstance(n, int) or not 0 <= n < len(node.inputs):
-        verifier.fail("`n_carries` is not a number of operands")
+        checker.fail("`n_carries` is not a number of operands")
     if not isinstance(node.attrs.get("reverse", False), bool):
-        verifier.fail("`reverse` is not a bool")
+        checker.fail("`reverse` is not a bool")
     for i in range(n + 1, len(node.inputs)):
-        verifier.operand(node, i, SeqType)
+        checker.operand(node, i, SeqType)
     body = node.blocks[0]
     xs = [t.elem for t in types_of(node.inputs[n + 1 :]) if isinstance(t, SeqType)]
     carries = types_of(node.inputs[1 : n + 1])
-    verifier.flows([INT, *carries], types_of(body.params[: n + 1]), body.binds, "carries of a `scan`")
+    checker.flows([INT, *carries], types_of(body.params[: n + 1]), body.binds, "carries of a `scan`")
     if len(body.params) != n + 1 + len(xs):
-        verifier.fail(f"a `scan` of {n} carries and {len(xs)} sequences has a body of {n + 1 + len(xs)} parameters")
-    free = set().union(*(type_symbols(x) for x in xs)) - verifier.symbols
-    verifier.flows(xs, types_of(body.params[n + 1 :]), (*body.binds, *free), "elements of a `scan`")
-    verifier.flows(carries, types_of(node.outputs[:n]), node.binds, "carries and outputs")
+        checker.fail(f"a `scan` of {n} carries and {len(xs)} sequences has a body of {n + 1 + len(xs)} parameters")
+    free = set().union(*(type_symbols(x) for x in xs)) - checker.symbols
+    checker.flows(xs, types_of(body.params[n + 1 :]), (*body.binds, *free), "elements of a `scan`")
+    checker.flows(carries, types_of(node.outputs[:n]), node.binds, "carries and outputs")
 
 
-def scan_results(verifier: Verifier, node: Node, block: Block) -> None:
+def scan_results(checker: Checker, node: Node, block: Block) -> None:
     n = node.attrs["n_carries"]
     carries = types_of(block.results[:n])
-    verifier.flows(carries, types_of(block.params[1 : n + 1]), block.binds, "results of a `scan` body")
-    verifier.flows(carries, types_of(node.outputs[:n]), node.binds, "carries and outputs")
-    _sequences(verifier, node, block.results[n:], node.outputs[n:])
+    checker.flows(carries, types_of(block.params[1 : n + 1]), block.binds, "results of a `scan` body")
+    checker.flows(carries, types_of(node.outputs[:n]), node.binds, "carries and outputs")
+    _sequences(checker, node, block.results[n:], node.outputs[n:])
 
 
-def _sequences(verifier: Verifier, node: Node, ys: Sequence[Value], outputs: Sequence[Value]) -> None:
+def _sequences(checker: Checker, node: Node, ys: Sequence[Value], outputs: Sequence[Value]) -> None:
     elems = [t.elem if isinstance(t, SeqType) else None for t in types_of(outputs)]
     if None in elems or len(elems) != len(ys):
-        verifier.fail(f"a `{node.op}` whose body gives {len(ys)} ys has as many sequences for outputs")
+        checker.fail(f"a `{node.op}` whose body gives {len(ys)} ys has as many sequences for outputs")
     for y, elem in zip(ys, elems, strict=True):
         assert elem is not None
-        if not compatible(y.type, elem, tuple(type_symbols(elem) - verifier.symbols)):
-            verifier.fail(f"{{}} is a `{y.type}`, an element of its sequence a `{elem}`", y)
+        if not compatible(y.type, elem, tuple(type_symbols(elem) - checker.symbols)):
+            checker.fail(f"{{}} is a `{y.type}`, an element of its sequence a `{elem}`", y)
 
 
 # --- sizes, optionals, sequences, effects ----------------------------------------------------------------------------
 
 
-def dim_value(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 0)
-    if not isinstance(verifier.attr(node, "dim"), (int, Dim)):
-        verifier.fail("`dim` is not a size")
+def dim_value(checker: Checker, node: Node) -> None:
+    checker.count(node, 0)
+    if not isinstance(checker.attr(node, "dim"), (int, Dim)):
+        checker.fail("`dim` is not a size")
 
 
-def dim_bind(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    verifier.operand(node, 0, INT)
-    if node.binds != (verifier.attr(node, "symbol"),):
-        verifier.fail("`dim.bind` binds its `symbol`")
+def dim_bind(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    checker.operand(node, 0, INT)
+    if node.binds != (checker.attr(node, "symbol"),):
+        checker.fail("`dim.bind` binds its `symbol`")
 
 
-def item(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    verifier.operand(node, 0, TensorType)
+def item(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    checker.operand(node, 0, TensorType)
     t = node.inputs[0].type
     assert isinstance(t, TensorType)
     if any(isinstance(d, int) and d != 1 for d in t.dims):
-        verifier.fail(f"`item` takes a tensor of one element, not a `{t}`")
+        checker.fail(f"`item` takes a tensor of one element, not a `{t}`")
 
 
-def fill(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    verifier.operand(node, 0, *_NUMBERS)
+def fill(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    checker.operand(node, 0, *_NUMBERS)
 
 
-def leaf(verifier: Verifier, node: Node) -> None:
+def leaf(checker: Checker, node: Node) -> None:
     if len(node.inputs) not in (1, 2):
-        verifier.fail(f"`leaf` takes the content and perhaps the root, not {len(node.inputs)} operands")
-    verifier.operand(node, 0, TensorType)
+        checker.fail(f"`leaf` takes the content and perhaps the root, not {len(node.inputs)} operands")
+    checker.operand(node, 0, TensorType)
 
 
-def opt_some(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
+def opt_some(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
 
 
-def opt_none(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 0)
-    verifier.attr(node, "type")
+def opt_none(checker: Checker, node: Node) -> None:
+    checker.count(node, 0)
+    checker.attr(node, "type")
 
 
-def opt_has(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    verifier.operand(node, 0, OptionalType)
+def opt_has(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    checker.operand(node, 0, OptionalType)
 
 
-def opt_get(verifier: Verifier, node: Node) -> None:
-    opt_has(verifier, node)
+def opt_get(checker: Checker, node: Node) -> None:
+    opt_has(checker, node)
     if node.attrs.get("known"):  # autodiff: saved in the very branch that this mirrors
         return
-    if not verifier.is_present(node.inputs[0]):
-        verifier.fail("`opt.get` of {}, of which nothing here says that it is present", node.inputs[0])
+    if not checker.is_present(node.inputs[0]):
+        checker.fail("`opt.get` of {}, of which nothing here says that it is present", node.inputs[0])
 
 
-def seq_get(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 2)
-    verifier.operand(node, 0, SeqType)
-    verifier.operand(node, 1, INT)
+def seq_get(checker: Checker, node: Node) -> None:
+    checker.count(node, 2)
+    checker.operand(node, 0, SeqType)
+    checker.operand(node, 1, INT)
 
 
-def seq_len(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    verifier.operand(node, 0, SeqType)
+def seq_len(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    checker.operand(node, 0, SeqType)
 
 
-def list_new(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 0)
-    if not isinstance(verifier.attr(node, "type"), ListType):
-        verifier.fail("`type` is not a list's")
+def list_new(checker: Checker, node: Node) -> None:
+    checker.count(node, 0)
+    if not isinstance(checker.attr(node, "type"), ListType):
+        checker.fail("`type` is not a list's")
 
 
-def list_put(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 3)
-    _list_operand(verifier, node)
+def list_put(checker: Checker, node: Node) -> None:
+    checker.count(node, 3)
+    _list_operand(checker, node)
     holder = node.inputs[0].type
     assert isinstance(holder, ListType)
-    if not compatible(node.inputs[2].type, holder.elem, tuple(type_symbols(holder.elem) - verifier.symbols)):
-        verifier.fail(f"{{}} is a `{node.inputs[2].type}`, an element of the list a `{holder.elem}`", node.inputs[2])
+    if not compatible(node.inputs[2].type, holder.elem, tuple(type_symbols(holder.elem) - checker.symbols)):
+        checker.fail(f"{{}} is a `{node.inputs[2].type}`, an element of the list a `{holder.elem}`", node.inputs[2])
 
 
-def list_at(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 2)
-    _list_operand(verifier, node)
+def list_at(checker: Checker, node: Node) -> None:
+    checker.count(node, 2)
+    _list_operand(checker, node)
 
 
-def list_alone(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    _list_operand(verifier, node)
+def list_alone(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    _list_operand(checker, node)
 
 
-def _list_operand(verifier: Verifier, node: Node) -> None:
-    verifier.operand(node, 0, ListType)
+def _list_operand(checker: Checker, node: Node) -> None:
+    checker.operand(node, 0, ListType)
     if len(node.inputs) > 1:
-        verifier.operand(node, 1, INT)
+        checker.operand(node, 1, INT)
 
 
-def check(verifier: Verifier, node: Node) -> None:
-    verifier.operand(node, 0, BOOL)
-    error, template = verifier.attr(node, "error"), verifier.attr(node, "template")
+def check(checker: Checker, node: Node) -> None:
+    checker.operand(node, 0, BOOL)
+    error, template = checker.attr(node, "error"), checker.attr(node, "template")
     if not (isinstance(error, type) and issubclass(error, BaseException)):
-        verifier.fail("`error` is not an exception type")
+        checker.fail("`error` is not an exception type")
     if isinstance(template, tuple) and template[:1] == (None,):
         for stated in template[1:]:
-            _argument(verifier, stated, len(node.inputs) - 1)
+            _argument(checker, stated, len(node.inputs) - 1)
     elif template is not None:
-        _template(verifier, template, len(node.inputs) - 1)
+        _template(checker, template, len(node.inputs) - 1)
 
 
-def print_node(verifier: Verifier, node: Node) -> None:
-    _template(verifier, verifier.attr(node, "template"), len(node.inputs))
+def print_node(checker: Checker, node: Node) -> None:
+    _template(checker, checker.attr(node, "template"), len(node.inputs))
 
 
-def custom(verifier: Verifier, node: Node) -> None:
-    call = verifier.attr(node, "call")
+def custom(checker: Checker, node: Node) -> None:
+    call = checker.attr(node, "call")
     if [v.type for v in node.outputs] != [v.type for v in node.inputs[:call.results]]:
-        verifier.fail("the outputs are not of the types of the results")
+        checker.fail("the outputs are not of the types of the results")
 
 
-def mark(verifier: Verifier, node: Node) -> None:
-    verifier.attr(node, "number")
+def mark(checker: Checker, node: Node) -> None:
+    checker.attr(node, "number")
 
 
-def pending(verifier: Verifier, node: Node) -> None:
-    recipe, carried, hosted, more = (verifier.attr(node, name) for name in ("recipe", "carried", "hosted", "more"))
+def pending(checker: Checker, node: Node) -> None:
+    recipe, carried, hosted, more = (checker.attr(node, name) for name in ("recipe", "carried", "hosted", "more"))
     if type(recipe) is not int or recipe < 0 or type(more) is not bool:
-        verifier.fail(f"`recipe` is {recipe!r}, `more` is {more!r}")
+        checker.fail(f"`recipe` is {recipe!r}, `more` is {more!r}")
     for name, numbers in (("carried", carried), ("hosted", hosted)):
         if any(type(k) is not int or not 0 <= k < len(node.inputs) for k in numbers):
-            verifier.fail(f"`{name}` is {numbers!r}, of {len(node.inputs)} values")
+            checker.fail(f"`{name}` is {numbers!r}, of {len(node.inputs)} values")
 
 
-def _argument(verifier: Verifier, stated: Any, n: int) -> None:
+def _argument(checker: Checker, stated: Any, n: int) -> None:
     if stated is None:
         return
     if isinstance(stated, tuple) and stated[:1] in (("tuple",), ("list",)):
         for part in stated[1:]:
-            _argument(verifier, part, n)
+            _argument(checker, part, n)
     elif isinstance(stated, tuple) and stated[:1] == ("text",):
-        _template(verifier, stated[1:], n)
+        _template(checker, stated[1:], n)
     elif type(stated) is not int or not 0 <= stated < n:
-        verifier.fail(f"`template` has the argument {stated!r}, of {n} values")
+        checker.fail(f"`template` has the argument {stated!r}, of {n} values")
 
 
-def _template(verifier: Verifier, template: Any, n: int) -> None:
+def _template(checker: Checker, template: Any, n: int) -> None:
     for part in template if isinstance(template, tuple) else (0,):
         if isinstance(part, str):
             continue
         if not (isinstance(part, tuple) and len(part) == 3 and isinstance(part[0], int)):
-            verifier.fail("`template` is not a tuple of strings and (index, conversion, format) tuples")
+            checker.fail("`template` is not a tuple of strings and (index, conversion, format) tuples")
         if not 0 <= part[0] < n:
-            verifier.fail(f"`template` names value {part[0]} of {n}")
+            checker.fail(f"`template` names value {part[0]} of {n}")
 
 
-def callback(verifier: Verifier, node: Node) -> None:
-    if not hasattr(verifier.attr(node, "call"), "run"):
-        verifier.fail("`call` is nothing that can be run")
+def callback(checker: Checker, node: Node) -> None:
+    if not hasattr(checker.attr(node, "call"), "run"):
+        checker.fail("`call` is nothing that can be run")
 
 
-def callback_vjp(verifier: Verifier, node: Node) -> None:
-    verifier.operand(node, 0, INT)
-    verifier.count(node, 1 + len(verifier.attr(node, "present")))
-    n = len(verifier.attr(node, "wanted"))
+def callback_vjp(checker: Checker, node: Node) -> None:
+    checker.operand(node, 0, INT)
+    checker.count(node, 1 + len(checker.attr(node, "present")))
+    n = len(checker.attr(node, "wanted"))
     if len(node.outputs) != 2 * n or any(v.type != BOOL for v in node.outputs[n:]):
-        verifier.fail(f"the results are not {n} gradients and {n} bools")
+        checker.fail(f"the results are not {n} gradients and {n} bools")
 
 
-def commit(verifier: Verifier, node: Node) -> None:
-    verifier.count(node, 1)
-    target = verifier.attr(node, "target")
-    if not isinstance(target, int) or not 0 <= target < len(verifier.graph.inputs):
-        verifier.fail(f"`target` is not the number of one of the graph's {len(verifier.graph.inputs)} inputs")
-    source, slot = node.inputs[0].type, verifier.graph.inputs[target].type
+def commit(checker: Checker, node: Node) -> None:
+    checker.count(node, 1)
+    target = checker.attr(node, "target")
+    if not isinstance(target, int) or not 0 <= target < len(checker.graph.inputs):
+        checker.fail(f"`target` is not the number of one of the graph's {len(checker.graph.inputs)} inputs")
+    source, slot = node.inputs[0].type, checker.graph.inputs[target].type
     if isinstance(slot, TensorType) and not compatible(source, slot, ()):
-        verifier.fail(f"a `{source}` cannot be written to input {target}, a `{slot}`")
+        checker.fail(f"a `{source}` cannot be written to input {target}, a `{slot}`")
 
 
 #: what a node of a structure, size, Optional, sequence, list or effect must be
-CONVENTIONS: Mapping[str, Callable[[Verifier, Node], None]] = {
+CONVENTIONS: Mapping[str, Callable[[Checker, Node], None]] = {
     "if": if_node, "while": while_node, "scan": scan_node,
     "dim.value": dim_value, "dim.bind": dim_bind, "item": item, "fill": fill,
     "leaf": leaf,
@@ -343,6 +335,6 @@ CONVENTIONS: Mapping[str, Callable[[Verifier, Node], None]] = {
     "callback": callback, "callback.vjp": callback_vjp,
 }
 #: what the results of a block of such a node must be
-RESULTS: Mapping[str, Callable[[Verifier, Node, Block], None]] = {
+RESULTS: Mapping[str, Callable[[Checker, Node, Block], None]] = {
     "if": if_results, "while": while_results, "scan": scan_results,
 }

@@ -1,4 +1,4 @@
-"""The graph: SSA values, nodes with nested blocks, and the builder through which everything makes nodes.
+"""The graph, and the builder through which everything makes nodes.
 
 Every node is one of: an op of the table (`jitgrad.ops`), or one of the structural, number, dim, sequence, optional
 and effect ops of `jitgrad.script.graph.irops`. docs/internals.md, "The graph", lists them all.
@@ -6,66 +6,29 @@ and effect ops of `jitgrad.script.graph.irops`. docs/internals.md, "The graph", 
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.dims import Dim, Size, Symbol, symbols
+from jitgrad.dims import Symbol
 from jitgrad.errors import Span
-from jitgrad.ops.types import Type, map_dims
+from jitgrad.ops.types import Type
+from jitgrad.script.graph.nodes import (
+    Block,
+    Node,
+    Value,
+    attr_symbols,
+    committed,
+    map_attr,
+    sizes_of,
+    type_symbols,
+    walk,
+)
 
-_ids = itertools.count()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Value:
-    """One SSA value. `name` is for people; identity is what counts."""
-
-    type: Type
-    name: str = ""
-    id: int = field(default_factory=_ids.__next__)
-
-    def __repr__(self) -> str:
-        return f"%{self.name or self.id}: {self.type}"
-
-
-@dataclass(slots=True, eq=False)
-class Block:
-    """Parameters, nodes in order, results. Nodes may read values of enclosing blocks (captures).
-
-    `binds` lists the symbols whose scope is this block: each stands alone as a size in some parameter's type.
-    """
-
-    params: tuple[Value, ...] = ()
-    nodes: list[Node] = field(default_factory=list)
-    results: tuple[Value, ...] = ()
-    binds: tuple[Symbol, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
-    """An operation. `attrs` are static: Python constants, dtypes, sizes (ints or Dims), tuples of these.
-
-    `binds` lists the symbols that this node brings into scope for the nodes after it in its block: each stands alone
-    as a size in some output's type (`dim.bind`: it is the value of the input).
-    """
-
-    op: str
-    inputs: tuple[Value, ...]
-    attrs: Mapping[str, Any]
-    outputs: tuple[Value, ...]
-    blocks: tuple[Block, ...] = ()
-    span: Span | None = None
-    binds: tuple[Symbol, ...] = ()
-
-    @property
-    def output(self) -> Value:
-        """The only output."""
-        (value,) = self.outputs
-        return value
+#: pictures of graphs: `inspect/show` puts "page" and "svg" here
+views: dict[str, Callable[..., str]] = {}
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +47,7 @@ class Graph:
         return self.block.results
 
     def __repr__(self) -> str:
-        from jitgrad.script.graph.text import to_text
+        from jitgrad.script.graph.text import to_text  # here: who runs a stored program reads no text
 
         return to_text(self)
 
@@ -95,79 +58,11 @@ class Graph:
             path: where; None: a new temporary file.
             browser: whether to open it; None: only if no path is given and Python is interactive.
         """
-        from jitgrad.script.inspect.show.page import show
-
-        return show(self, path, browser=browser)
+        return views["page"](self, path, browser=browser)
 
     def _repr_svg_(self) -> str:
         """The picture in notebooks."""
-        from jitgrad.script.inspect.show.page import svg
-
-        return svg(self)
-
-
-# --- reading -------------------------------------------------------------------------------------------------------
-
-
-def type_symbols(type_: Type) -> frozenset[Symbol]:
-    """The symbols in the sizes of a type."""
-    return _NO_SYMBOLS.union(*[symbols(d) for d in sizes_of(type_)])
-
-
-_NO_SYMBOLS: frozenset[Symbol] = frozenset()
-
-
-def sizes_of(type_: Type) -> list[Size]:
-    """Every size in a type, in order."""
-    found: list[Size] = []
-
-    def visit(d: Size) -> Size:
-        found.append(d)
-        return d
-
-    map_dims(type_, visit)
-    return found
-
-
-def attr_symbols(value: Any) -> frozenset[Symbol]:
-    """The symbols in an attribute (searching tuples)."""
-    if isinstance(value, Dim):
-        return symbols(value)
-    if isinstance(value, Symbol):
-        return frozenset({value})
-    if isinstance(value, tuple):
-        return _NO_SYMBOLS.union(*[attr_symbols(v) for v in value])
-    return _NO_SYMBOLS
-
-
-def map_attr(value: Any, fn: Any) -> Any:
-    """An attribute with `fn` applied to every Dim in it (searching tuples)."""
-    if isinstance(value, Dim):
-        return fn(value)
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(map_attr(v, fn) for v in value)
-    return value
-
-
-def walk(block: Block) -> Iterator[Node]:
-    """Every node of a block and of the blocks nested in it, outer before inner, in program order."""
-    stack = [iter(block.nodes)]
-    while stack:
-        node = next(stack[-1], None)
-        if node is None:
-            stack.pop()
-            continue
-        yield node
-        if node.blocks:
-            stack.append(itertools.chain.from_iterable([b.nodes for b in node.blocks]))
-
-
-def committed(block: Block) -> list[int]:
-    """The numbers of the graph's inputs that a block, or one in it, writes; ascending."""
-    return sorted({node.attrs["target"] for node in walk(block) if node.op == "commit"})
-
-
-# --- building ------------------------------------------------------------------------------------------------------
+        return views["svg"](self)
 
 
 class Builder:
@@ -203,3 +98,7 @@ class Builder:
             yield block
         finally:
             self.block = before
+
+
+__all__ = ["Block", "Builder", "Graph", "Node", "Value", "attr_symbols", "committed", "map_attr", "sizes_of",
+           "type_symbols", "views", "walk"]

@@ -109,6 +109,11 @@ def refuse(message: str, hint: str) -> None:
     """In a script: refuse to compile what got here. Plain Python does nothing. For functions that scripts inline."""
 
 
+def is_scripting() -> bool:
+    """True while a function is being compiled: inside a script the call is folded to True."""
+    return False
+
+
 class _Tape(threading.local):
     """What ignored functions returned in this thread; None: nobody asks.
 

@@ -8,14 +8,13 @@ IEEE 754.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, Function, may_divide_by_zero
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
-from jitgrad.script.graph import irops
 
 Number = bool | int | float
 
@@ -36,10 +35,9 @@ def compute(op: str, args: tuple[Number, ...], attrs: Mapping[str, Any], type_: 
     if op == "num.cast":
         return _cast(args[0], attrs["to"], checked)
     if op == "num.math":
-        return (_exact if irops.is_exact(op, attrs) else _math)(attrs["fn"], args, checked, type_)
-    if op == "num.select":
-        return args[1] if args[0] else args[2]
-    result = _EXACT[op](*args) if checked else _total(op, args, type_)
+        function = FUNCTIONS[attrs["fn"]]
+        return (_exact if function.exact else _math)(function, args, checked, type_)
+    result = NUMBERS[op].python(*args) if checked else _total(op, args)
     return _fit(result, checked, type_)
 
 
@@ -64,19 +62,7 @@ def wrap(value: int) -> int:
     return (value - _LOW) % (1 << 64) + _LOW
 
 
-_EXACT: dict[str, Callable[..., Any]] = {
-    "num.add": operator.add, "num.sub": operator.sub, "num.mul": operator.mul, "num.floordiv": operator.floordiv,
-    "num.mod": operator.mod, "num.pow": operator.pow, "num.truediv": operator.truediv,
-    "num.min": min, "num.max": max,
-    "num.eq": operator.eq, "num.ne": operator.ne, "num.lt": operator.lt, "num.le": operator.le,
-    "num.gt": operator.gt, "num.ge": operator.ge,
-    "num.and": operator.and_, "num.or": operator.or_, "num.xor": operator.xor,
-    "num.lshift": operator.lshift, "num.rshift": operator.rshift,
-    "num.neg": operator.neg, "num.abs": abs, "num.invert": lambda v: ~int(v), "num.not": operator.not_,
-}
-
-
-def _total(op: str, args: tuple[Number, ...], type_: Type) -> Any:
+def _total(op: str, args: tuple[Number, ...]) -> Any:
     """The op where Python may raise, without raising."""
     if op == "num.lshift":
         count = int(args[1])
@@ -85,12 +71,12 @@ def _total(op: str, args: tuple[Number, ...], type_: Type) -> Any:
         return int(args[0]) >> int(args[1]) if args[1] >= 0 else 0
     if op == "num.pow":
         return _total_pow(*args)
-    if op in ("num.truediv", "num.floordiv", "num.mod") and args[1] == 0:
+    if may_divide_by_zero(op) and args[1] == 0:
         if op == "num.truediv" or isinstance(args[0], float) or isinstance(args[1], float):
             return _ieee(np.true_divide if op != "num.mod" else np.fmod, *args)
         return 0
     try:
-        return _EXACT[op](*args)
+        return NUMBERS[op].python(*args)
     except OverflowError:  # an int beyond a float's range
         return math.inf
 
@@ -120,45 +106,25 @@ def _cast(value: Number, to: str, checked: bool) -> Number:
     return _fit(int(value), checked, INT)
 
 
-def _round_to(value: Number, digits: int) -> Number:
-    return round(value, digits)
-
-
-#: functions of exact or correctly rounded results, for which there is no short native form
-EXACT: dict[str, Callable[..., Any]] = {
-    **{name: getattr(math, name) for name in ("gcd", "lcm", "factorial", "comb", "perm", "isqrt", "remainder",
-                                              "nextafter", "ulp", "ldexp")},
-    "pow_modulo": pow, "round_to": _round_to, "norm": math.hypot,
-    "mantissa": lambda x: math.frexp(x)[0], "exponent": lambda x: math.frexp(x)[1],
-    "fraction": lambda x: math.modf(x)[0], "whole": lambda x: math.modf(x)[1],
-    "fsum": lambda *xs: math.fsum(xs), "dist": lambda *xs: math.dist(xs[:len(xs) // 2], xs[len(xs) // 2:]),
-}
-
-
-def _exact(fn: str, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
-    """One of `EXACT`; unchecked, 0 or NaN where Python raises."""
+def _exact(function: Function, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
+    """A function that Python computes; unchecked, 0 or NaN where it raises."""
     try:
-        return _fit(EXACT[fn](*args), checked, type_)
+        return _fit(function.python(*args), checked, type_)
     except (ArithmeticError, ValueError):
         if checked:
             raise
         return math.nan if type_ == FLOAT else 0
 
 
-_NUMPY_NAMES = {"acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "acosh": "arccosh",
-                "asinh": "arcsinh", "atanh": "arctanh", "pow": "power"}
-
-
-def _math(fn: str, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
-    """A function of Python's math module (or `round`); unchecked, IEEE's answer where Python raises."""
-    function: Callable[..., Any] = round if fn == "round" else getattr(math, fn)
+def _math(function: Function, args: tuple[Number, ...], checked: bool, type_: Type) -> Number:
+    """A function that native code has; unchecked, IEEE's answer where Python raises."""
     try:
-        return _fit(function(*args), checked, type_)
+        return _fit(function.python(*args), checked, type_)
     except (ValueError, OverflowError):
         if checked:
             raise
     if type_ == INT:  # floor and kin of an infinity or NaN
         return _cast(float(args[0]), "int", False)
-    if fn in ("gamma", "lgamma"):
-        return math.inf if args[0] == math.inf or fn == "lgamma" else math.nan
-    return _ieee(getattr(np, _NUMPY_NAMES.get(fn, fn)), *args)
+    if function.name in ("gamma", "lgamma"):
+        return math.inf if args[0] == math.inf or function.name == "lgamma" else math.nan
+    return _ieee(getattr(np, function.numpy), *args)

@@ -28,7 +28,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from jitgrad import dtypes
 from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol
@@ -45,7 +45,7 @@ from jitgrad.ops.types import (
     Type,
     short_name,
 )
-from jitgrad.script.graph.ir import Block, Graph, Node, Value
+from jitgrad.script.graph.nodes import Block, Node, Value
 
 SCALARS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
 DTYPES = {short_name(d): d for d in dtypes.ALL}
@@ -53,6 +53,13 @@ HOLDERS: dict[str, Callable[[Type], Type]] = {"seq": SeqType, "list": ListType, 
 _RESERVED = frozenset({*SCALARS, *DTYPES, *FUNCTIONS, *HOLDERS, "None", "True", "False", "inf", "nan"})
 _LABELS: dict[str, tuple[str, ...]] = {"if": ("then", "else")}
 _COMMENT_COLUMN = 60
+
+
+class Graph(Protocol):
+    """What is printed: an `ir.Graph`, which prints itself by this."""
+
+    name: str
+    block: Block
 
 
 def to_text(graph: Graph, spans: bool | Literal["chain"] = True, *, names: bool = True,
@@ -104,8 +111,8 @@ class _Printer:
         """The whole text, ending in a newline."""
         name = graph.name if graph.name.replace(".", "_").isidentifier() else repr(graph.name)
         head = f"graph {name if self.names else 'f'}{self.params(graph.block, always=True)}"
-        results = ", ".join([self.type(v.type) for v in graph.outputs])
-        lines = [f"{head} -> {results if len(graph.outputs) == 1 else f'({results})'}:"]
+        results = ", ".join([self.type(v.type) for v in graph.block.results])
+        lines = [f"{head} -> {results if len(graph.block.results) == 1 else f'({results})'}:"]
         todo: list[tuple[str, Block, int]] = [("return", graph.block, 0)]  # what is due: a block from a node on
         pads = ["  "]
         while todo:

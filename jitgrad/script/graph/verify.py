@@ -12,18 +12,12 @@ from typing import Any
 
 from jitgrad import dims, dtypes
 from jitgrad.dims import Symbol
-from jitgrad.errors import JitgradError
 from jitgrad.ops import OPS
 from jitgrad.ops.types import TensorType, Type
 from jitgrad.script.graph import irops
-from jitgrad.script.graph.compatible import compatible, free_symbols, lone_symbols
+from jitgrad.script.graph.checker import Checker, InvalidGraph, compatible, free_symbols, lone_symbols
 from jitgrad.script.graph.conventions import CONVENTIONS, RESULTS, number_op, table_op
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, attr_symbols
-from jitgrad.script.graph.text import describe
-
-
-class InvalidGraph(JitgradError):
-    """A graph that breaks an invariant: a bug in whatever made it."""
 
 
 def verify(graph: Graph, *, pure: bool = False) -> Graph:
@@ -49,23 +43,13 @@ class _Scope:
         self.facts: list[tuple[Value, bool]] = []
 
 
-class Verifier:
-    """The walk over a graph, and the questions that the conventions of ops are put in."""
+class Verifier(Checker):
+    """The walk over a graph."""
 
     def __init__(self, graph: Graph, pure: bool):
-        self.graph, self.pure = graph, pure
-        self.node: Node | None = None
-        self.visible: set[Value] = set()
-        self.symbols: set[Symbol] = set()
-        self.facts: set[tuple[Value, bool]] = set()  # bools whose value is known here
-        self.defined: dict[Value, Node | None] = {}
+        super().__init__(graph, pure)
         self.bound: set[Symbol] = set()
         self.blocks: set[int] = set()
-
-    def fail(self, message: str, *values: Value) -> None:
-        """Raise; `{}` in the message stand for the names of `values`."""
-        line, names = describe(self.graph, self.node, values)
-        raise InvalidGraph(f"{message.format(*(f'`{n}`' for n in names))}\n  in: {line}")
 
     # --- walking -----------------------------------------------------------------------------------------------------
 
@@ -211,73 +195,6 @@ class Verifier:
             if not compatible(t, v.type, node.binds):
                 self.fail(f"{{}} is a `{v.type}`, but `{node.op}` makes a `{t}`", v)
 
-    # --- what conventions ask -----------------------------------------------------------------------------------------
-
-    def count(self, node: Node, n: int) -> None:
-        """As many operands as that."""
-        if len(node.inputs) != n:
-            self.fail(f"`{node.op}` takes {n} operand{'s' * (n != 1)}, not {len(node.inputs)}")
-
-    def operand(self, node: Node, i: int, *allowed: Type | type) -> None:
-        """Operand i must have one of the types (a class: any of that class)."""
-        if i >= len(node.inputs):
-            self.fail(f"`{node.op}` lacks operand {i}")
-        t = node.inputs[i].type
-        if not any(t == a or (isinstance(a, type) and isinstance(t, a)) for a in allowed):
-            names = " or ".join(a.__name__ if isinstance(a, type) else str(a) for a in allowed)
-            self.fail(f"operand {i} of `{node.op}`, {{}}, is a `{t}`, not {names}", node.inputs[i])
-
-    def attr(self, node: Node, name: str) -> Any:
-        """An attribute that must be there."""
-        if name not in node.attrs:
-            self.fail(f"`{node.op}` lacks the attribute `{name}`")
-        return node.attrs[name]
-
-    def blocks_of(self, node: Node, n: int) -> None:
-        """As many blocks as that."""
-        if len(node.blocks) != n:
-            self.fail(f"`{node.op}` has {n} block{'s' * (n != 1)}, not {len(node.blocks)}")
-
-    def flows(self, sources: Sequence[Type], targets: Sequence[Type], binds: Sequence[Symbol], what: str) -> None:
-        """Values of the types `sources` become values of the types `targets`, which may bind symbols."""
-        if len(sources) != len(targets):
-            self.fail(f"{what}: {len(sources)} values for {len(targets)}")
-        for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            if not compatible(source, target, binds):
-                self.fail(f"{what}: value {i} is a `{source}`, not a `{target}`")
-
-    def is_present(self, optional: Value) -> bool:
-        """Whether the facts that hold here, or the value's own definition, say that an Optional is present."""
-        for v, truth in self.facts:
-            if (v, not truth) in self.facts:
-                return True  # no program gets here
-            source = self.defined.get(v)
-            if truth and source is not None and source.op == "opt.has" and source.inputs[0] is optional:
-                return True
-        node = self.defined.get(optional)
-        if node is None:
-            return False
-        if node.op == "opt.some":
-            return True
-        if node.op == "if":
-            i, taken = node.outputs.index(optional), self.truth(node.inputs[0])
-            results = [b.results[i] for b in node.blocks]
-            return all(self.is_present(r) for r, side in zip(results, (True, False), strict=True)
-                       if taken is None or taken is side)
-        return False
-
-    def truth(self, value: Value) -> bool | None:
-        """What a bool is known to be here."""
-        negated = False
-        while True:
-            for t in (True, False):
-                if (value, t) in self.facts:
-                    return t is not negated
-            node = self.defined.get(value)
-            if node is None or node.op != "num.not":
-                return None
-            value, negated = node.inputs[0], not negated
-
 
 def _attr_problem(a: Any) -> str:
     if isinstance(a, tuple):
@@ -289,3 +206,6 @@ def _attr_problem(a: Any) -> str:
     except TypeError:
         return f"is a `{type(a).__name__}`, which is not static"
     return ""
+
+
+__all__ = ["InvalidGraph", "verify"]

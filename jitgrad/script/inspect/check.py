@@ -23,18 +23,17 @@ import numpy as np
 from jitgrad.eager.arrays.arrays import host_copy, to_host
 from jitgrad.eager.autograd.engine import grad
 from jitgrad.eager.autograd.node import edge_of
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import CheckFailed
-from jitgrad.script.call.state import State, holders
+from jitgrad.script.executor import Dispatcher, eager_mode
 from jitgrad.script.graph import marks
+from jitgrad.script.inspect.compare import compare
+from jitgrad.script.inspect.locate import locate
+from jitgrad.script.inspect.state import State, holders
 
 if TYPE_CHECKING:
     from jitgrad.script.call.specialisation import Specialisation
-    from jitgrad.script.executor import ScriptFunction
-
-#: by dtype: how much two floats may differ, relative to the largest element of the tensor
-TOLERANCES = {"float16": 1e-2, "bfloat16": 4e-2, "float32": 1e-4, "float64": 1e-8}
-
 
 @dataclass(slots=True)
 class Outcome:
@@ -46,15 +45,13 @@ class Outcome:
     leaves: dict[str, Any] = field(default_factory=dict)
 
 
-def checked(function: ScriptFunction, specialisation: Specialisation, params: Sequence[Any],
+def checked(function: Dispatcher, specialisation: Specialisation, params: Sequence[Any],
             run: Callable[[], Any]) -> Any:
     """`run()`, after the same call as plain Python gave the same.
 
     Raises:
         CheckFailed: it did not; everything is as before the call.
     """
-    from jitgrad.script.executor import eager_mode
-
     values = dict(zip(function._params, params, strict=True))
     args, kwargs = function.call_arguments(values)
     objects = holders(specialisation.script, values)
@@ -85,8 +82,6 @@ def checked(function: ScriptFunction, specialisation: Specialisation, params: Se
         difference = f"{missing} call{'s' * (missing > 1)} of ignored functions less than plain Python"
     if difference:
         state.restore()
-        from jitgrad.script.inspect.locate import locate
-
         span, words = locate(function, args, kwargs, plain, state, noted)
         state.restore()
         raise CheckFailed(f"`{function.__name__}` compiled and as plain Python differ in {difference}", span,
@@ -178,28 +173,3 @@ def _only_possible(name: str, expected: dict[str, Any], found: dict[str, Any]) -
 
 def _error(error: BaseException | None) -> str:
     return "none" if error is None else f"{type(error).__name__}({str(error)!r})"
-
-
-def compare(found: Any, expected: Any) -> str:
-    """How `found` differs from `expected`, arrays or other values, in words; "" where they agree."""
-    if not isinstance(found, np.ndarray) or not isinstance(expected, np.ndarray):
-        if isinstance(found, float) and isinstance(expected, float):
-            return compare(np.asarray(found), np.asarray(expected))
-        return "" if type(found) is type(expected) and found == expected else f"{found!r}, not {expected!r}"
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        return f"{found.dtype}{list(found.shape)}, not {expected.dtype}{list(expected.shape)}"
-    tolerance = TOLERANCES.get(found.dtype.name)
-    if tolerance is None or not found.size:
-        return "" if np.array_equal(found, expected) else _element(found, expected, found != expected)
-    finite = np.isfinite(expected) & np.isfinite(found)
-    same = (found == expected) | (np.isnan(found) & np.isnan(expected))
-    scale = float(np.max(np.abs(expected), where=finite, initial=0.0)) or 1.0
-    with np.errstate(all="ignore"):
-        same |= finite & (np.abs(found.astype(np.float64) - expected.astype(np.float64)) <= tolerance * scale)
-    return "" if same.all() else _element(found, expected, ~same)
-
-
-def _element(found: Any, expected: Any, wrong: Any) -> str:
-    where = tuple(int(i) for i in np.argwhere(wrong)[0])
-    place = f" at {list(where)}" if where else ""
-    return f"{found[where]}{place}, not {expected[where]} ({int(wrong.sum())} of {found.size} elements)"

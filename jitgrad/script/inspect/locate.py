@@ -13,7 +13,7 @@ import io
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,19 +22,20 @@ from jitgrad.dims import Dim
 from jitgrad.dtypes import FLOAT_KINDS
 from jitgrad.eager.arrays.arrays import host_copy, to_host
 from jitgrad.eager.autograd.engine import grad
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import Span
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import backend
 from jitgrad.ops.types import TensorType
+from jitgrad.script.call import callback
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import resolve
-from jitgrad.script.graph import callback, interpret, marks
+from jitgrad.script.executor import Dispatcher
+from jitgrad.script.graph import interpret, marks
 from jitgrad.script.graph.ir import Block, Graph, Node, Value
-
-if TYPE_CHECKING:
-    from jitgrad.script.call.state import State
-    from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.inspect.compare import compare
+from jitgrad.script.inspect.state import State
 
 Place = tuple[str, int]
 #: values of one line that are kept
@@ -66,7 +67,7 @@ class Recording(interpret._Run):
             span = span.caller
 
 
-def locate(function: ScriptFunction, args: Any, kwargs: Any, plain: Callable[[], Any], state: State,
+def locate(function: Dispatcher, args: Any, kwargs: Any, plain: Callable[[], Any], state: State,
            noted: list[marks.Noted]) -> tuple[Span | None, str]:
     """The first line that differs, and how; (None, words) where no single line does.
 
@@ -98,7 +99,7 @@ def locate(function: ScriptFunction, args: Any, kwargs: Any, plain: Callable[[],
     return _by_line(run, events) or _by_node(run, script.device) or unknown
 
 
-def _bound(function: ScriptFunction, args: Any, kwargs: Any) -> Any:
+def _bound(function: Dispatcher, args: Any, kwargs: Any) -> Any:
     return function._bind(*args, **kwargs)
 
 
@@ -162,8 +163,6 @@ def _note(events: list[tuple[Place, str, Any]], place: Place, name: str, value: 
 
 
 def _by_line(run: Recording, events: Sequence[tuple[Place, str, Any]]) -> tuple[Span, str] | None:
-    from jitgrad.script.inspect.check import compare
-
     for place, name, value in events:
         alike = [v for v in run.lines.get(place, ()) if _alike(v, value)]
         if alike and all(compare(v, value) for v in alike):
@@ -181,8 +180,6 @@ def _alike(a: Any, b: Any) -> bool:
 
 
 def _by_node(run: Recording, where: device) -> tuple[Span | None, str] | None:
-    from jitgrad.script.inspect.check import compare
-
     for derivative in (False, True):
         for node, (given, made, attrs) in run.first.items():
             if node.op not in OPS or not node.inputs or not all(isinstance(v, np.ndarray) for v in (*given, *made)):
@@ -193,7 +190,6 @@ def _by_node(run: Recording, where: device) -> tuple[Span | None, str] | None:
             if words:
                 what = f"the gradient of `{node.op}`" if derivative else f"`{node.op}`"
                 return node.span, f"{what} is {words}"
-    assert compare is not None
     return None
 
 
@@ -212,8 +208,6 @@ def _type(value: Value, array: Any) -> TensorType:
 
 def _alone(node: Node, given: Sequence[Any], made: Sequence[Any], attrs: dict[str, Any], where: device) -> str:
     """How the node compiled alone, for a device, differs from the interpreter."""
-    from jitgrad.script.inspect.check import compare
-
     tensors = [wrap(np.array(x)).to(where) for x in given]
     function = GraphFunction.prepare(_graph(node, given, made, attrs), tensors, node.op, device=where)
     outputs = function(tensors, [t._data for t in tensors])
@@ -222,8 +216,6 @@ def _alone(node: Node, given: Sequence[Any], made: Sequence[Any], attrs: dict[st
 
 def _gradient(node: Node, given: Sequence[Any], attrs: dict[str, Any], where: device) -> str:
     """How the compiled gradient of the node alone differs from that of the tape."""
-    from jitgrad.script.inspect.check import compare
-
     row = OPS[node.op]
     if not any(x.dtype.kind in FLOAT_KINDS for x in given) or not callable(row.vjp):
         return ""

@@ -33,16 +33,15 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.graph.irops import STRUCTURAL, Effect, effect
 from jitgrad.script.inspect.pyeffects import EFFECTS
-from jitgrad.script.inspect.pyexpr import ATOM, Expression, expression, literal, tensor_of, wrap
-from jitgrad.script.inspect.pynames import Names, identifier, payload
+from jitgrad.script.inspect.pyexpr import expression
+from jitgrad.script.inspect.pynames import Line, Operands, identifier, payload
+from jitgrad.script.inspect.pytext import ATOM, Expression, literal, wrap
 
 #: how many inputs of a structural node are read where it begins (a scan: the carries, too)
 _READ_FIRST = {"if": 1, "while": 1, "scan": 1}
 _WIDTH = 70  # folded expressions longer than this get a line of their own
 _COMMENT = 100  # the longest source line that a comment repeats whole
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-Line = tuple[str, int]
 
 
 def to_python(graph: Graph, sources: Sequence[str] = ()) -> str:
@@ -78,7 +77,7 @@ def module(printers: Sequence[Printer]) -> str:
     return "\n".join(lines) + "\n\n\n" + body
 
 
-class Printer(Names):
+class Printer(Operands):
     """Prints one function.
 
     Args:
@@ -91,16 +90,11 @@ class Printer(Names):
 
     def __init__(self, graph: Graph, sources: Sequence[str] = (), *, n_outputs: int | None = None,
                  n_saved: int | None = None, name: str = ""):
-        super().__init__()
-        self.graph, self.sources, self.n_outputs, self.n_saved = graph, sources, n_outputs, n_saved
+        super().__init__(graph)
+        self.sources, self.n_outputs, self.n_saved = sources, n_outputs, n_saved
         self.title = identifier(name or graph.name)
         self.lines: list[str] = []
-        self.imports: set[str] = set()
-        self.pending: dict[Value, tuple[Expression, tuple[Line, ...]]] = {}  # values used once, not yet written
-        self.constants: dict[Value, Expression] = {}
-        self.weak: set[Value] = set()  # 0-dim tensors that are written as numbers
         self.uses: Counter[Value] = Counter()  # reads, and more where sizes name the value
-        self.told: list[Line] = []  # the user's lines of what is about to be written
         self.last: frozenset[Line] = frozenset()  # those of the statement before
         self._count_uses()
 
@@ -180,33 +174,7 @@ class Printer(Names):
                     found[target] = None
         return list(found)
 
-    # --- operands --------------------------------------------------------------------------------------------------
-
-    def take(self, value: Value) -> Expression:
-        """The expression for `value` at the place where it is used; a 0-dim constant may be a number."""
-        if value in self.constants:
-            return self.constants[value]
-        found = self.pending.pop(value, None)
-        if found is None:
-            return self.name(value), ATOM
-        self.told += found[1]
-        return found[0]
-
-    def is_weak(self, value: Value) -> bool:
-        return value in self.weak
-
-    def strong(self, value: Value) -> Expression:
-        """`take`, but a tensor is a tensor."""
-        found = self.take(value)
-        if value in self.weak:
-            assert isinstance(value.type, TensorType)
-            return tensor_of(found[0], value.type.dtype), ATOM
-        return found
-
-    def operands(self, values: Sequence[Value]) -> list[Expression]:
-        """Operands of which one at least is a tensor."""
-        weak = all(v in self.weak for v in values)
-        return [self.strong(v) if weak and k == 0 else self.take(v) for k, v in enumerate(values)]
+    # --- statements ------------------------------------------------------------------------------------------------
 
     def write(self, depth: int, text: str, node: Node | None = None) -> None:
         """A line, after the user's lines that it comes from."""
@@ -232,9 +200,6 @@ class Printer(Names):
                 self.write(depth, f"{self.name(value)} = {text}")
                 self.told = told
                 self.bind_sizes(value)
-
-    def text(self, value: Value) -> str:
-        return self.take(value)[0]
 
     def _imply(self, node: Node) -> None:
         """A number that stands for a 0-dim tensor is one wherever it is read."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Node, Value
-from jitgrad.script.inspect.pyexpr import wrap
-
-if TYPE_CHECKING:
-    from jitgrad.script.inspect.pycode import Printer
+from jitgrad.script.inspect.pynames import Operands
+from jitgrad.script.inspect.pytext import wrap
 
 
-def _check(p: Printer, node: Node) -> str:
+def _check(p: Operands, node: Node) -> str:
     condition = p.take(node.inputs[0])
     error = _error(p, node.attrs["error"])
     template = node.attrs["template"]
@@ -29,7 +27,7 @@ def _check(p: Printer, node: Node) -> str:
     return f"if not {wrap(condition, 5)}: raise {error}({message})"
 
 
-def _print(p: Printer, node: Node) -> str:
+def _print(p: Operands, node: Node) -> str:
     template = list(node.attrs["template"])
     if template and isinstance(template[-1], str) and template[-1].endswith("\n"):
         template[-1] = template[-1][:-1]
@@ -37,7 +35,7 @@ def _print(p: Printer, node: Node) -> str:
     return f"print({_template(p, template, node.inputs)}, end='')"
 
 
-def _argument(p: Printer, stated: Any, values: Sequence[Value]) -> str:
+def _argument(p: Operands, stated: Any, values: Sequence[Value]) -> str:
     """An argument of an exception; see `interpret.exception`."""
     if stated is None or isinstance(stated, int):
         return "None" if stated is None else p.text(values[stated])
@@ -48,7 +46,7 @@ def _argument(p: Printer, stated: Any, values: Sequence[Value]) -> str:
     return f"[{', '.join(items)}]" if kind == "list" else f"({''.join(i + ', ' for i in items)})"
 
 
-def _template(p: Printer, template: Sequence[Any], values: Sequence[Value]) -> str:
+def _template(p: Operands, template: Sequence[Any], values: Sequence[Value]) -> str:
     """A template as an f-string; texts of which a number chooses are added to it."""
     pieces, parts, plain = [], [""], True
 
@@ -74,7 +72,7 @@ def _template(p: Printer, template: Sequence[Any], values: Sequence[Value]) -> s
     return " + ".join(pieces) or repr("")
 
 
-def _error(p: Printer, error: type[Exception]) -> str:
+def _error(p: Operands, error: type[Exception]) -> str:
     """The exception's name, imported if need be."""
     name = error.__name__
     if getattr(builtins, name, None) is not error:
@@ -83,11 +81,11 @@ def _error(p: Printer, error: type[Exception]) -> str:
     return name
 
 
-def _commit(p: Printer, node: Node) -> str:
+def _commit(p: Operands, node: Node) -> str:
     target, value = p.graph.inputs[node.attrs["target"]], node.inputs[0]
     if isinstance(target.type, TensorType):
         return f"commit({p.parameters[target]}, {p.strong(value)[0]})"
     return f"stored[{p.parameters[target]!r}] = {p.text(value)}"
 
 
-EFFECTS: dict[str, Callable[[Printer, Node], str]] = {"check": _check, "print": _print, "commit": _commit}
+EFFECTS: dict[str, Callable[[Operands, Node], str]] = {"check": _check, "print": _print, "commit": _commit}

@@ -6,52 +6,36 @@ made of a number is written as the number where another tensor gives the dtype.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jitgrad
 from jitgrad.dims import Dim
 from jitgrad.dtypes import dtype, int64
 from jitgrad.ops import OPS
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.opdef import POINTWISE
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.graph.irops import TYPED
+from jitgrad.script.inspect.pynames import Operands
+from jitgrad.script.inspect.pytext import (
+    ATOM,
+    BINDS,
+    COMPARE,
+    NOT,
+    TERNARY,
+    UNARY,
+    Expression,
+    literal,
+    wrap,
+)
 
-if TYPE_CHECKING:
-    from jitgrad.script.inspect.pycode import Printer
-
-Expression = tuple[str, int]  # text, and how strongly its weakest operator binds
-
-#: how strongly operators bind; a name or a call is ATOM
-TERNARY, NOT, COMPARE, UNARY, ATOM = 1, 3, 4, 11, 20
-BINDS = {"==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
-         "*": 10, "/": 10, "//": 10, "%": 10, "@": 10, "**": 12}
-INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "eq": "==", "ne": "!=", "lt": "<",
-         "le": "<=", "gt": ">", "ge": ">=", "num.add": "+", "num.sub": "-", "num.mul": "*", "num.truediv": "/",
-         "num.floordiv": "//", "num.mod": "%", "num.pow": "**", "num.eq": "==", "num.ne": "!=", "num.lt": "<",
-         "num.le": "<=", "num.gt": ">", "num.ge": ">=", "num.and": "&", "num.or": "|", "num.xor": "^",
-         "num.lshift": "<<", "num.rshift": ">>"}
-_MAY_RAISE = ("num.truediv", "num.floordiv", "num.mod", "num.pow")
-
-
-def wrap(expression: Expression, least: int) -> str:
-    """The text, in parentheses where it binds less than `least`."""
-    text, binds = expression
-    return text if binds >= least else f"({text})"
+INFIX = {**{name: row.infix for name, row in OPS.items() if row.infix},
+         **{name: row.infix for name, row in NUMBERS.items() if row.infix and row.arity == 2}}
 
 
-def literal(value: Any) -> Expression:
-    """A Python number."""
-    if isinstance(value, float) and not math.isfinite(value):
-        text = "math.nan" if math.isnan(value) else "math.inf" if value > 0 else "-math.inf"
-    else:
-        text = repr(value)
-    return text, UNARY if text[0] == "-" else ATOM
-
-
-def attribute(p: Printer, value: Any) -> str:
+def attribute(p: Operands, value: Any) -> str:
     """An attribute as Python."""
     if isinstance(value, tuple):
         return "(" + ", ".join(attribute(p, v) for v in value) + ("," if len(value) == 1 else "") + ")"
@@ -64,12 +48,12 @@ def attribute(p: Printer, value: Any) -> str:
     return getattr(value, "__name__", None) or repr(value)
 
 
-def expression(p: Printer, node: Node) -> Expression:
+def expression(p: Operands, node: Node) -> Expression:
     """The text of a node with one output; takes its operands from the printer."""
     op = node.op
     if op.startswith("num."):
         return _number(p, node)
-    rule = _RULES.get(op)
+    rule = RULES.get(op)
     if rule is not None:
         found = rule(p, node)
         if found is not None:
@@ -92,23 +76,23 @@ def _called(node: Node) -> str:
     return name if node.op == "callback" else f"backward_of_{name}"
 
 
-def _infix(p: Printer, symbol: str, args: Sequence[Expression]) -> Expression:
+def _infix(p: Operands, symbol: str, args: Sequence[Expression]) -> Expression:
     binds = BINDS[symbol]
     left, right = (binds + 1, binds) if symbol == "**" else (binds + (binds == COMPARE), binds + 1)
     return f"{wrap(args[0], left)} {symbol} {wrap(args[1], right)}", binds
 
 
-def _number(p: Printer, node: Node) -> Expression:
+def _number(p: Operands, node: Node) -> Expression:
     op, attrs = node.op, node.attrs
     args = [p.take(v) for v in node.inputs]
     texts = [text for text, _ in args]
     checked = bool(attrs.get("checked"))
-    if op in _MAY_RAISE and not checked and not texts[1].strip("-").replace(".", "").isdigit():
+    if may_divide_by_zero(op) and not checked and not texts[1].strip("-").replace(".", "").isdigit():
         return f"number.{op[4:]}({', '.join(texts)})", ATOM
     if op in INFIX:
         return _infix(p, INFIX[op], args)
     if op in ("num.neg", "num.invert"):
-        return f"{'-' if op == 'num.neg' else '~'}{wrap(args[0], UNARY)}", UNARY
+        return f"{NUMBERS[op].infix}{wrap(args[0], UNARY)}", UNARY
     if op == "num.not":
         return f"not {wrap(args[0], NOT)}", NOT
     if op == "num.select":
@@ -116,32 +100,33 @@ def _number(p: Printer, node: Node) -> Expression:
     if op == "num.cast":
         return args[0] if attrs["to"] == "number" else (f"{attrs['to']}({texts[0]})", ATOM)
     if op == "num.math":
-        name = attrs["fn"]
-        if checked and name in _EXACT:
-            return _EXACT[name](texts), ATOM
-        home = "number." if not checked else "" if name == "round" else "math."
-        return f"{home}{name}({', '.join(texts)})", ATOM
+        form = FUNCTIONS[attrs["fn"]].text if checked else f"number.{attrs['fn']}({{}})"
+        each = len(texts) // form.count("{}")
+        return form.format(*(", ".join(texts[k:k + each]) for k in range(0, len(texts), each))), ATOM
     return f"{op[4:]}({', '.join(texts)})", ATOM  # abs, min, max
-
-
-#: functions of numbers that Python spells otherwise than `math.<name>(...)`
-_EXACT: dict[str, Callable[[list[str]], str]] = {
-    "round_to": lambda xs: f"round({', '.join(xs)})", "pow_modulo": lambda xs: f"pow({', '.join(xs)})",
-    "norm": lambda xs: f"math.hypot({', '.join(xs)})", "fsum": lambda xs: f"math.fsum([{', '.join(xs)}])",
-    "mantissa": lambda xs: f"math.frexp({xs[0]})[0]", "exponent": lambda xs: f"math.frexp({xs[0]})[1]",
-    "fraction": lambda xs: f"math.modf({xs[0]})[0]", "whole": lambda xs: f"math.modf({xs[0]})[1]",
-    "dist": lambda xs: f"math.dist([{', '.join(xs[:len(xs) // 2])}], [{', '.join(xs[len(xs) // 2:])}])",
-}
 
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
+Rule = Callable[["Operands", Node], "Expression | None"]
+#: how nodes are written, by op; None: as any other
+RULES: dict[str, Rule] = {}
 
-def _method(p: Printer, node: Node, name: str, *arguments: str) -> Expression:
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Enter a function into the table."""
+    def enter(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+    return enter
+
+
+def _method(p: Operands, node: Node, name: str, *arguments: str) -> Expression:
     return f"{wrap(p.strong(node.inputs[0]), ATOM)}.{name}({', '.join(arguments)})", ATOM
 
 
-def _reduce(p: Printer, node: Node) -> Expression | None:
+@rule("sum", "mean", "amax", "amin")
+def _reduce(p: Operands, node: Node) -> Expression | None:
     type_ = node.inputs[0].type
     assert isinstance(type_, TensorType)
     axes, keep = node.attrs["axes"], node.attrs["keepdim"]
@@ -152,21 +137,24 @@ def _reduce(p: Printer, node: Node) -> Expression | None:
     return _method(p, node, node.op, *dim, *(["keepdim=True"] if keep else []))
 
 
-def _one_axis(p: Printer, node: Node) -> Expression | None:
+@rule("argmax", "argmin")
+def _one_axis(p: Operands, node: Node) -> Expression | None:
     axes, keep = node.attrs["axes"], node.attrs["keepdim"]
     return _method(p, node, node.op, str(axes[0]), *(["keepdim=True"] if keep else [])) if len(axes) == 1 else None
 
 
-def _sizes(p: Printer, node: Node) -> Expression:
+@rule("reshape", "expand")
+def _sizes(p: Operands, node: Node) -> Expression:
     shape = node.attrs["shape"]
     return _method(p, node, node.op, *([attribute(p, d) for d in shape] or ["()"]))
 
 
-def _subscript(p: Printer, value: Value, axis: int, index: str) -> Expression:
+def _subscript(p: Operands, value: Value, axis: int, index: str) -> Expression:
     return f"{wrap(p.strong(value), ATOM)}[{', '.join([':'] * axis + [index])}]", ATOM
 
 
-def _slice(p: Printer, node: Node) -> Expression | None:
+@rule("slice")
+def _slice(p: Operands, node: Node) -> Expression | None:
     axis, start, length, step = (node.attrs[k] for k in ("axis", "start", "length", "step"))
     if step != 1:
         return None
@@ -174,20 +162,23 @@ def _slice(p: Printer, node: Node) -> Expression | None:
     return _subscript(p, node.inputs[0], axis, f"{first}:{attribute(p, start + length)}")
 
 
-def _permute(p: Printer, node: Node) -> Expression:
+@rule("permute")
+def _permute(p: Operands, node: Node) -> Expression:
     if node.attrs["axes"] == (1, 0):
         return f"{wrap(p.strong(node.inputs[0]), ATOM)}.T", ATOM
     return _method(p, node, "permute", *map(str, node.attrs["axes"]))
 
 
-def _index(p: Printer, node: Node) -> Expression | None:
+@rule("index")
+def _index(p: Operands, node: Node) -> Expression | None:
     if node.attrs["axes"] != (0,):
         return None
     x, i = node.inputs
     return f"{wrap(p.strong(x), ATOM)}[{p.strong(i)[0]}]", ATOM
 
 
-def _full(p: Printer, node: Node) -> Expression:
+@rule("full", "fill")
+def _full(p: Operands, node: Node) -> Expression:
     if not node.attrs["shape"]:
         return p.take(node.inputs[0])
     value = literal(node.attrs["value"])[0] if node.op == "full" else p.take(node.inputs[0])[0]
@@ -198,82 +189,77 @@ def _full(p: Printer, node: Node) -> Expression:
     return f"jitgrad.full({attribute(p, shape)}, {value}, dtype={d})", ATOM
 
 
-def _arange(p: Printer, node: Node) -> Expression:
+@rule("arange")
+def _arange(p: Operands, node: Node) -> Expression:
     d = node.attrs["dtype"]
     extra = "" if d is int64 else f", dtype={attribute(p, d)}"
     return f"jitgrad.arange({attribute(p, node.attrs['length'])}{extra})", ATOM
 
 
-def _clamp(p: Printer, node: Node) -> Expression:
-    x, *bounds = [p.strong(v) if k == 0 else p.take(v) for k, v in enumerate(node.inputs)]
-    names = {"clamp": ("min", "max"), "clamp_min": ("min",), "clamp_max": ("max",), "maximum": ("min",),
-             "minimum": ("max",)}[node.op]
-    return f"{wrap(x, ATOM)}.clamp({', '.join(f'{n}={b}' for n, (b, _) in zip(names, bounds, strict=True))})", ATOM
+def _clamp(*bounds: str) -> Rule:
+    """`x.clamp(min=..., max=...)`, the row's further operands being these bounds."""
+    def text(p: Operands, node: Node) -> Expression:
+        x, *limits = [p.strong(v) if k == 0 else p.take(v) for k, v in enumerate(node.inputs)]
+        named = ", ".join(f"{n}={b}" for n, (b, _) in zip(bounds, limits, strict=True))
+        return f"{wrap(x, ATOM)}.clamp({named})", ATOM
+    return text
 
 
-def _extremum(p: Printer, node: Node) -> Expression | None:
-    return _clamp(p, node) if p.is_weak(node.inputs[1]) and not p.is_weak(node.inputs[0]) else None
+def _extremum(bound: str) -> Rule:
+    """The same of a tensor and a number."""
+    return lambda p, n: _clamp(bound)(p, n) if p.is_weak(n.inputs[1]) and not p.is_weak(n.inputs[0]) else None
 
 
-def _where(p: Printer, node: Node) -> Expression:
+rule("clamp")(_clamp("min", "max"))
+rule("clamp_min")(_clamp("min"))
+rule("clamp_max")(_clamp("max"))
+rule("maximum")(_extremum("min"))
+rule("minimum")(_extremum("max"))
+
+
+@rule("where")
+def _where(p: Operands, node: Node) -> Expression:
     condition, *sides = node.inputs
     texts = [p.strong(condition)[0], *(text for text, _ in p.operands(sides))]
     return f"jitgrad.where({', '.join(texts)})", ATOM
 
 
-def _cast(p: Printer, node: Node) -> Expression:
+@rule("cast")
+def _cast(p: Operands, node: Node) -> Expression:
     return _method(p, node, "to", attribute(p, node.attrs["dtype"]))
 
 
-def _gather(p: Printer, node: Node) -> Expression:
+@rule("gather", "scatter", "scatter_add")
+def _gather(p: Operands, node: Node) -> Expression:
     x, *others = node.inputs
     texts = [p.strong(v)[0] for v in others]
     return f"{wrap(p.strong(x), ATOM)}.{node.op}({', '.join([str(node.attrs['axis']), *texts])})", ATOM
 
 
-def _cat(p: Printer, node: Node) -> Expression:
+@rule("cat")
+def _cat(p: Operands, node: Node) -> Expression:
     return f"jitgrad.cat(({', '.join(p.strong(v)[0] for v in node.inputs)},), {node.attrs['axis']})", ATOM
 
 
-def _element(p: Printer, node: Node) -> Expression | None:
+@rule("seq.get", "list.get")
+def _element(p: Operands, node: Node) -> Expression | None:
     if isinstance(node.inputs[0].type, ListType) and isinstance(node.output.type, OptionalType):
         return None  # there may be none
     sequence, k = p.take(node.inputs[0]), p.take(node.inputs[1])
     return f"{wrap(sequence, ATOM)}[{k[0]}]", ATOM
 
 
-def _passed(p: Printer, node: Node) -> Expression:
-    return p.strong(node.inputs[0])
+rule("squeeze", "unsqueeze", "cumsum", "softmax", "log_softmax")(
+    lambda p, n: _method(p, n, n.op, str(n.attrs["axis"])))
+rule("flip")(lambda p, n: _method(p, n, "flip", attribute(p, n.attrs["axes"])))
+rule("diagonal")(lambda p, n: _method(p, n, "diagonal", *(str(n.attrs[k]) for k in ("offset", "axis1", "axis2"))))
+rule("select")(lambda p, n: _subscript(p, n.inputs[0], n.attrs["axis"], attribute(p, n.attrs["index"])))
+rule("item", "detach")(lambda p, n: _method(p, n, n.op))
+rule("neg")(lambda p, n: (f"-{wrap(p.strong(n.inputs[0]), UNARY)}", UNARY))
+rule("opt.has")(lambda p, n: (f"{wrap(p.take(n.inputs[0]), 5)} is not None", COMPARE))
+rule("opt.some", "opt.get", "leaf")(lambda p, n: p.strong(n.inputs[0]))
+rule("list.new")(lambda p, n: ("[]", ATOM))
+rule("seq.len", "list.len")(lambda p, n: (f"len({p.take(n.inputs[0])[0]})", ATOM))
 
 
-_RULES: dict[str, Callable[[Printer, Node], Expression | None]] = {
-    **dict.fromkeys(("sum", "mean", "amax", "amin"), _reduce), **dict.fromkeys(("argmax", "argmin"), _one_axis),
-    "reshape": _sizes, "expand": _sizes, "permute": _permute, "slice": _slice, "index": _index,
-    "unsqueeze": lambda p, n: _method(p, n, "unsqueeze", str(n.attrs["axis"])),
-    "squeeze": lambda p, n: _method(p, n, "squeeze", str(n.attrs["axis"])),
-    "flip": lambda p, n: _method(p, n, "flip", attribute(p, n.attrs["axes"])),
-    "diagonal": lambda p, n: _method(p, n, "diagonal", *(str(n.attrs[k]) for k in ("offset", "axis1", "axis2"))),
-    "select": lambda p, n: _subscript(p, n.inputs[0], n.attrs["axis"], attribute(p, n.attrs["index"])),
-    "cumsum": lambda p, n: _method(p, n, "cumsum", str(n.attrs["axis"])),
-    "softmax": lambda p, n: _method(p, n, "softmax", str(n.attrs["axis"])),
-    "log_softmax": lambda p, n: _method(p, n, "log_softmax", str(n.attrs["axis"])),
-    **dict.fromkeys(("gather", "scatter", "scatter_add"), _gather), "cat": _cat, "cast": _cast, "where": _where,
-    **dict.fromkeys(("full", "fill"), _full), "arange": _arange,
-    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), _clamp), **dict.fromkeys(("maximum", "minimum"), _extremum),
-    "neg": lambda p, n: (f"-{wrap(p.strong(n.inputs[0]), UNARY)}", UNARY),
-    "item": lambda p, n: _method(p, n, "item"),
-    "opt.has": lambda p, n: (f"{wrap(p.take(n.inputs[0]), 5)} is not None", COMPARE),
-    "opt.some": _passed, "opt.get": _passed, "leaf": _passed,
-    "detach": lambda p, n: _method(p, n, "detach"),
-    **dict.fromkeys(("seq.get", "list.get"), _element),
-    "list.new": lambda p, n: ("[]", ATOM),
-    **dict.fromkeys(("seq.len", "list.len"), lambda p, n: (f"len({p.take(n.inputs[0])[0]})", ATOM)),
-}
-
-
-def tensor_of(text: str, d: dtype) -> str:
-    """A number as a 0-dim tensor."""
-    return f"jitgrad.tensor({text}, dtype=jitgrad.{d.name})"
-
-
-__all__ = ["ATOM", "Expression", "attribute", "expression", "literal", "tensor_of", "wrap"]
+__all__ = ["attribute", "expression"]

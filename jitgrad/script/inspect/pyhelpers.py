@@ -13,8 +13,9 @@ from jitgrad.eager.autograd.grad_mode import no_grad
 from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS
 from jitgrad.ops.backend import backend
+from jitgrad.ops.numbers import NUMBERS
 from jitgrad.ops.types import FLOAT, INT
-from jitgrad.script.graph import irops, numbers
+from jitgrad.script.graph import numbers
 
 
 class _Rows:
@@ -57,11 +58,9 @@ class _Numbers:
 
     def __getattr__(self, name: str) -> Any:
         def run(*args: Any) -> Any:
-            kind = FLOAT if any(isinstance(a, float) for a in args) else INT
-            if "num." + name in ("num.truediv", "num.floordiv", "num.mod", "num.pow"):
-                return numbers.compute("num." + name, args, {}, FLOAT if name == "truediv" else kind)
-            (type_,) = irops.infer("num.math", (FLOAT if isinstance(args[0], float) else INT,), {"fn": name})
-            return numbers.compute("num.math", args, {"fn": name}, type_)
+            types = tuple([FLOAT if isinstance(a, float) else INT for a in args])
+            op, attrs = (f"num.{name}", {}) if f"num.{name}" in NUMBERS else ("num.math", {"fn": name})
+            return numbers.compute(op, args, attrs, NUMBERS[op].result(types, attrs))
 
         return run
 

@@ -1,4 +1,4 @@
-"""What a printed graph calls its values, and how it writes a size: as that of a value that has it."""
+"""What a printed graph calls its values, how it writes them as operands, and sizes as those of values with them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import builtins
 import keyword
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.dims import Call, Dim, Size, Symbol
 from jitgrad.ops.types import OptionalType, TensorType
-from jitgrad.script.graph.ir import Value
-from jitgrad.script.inspect.pyexpr import ATOM, Expression, wrap
+from jitgrad.script.graph.ir import Graph, Value
+from jitgrad.script.inspect.pytext import ATOM, Expression, tensor_of, wrap
 
 _RESERVED = frozenset([*keyword.kwlist, *dir(builtins), "jitgrad", "math", "ops", "number", "commit", "stored",
                         "saved"])
+
+
+Line = tuple[str, int]
 
 
 class Names:
@@ -83,6 +87,58 @@ class Names:
                 text = f"({text} if {other} == 1 else {other})"
             return text
         return f"{atom.fn}({', '.join(text for text, _ in args)})"
+
+
+class Operands(Names):
+    """The values of a graph under way as operands of what is written next.
+
+    Attributes:
+        parameters: what the graph's inputs are called at the start.
+        imports: lines that the text needs.
+        pending: values used once, not yet written, and the user's lines that they come from.
+        constants: values that are written out wherever they are used.
+        weak: 0-dim tensors that are written as numbers.
+        told: the user's lines of what is about to be written.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph = graph
+        self.parameters: dict[Value, str] = {}
+        self.imports: set[str] = set()
+        self.pending: dict[Value, tuple[Expression, tuple[Line, ...]]] = {}
+        self.constants: dict[Value, Expression] = {}
+        self.weak: set[Value] = set()
+        self.told: list[Line] = []
+
+    def take(self, value: Value) -> Expression:
+        """The expression for `value` at the place where it is used; a 0-dim constant may be a number."""
+        if value in self.constants:
+            return self.constants[value]
+        found = self.pending.pop(value, None)
+        if found is None:
+            return self.name(value), ATOM
+        self.told += found[1]
+        return found[0]
+
+    def is_weak(self, value: Value) -> bool:
+        return value in self.weak
+
+    def strong(self, value: Value) -> Expression:
+        """`take`, but a tensor is a tensor."""
+        found = self.take(value)
+        if value in self.weak:
+            assert isinstance(value.type, TensorType)
+            return tensor_of(found[0], value.type.dtype), ATOM
+        return found
+
+    def operands(self, values: Sequence[Value]) -> list[Expression]:
+        """Operands of which one at least is a tensor."""
+        weak = all(v in self.weak for v in values)
+        return [self.strong(v) if weak and k == 0 else self.take(v) for k, v in enumerate(values)]
+
+    def text(self, value: Value) -> str:
+        return self.take(value)[0]
 
 
 def identifier(name: str) -> str:

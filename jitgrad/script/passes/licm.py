@@ -108,11 +108,7 @@ def is_total(node: Node) -> bool:
         assert isinstance(before, TensorType)
         assert isinstance(after, TensorType)
         return _agree(node) if node.op == "expand" else product(before.dims) == product(after.dims)
-    return node.op in _TOTAL
-
-
-_TOTAL = frozenset({"sum", "prod", "any", "all", "permute", "unsqueeze", "flip", "cumsum", "cumprod", "full", "fill",
-                    "arange", "sort", "argsort"})
+    return "total" in row.traits
 
 
 def _agree(node: Node) -> bool:

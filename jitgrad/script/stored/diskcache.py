@@ -26,6 +26,7 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.call.graph_function import GraphFunction, pack, unpack
 from jitgrad.script.call.sources import argument_guards, describe
 from jitgrad.script.stored import fingerprints
+from jitgrad.script.stored.values import NotSavable
 
 
 @functools.cache
@@ -61,7 +62,7 @@ def key(function: Any, values: dict[str, Any], mode: tuple[Any, ...],
                  is_grad_enabled(), repr(autocast.mode.low), dtypes.get_default_dtype().name, str(get_default_device()),
                  are_deterministic_algorithms_enabled(),
                  sorted((describe(source), list_kinds.to_plain(kind)) for source, kind in lists.items())]
-    except fingerprints.NotStorable:
+    except NotSavable:
         return None
     return hashlib.sha256((json.dumps(facts) + _build()).encode()).hexdigest()
 
@@ -96,7 +97,7 @@ def save(entry: str | None, function: Any, values: dict[str, Any], script: sig.S
         return
     try:
         data = fingerprints.dump(function, script, values)
-    except fingerprints.NotStorable as reason:
+    except NotSavable as reason:
         config.log(1, f"{function.__qualname__} is not stored on disk: {reason}")
         return
     disk.put(entry, pack([data, program]))

@@ -70,7 +70,7 @@ class Gpu(fakegraphs.FakeGraphs):
     """Graphs that run."""
 
     def __init__(self) -> None:
-        host_library = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
+        host_library = host.shared((host.HERE / "driver.h").read_text())
         types = (c_void_p, *(ctypes.c_uint,) * 7, c_void_p, c_void_p, c_void_p)
         self.execute = {kind: ctypes.CFUNCTYPE(ctypes.c_int, *types)((f"fake_{kind}", host_library))
                         for kind in ("launch", "together")}
@@ -101,7 +101,7 @@ class Gpu(fakegraphs.FakeGraphs):
     def module(self, place: Any, image: int) -> None:
         place[0] = self.library.fresh("module")
         source = host.conditional(ctypes.string_at(image).decode().removeprefix(text.prelude()))
-        library = host.shared(f'#include "{host.header()}"\n{source}\n{entries(source)}')
+        library = host.kernels(f"{source}\n{entries(source)}")
         host.tells(library, self.told)
         self.texts[place[0]] = library, source
 

@@ -18,7 +18,7 @@ from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.device_program import PRODUCTS
 from jitgrad.codegen.cuda.kernels import geometry, text
-from jitgrad.codegen.program import sites
+from jitgrad.codegen.program import memory
 from tests.codegen.cuda import host
 
 REGION = 1 << 36
@@ -102,7 +102,7 @@ class HostDriver:
 
     def __init__(self, device: int = 0) -> None:
         self.device = device
-        self.c = host.shared(f'#include "{host.HERE / "driver.h"}"\n')
+        self.c = host.shared((host.HERE / "driver.h").read_text())
         self.c.fake_region.restype = ctypes.c_void_p
         self.c.fake_region.argtypes = [ctypes.c_size_t, ctypes.c_int]
         self.region = self.top = self.c.fake_region(REGION, device)
@@ -143,7 +143,7 @@ class HostDriver:
 
     def load(self, source: str, names: Sequence[str]) -> list[int]:
         kernels = source.removeprefix(text.prelude())
-        library = host.shared(f'#include "{host.header()}"\n{kernels}\n{entries(kernels)}')
+        library = host.kernels(f"{kernels}\n{entries(kernels)}")
         library.jg_set_reversed(int(self.order))
         self.libraries.append(library)
         found = [Entry.in_dll(library, f"entry_{name}") for name in names]
@@ -166,7 +166,7 @@ class HostDriver:
 
     def view(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, d: Any) -> Any:
         self.c.fake_open()
-        return sites.array(address, shape, strides, dtypes.from_numpy(np.dtype(d)))
+        return memory.array(address, shape, strides, dtypes.from_numpy(np.dtype(d)))
 
     def contiguous(self, array: Any) -> Any:
         return np.require(array, requirements=["C", "A"])
@@ -217,7 +217,7 @@ class HostDriver:
         assert bool(bias) == bool(epilogue & (4 | 16 | 768)), words
 
         def vector(size: int) -> Any:
-            return sites.array(bias, (size,), (1,), d)
+            return memory.array(bias, (size,), (1,), d)
 
         if epilogue in (blaslt.BGRADA, blaslt.BGRADB):
             if epilogue == blaslt.BGRADA:
@@ -229,7 +229,7 @@ class HostDriver:
             result = result + vector(n).astype(result.dtype)
         masks = None
         if epilogue in MASKED:
-            masks = sites.array(aux, (m, aux_stride // 8), (aux_stride // 8, 1), dtypes.uint8)
+            masks = memory.array(aux, (m, aux_stride // 8), (aux_stride // 8, 1), dtypes.uint8)
         if epilogue in (blaslt.DRELU, blaslt.DRELU_BGRAD):
             result = np.where(np.unpackbits(masks, axis=1, bitorder="little")[:, :n], result, 0)
         elif epilogue in (blaslt.DGELU, blaslt.DGELU_BGRAD):
@@ -248,7 +248,7 @@ class HostDriver:
         return gelu(result) if epilogue & 32 else result
 
     def matrix(self, address: int, shape: tuple[int, int], rows: int, d: dtypes.dtype) -> Any:
-        return sites.array(address, shape, (rows, 1), d)
+        return memory.array(address, shape, (rows, 1), d)
 
     def launches(self) -> list[tuple[int, int, int]]:
         """(kernel, blocks, threads) of what was launched since `forget`."""

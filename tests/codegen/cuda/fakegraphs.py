@@ -9,7 +9,7 @@ from typing import Any
 
 from jitgrad.codegen.cuda.driver.driverapi import COND_IF, COND_WHILE, NODE_CONDITIONAL, DriverApi, KernelNode
 from jitgrad.codegen.cuda.driver.libraries import CudaError
-from jitgrad.codegen.cuda.graphs.replay import Graphs
+from jitgrad.codegen.cuda.graphs.shared import Graphs
 from tests.codegen.cuda.fakecuda import FakeLibrary, fake_driver
 
 #: bytes of the arguments of the kernels that there are

@@ -3,19 +3,16 @@
 // Threads of a block take turns at barriers, in ascending or (jg_set_reversed) descending order: a result that depends
 // on the order shows a race. A barrier that not all threads reach spins until run() gives up and returns 1.
 // Blocks that wait for each other (run_together) have a thread of the host each, with fibers and shared memory of its own.
+// What runs the fibers is in host.cpp: compiled once, optimised, and shared by the libraries of kernels, which are many.
 #pragma once
 #define JG_HOST 1
 #include <setjmp.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -26,13 +23,13 @@
 #define __shared__ static thread_local
 #define __restrict__
 
-namespace jg_host {  // one of each in the process: inline variables are shared between libraries
+namespace jg_host {  // one of each in the process
 
-inline int broken;  // an expectation of the kernel was not met
+extern int broken;  // an expectation of the kernel was not met
 #define JG_EXPECT(condition) if (!(condition)) broken = 2
 
 struct Place { unsigned x, y, z; };
-inline thread_local Place gridDim, blockDim, blockIdx;
+extern __thread Place gridDim, blockDim, blockIdx;
 
 // a fiber lives on from block to block: making one costs a system call
 struct Fiber { ucontext_t context; jmp_buf back; Place place; bool done, started; };
@@ -45,37 +42,18 @@ struct Runner {  // of one block at a time
     ucontext_t ending;
     void (*kernel)(void**);
     void** arguments;
-    Barrier block;
-    std::vector<Barrier> warps;
-    std::vector<unsigned long long> exchanged;
+    Barrier block, warps[32];
+    unsigned long long exchanged[1024];
 };
-inline Runner first;
-inline std::vector<Runner*> others;
-inline thread_local Runner* runner = &first;
-inline int reversed_order;
+extern __thread Runner* runner;
+extern int reversed_order;
 #define threadIdx (runner->fibers[runner->current].place)
 
-inline void yield_() {
-    int me = runner->current;
-    if (!_setjmp(runner->fibers[me].back)) _longjmp(runner->scheduler, 1);
-}
-inline void pause_() {
-    runner->patient = true;
-    std::this_thread::yield();
-    yield_();
-}
+void pause_();
 #define JG_PAUSE() pause_()
 
-inline void wait_(Barrier& barrier, int all) {
-    unsigned generation = barrier.generation;
-    if (++barrier.waiting == all) { barrier.waiting = 0; barrier.generation++; }
-    else while (barrier.generation == generation) yield_();
-}
-static inline void __syncthreads() { wait_(runner->block, runner->count); }
-static inline void __syncwarp(unsigned = 0xffffffffu) {
-    int warp = runner->current >> 5;
-    wait_(runner->warps[warp], std::min(32, runner->count - warp * 32));
-}
+void __syncthreads();
+void __syncwarp(unsigned = 0xffffffffu);
 // the value of another thread of the warp; its own where there is none
 template <class T> static inline T exchange(T v, int source, bool inside) {
     static_assert(sizeof(T) <= 8, "shuffles move at most 8 bytes");
@@ -99,7 +77,7 @@ static inline unsigned __ldcg(const unsigned* p) { return *p; }
 
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
-inline uint4 jg_shared[14 << 10];  // 224 KiB; what the launch did not ask for must stay as it is
+extern uint4 jg_shared[14 << 10];  // 224 KiB; what the launch did not ask for must stay as it is
 
 }  // namespace jg_host
 using namespace jg_host;
@@ -132,95 +110,8 @@ static inline float erfinvf(float y) { return (float)erfinv((double)y); }
 
 namespace jg_host {
 
-inline void fiber_main() {
-    for (;;) {
-        runner->kernel(runner->arguments);
-        runner->fibers[runner->current].done = true;
-        runner->alive--;
-        yield_();
-    }
-}
-
-inline int run_block(unsigned x, unsigned y) {
-    const size_t size = 256 << 10;
-    Runner& own = *runner;
-    blockIdx = {x, y, 0};
-    own.block = {};
-    for (auto& barrier : own.warps) barrier = {};
-    own.alive = own.count;
-    for (int t = 0; t < own.count; t++) {
-        own.fibers[t].done = false;
-        own.fibers[t].place = {(unsigned)t, 0, 0};
-    }
-    volatile long spins = 0;
-    while (own.alive > 0) {
-        volatile int before = own.alive;
-        own.patient = false;
-        for (volatile int q = 0; q < own.count; q = q + 1) {
-            int t = reversed_order ? own.count - 1 - q : q;
-            Fiber& fiber = own.fibers[t];
-            if (fiber.done) continue;
-            own.current = t;
-            if (!_setjmp(own.scheduler)) {
-                if (fiber.started) _longjmp(fiber.back, 1);
-                fiber.started = true;
-                getcontext(&fiber.context);
-                char* stack = (char*)mmap(0, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-                mprotect(stack, 4096, PROT_NONE);  // what overflows the stack dies here
-                fiber.context.uc_stack.ss_sp = stack + 4096;
-                fiber.context.uc_stack.ss_size = size;
-                fiber.context.uc_link = &own.ending;
-                makecontext(&fiber.context, fiber_main, 0);
-                setcontext(&fiber.context);
-            }
-        }
-        if (own.alive == before && (spins = spins + 1) > (own.patient ? 100000000 : 100000)) return 1;
-    }
-    return 0;
-}
-
-inline void prepare(Runner& own, void (*body)(void**), void** args, unsigned threads) {
-    own.kernel = body;
-    own.arguments = args;
-    own.count = (int)threads;
-    own.warps.assign((threads + 31) / 32, {});
-    own.exchanged.assign(threads, 0);
-}
-
-// blocks, too, in descending order where reversed
-static int run(void (*body)(void**), void** args, unsigned gx, unsigned gy, unsigned threads, unsigned shared) {
-    gridDim = {gx, gy, 1};
-    blockDim = {threads, 1, 1};
-    broken = 0;
-    prepare(first, body, args, threads);
-    if (shared) memset(jg_shared, 0x5a, sizeof jg_shared);
-    for (unsigned b = 0; b < gx * gy; b++) {
-        unsigned at = reversed_order ? gx * gy - 1 - b : b;
-        if (run_block(at % gx, at / gx)) return 1;
-    }
-    for (size_t i = shared; shared && i < sizeof jg_shared; i++) if (((unsigned char*)jg_shared)[i] != 0x5a) return 3;
-    return broken;
-}
-
-// all blocks at once, each in a thread of the host
-static int run_together(void (*body)(void**), void** args, unsigned blocks, unsigned threads) {
-    broken = 0;
-    while (others.size() < blocks) others.push_back(new Runner());
-    std::vector<int> statuses(blocks, 0);
-    std::vector<std::thread> together;
-    for (unsigned b = 0; b < blocks; b++) {
-        together.emplace_back([=, &statuses] {
-            runner = others[b];
-            gridDim = {blocks, 1, 1};
-            blockDim = {threads, 1, 1};
-            prepare(*runner, body, args, threads);
-            statuses[b] = run_block(b, 0);
-        });
-    }
-    for (auto& one : together) one.join();
-    for (int status : statuses) if (status) return status;
-    return broken;
-}
+int run(void (*body)(void**), void** args, unsigned gx, unsigned gy, unsigned threads, unsigned shared);
+int run_together(void (*body)(void**), void** args, unsigned blocks, unsigned threads);
 
 }  // namespace jg_host
 

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import math
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from jitgrad.codegen.cuda.kernels import geometry, text
 from jitgrad.codegen.llvm import kernel as llvm_kernel
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.dims import evaluate
+from tests.codegen.cuda import compilecache
 from tests.required import compilers
 
 COMPILER = shutil.which("g++")
 needs_compiler = compilers(COMPILER is not None, "no g++: kernels' CUDA text is not run on the host")
+#: of tests that run kernels' text: `make test` runs samples of them
+emulated = [needs_compiler, pytest.mark.sampled("emulated GPU")]
 FLAGS = ("-O0", "-fPIC", "-w", "-std=c++17", "-U_FORTIFY_SOURCE", "-fwrapv", "-ffp-contract=off")
 CTYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
           "i8": ctypes.c_int8, "i1": ctypes.c_bool, "float": ctypes.c_float, "double": ctypes.c_double}
@@ -33,11 +35,6 @@ _CONDITION = re.compile(r'extern "C" __device__ __cudart_builtin__ void cudaGrap
 _SETS = """extern "C" { void (*tell_condition)(u64, u32); }
 static void cudaGraphSetConditional(u64 handle, u32 value) { tell_condition(handle, value); }"""
 _ENTRY = re.compile(r'extern "C" __global__ void __launch_bounds__\(\d+\)\s+(\w+)\(([^)]*)\)')
-
-
-@functools.cache
-def _folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="jitgrad-cuda-"))
 
 
 def entries(source: str) -> str:
@@ -55,37 +52,64 @@ def entries(source: str) -> str:
 
 
 @functools.cache
+def _version() -> str:
+    """Which compiler it is."""
+    assert COMPILER is not None
+    return subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True).stdout
+
+
+def _compile(*arguments: str, source: str = "") -> None:
+    """Run g++; the text is its standard input."""
+    assert COMPILER is not None
+    done = subprocess.run([COMPILER, *FLAGS, *arguments], input=source, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@functools.cache
 def header() -> Path:
     """`host.h` and the prelude, precompiled: each kernel then takes a tenth of a second."""
     prelude = text.prelude().replace("#pragma once\n", "")
     before, half, after = prelude.partition("#ifndef JG_HOST\nJG_DEVICE float jg_widen")
     assert half
-    path = _folder() / "kernels.h"
-    path.write_text(f'#pragma once\n#include "{HERE / "host.h"}"\n{before}#ifdef JG_HOST\nJG_HALF_ON_HOST\n#else\n'
-                    f"JG_DEVICE float jg_widen{after}")
-    _compile("-x", "c++-header", str(path), "-o", f"{path}.gch")
+    whole = (f"{(HERE / 'host.h').read_text()}{before}#ifdef JG_HOST\nJG_HALF_ON_HOST\n#else\n"
+             f"JG_DEVICE float jg_widen{after}")
+    name = compilecache.key(_version(), *FLAGS, whole)
+    path = compilecache.file(f"{name}.h", lambda made: made.write_text(whole))
+    compilecache.file(f"{name}.h.gch", lambda made: _compile("-x", "c++-header", str(path), "-o", str(made)))
     return path
 
 
-def _compile(*arguments: str) -> None:
-    assert COMPILER is not None
-    done = subprocess.run([COMPILER, *FLAGS, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+@functools.cache
+def _runner() -> None:
+    """Load what runs kernels, for all libraries of kernels. Optimised: it is where the time of a launch goes."""
+    source = (HERE / "host.cpp").read_text().replace('#include "host.h"\n', (HERE / "host.h").read_text())
+    _library(source, ("-O2",), ctypes.RTLD_GLOBAL)
+
+
+def _library(source: str, flags: tuple[str, ...] = (), mode: int = ctypes.DEFAULT_MODE) -> Any:
+    name = compilecache.key(_version(), *FLAGS, *flags, source)
+    path = compilecache.file(f"{name}.so", lambda made: _compile(
+        *flags, "-s", "-shared", "-x", "c++", "-", "-o", str(made), source=source))
+    return ctypes.CDLL(str(path), mode)
 
 
 @functools.cache
 def library(source: str) -> Any:
     """The kernels' text as a loaded library."""
-    return shared(f'#include "{header()}"\n{source}\n{entries(source)}')
+    return kernels(f"{source}\n{entries(source)}")
+
+
+@functools.cache
+def kernels(whole: str) -> Any:
+    """A text that needs the kernels' header as a loaded library."""
+    _runner()
+    return _library(f'#include "{header()}"\n{whole}')
 
 
 @functools.cache
 def shared(whole: str) -> Any:
     """C++ text as a loaded library."""
-    stem = _folder() / hashlib.sha256(whole.encode()).hexdigest()[:16]
-    stem.with_suffix(".cpp").write_text(whole)
-    _compile("-shared", "-o", str(stem.with_suffix(".so")), str(stem.with_suffix(".cpp")))
-    return ctypes.CDLL(str(stem.with_suffix(".so")))
+    return _library(whole)
 
 
 def conditional(source: str) -> str:

@@ -25,7 +25,7 @@ from tests.codegen.cuda.fakedriver import driver
 from tests.codegen.programs import graph, sizes, tensor
 from tests.cuda.hosted import gpu
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)
@@ -250,18 +250,18 @@ def test_launches_do_not_grow_with_the_batch(make: Any, shape: Any, launches: in
 
 
 @machinecode.needs_cuda
-def test_kernels_compile_without_spills() -> None:
-    found: dict[str, None] = {}
+@pytest.mark.sampled("machine code")
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("d", [jitgrad.float32, jitgrad.bfloat16], ids=str)
+@pytest.mark.parametrize(("make", "shape"), [(LeNet, (1, 28, 28)), (Residual, (4, 8, 8)), (Separable, (8, 6, 6))])
+def test_kernels_compile_without_spills(make: Any, shape: tuple[int, ...], d: Any, arch: str) -> None:
     with config.override(interpret=True, cache=""):
-        for make, shape in ((LeNet, (1, 28, 28)), (Residual, (4, 8, 8)), (Separable, (8, 6, 6))):
-            for d in (jitgrad.float32, jitgrad.bfloat16):
-                x = jitgrad.randn(2, *shape, dtype=d)
-                found.update(dict.fromkeys(jitgrad.script(step).kernels(make().to(d), x, device="cuda")))
+        x = jitgrad.randn(2, *shape, dtype=d)
+        found = dict.fromkeys(jitgrad.script(step).kernels(make().to(d), x, device="cuda"))
     renamed = [re.sub(r"\bjg_(pw|row|col|all)_", rf"k{i}_\1_", k) for i, k in enumerate(found)]
-    for arch in ("sm_80", "sm_90"):
-        used = machinecode.compiled("\n".join([text.prelude(), *renamed]), arch)
-        assert max(facts.stack for facts in used.values()) <= machinecode.BARRIER
-        assert max(facts.registers for facts in used.values()) < 128
+    used = machinecode.compiled("\n".join([text.prelude(), *renamed]), arch)
+    assert max(facts.stack for facts in used.values()) <= machinecode.BARRIER
+    assert max(facts.registers for facts in used.values()) < 128
 
 
 def test_second_order() -> None:

@@ -1,12 +1,11 @@
 """Kernels of all programs of the tests, forward and backward, compiled for two architectures: no spilled registers.
 
-`JITGRAD_TEST_ALL=1` compiles each of them for both; else two thirds are compiled, most for sm_90: the two read the
-same text alike, and differ in how registers are allotted.
+They are more than a thousand: each test takes those of some of the programs, and compiles them for one of the two,
+which read the same text alike and differ in how registers are allotted.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ import pytest
 import jitgrad
 from jitgrad import config
 from jitgrad.codegen.cuda.kernels import text
-from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.inspect.face import ScriptFunction
 from tests.codegen.cuda import machinecode
 from tests.observe import duplicate
 from tests.programs import test_programs
@@ -25,9 +24,7 @@ from tools.devcheck.lecture import LATER
 from tools.devcheck.lecture import programs as lecture
 from tools.devcheck.workloads import WORKLOADS
 
-ALL = os.environ.get("JITGRAD_TEST_ALL") == "1"
-#: which sixths of the kernels are compiled
-SIXTHS = {"sm_80": range(6) if ALL else (0,), "sm_90": range(6) if ALL else (1, 2, 3)}
+PARTS = 32
 NAME = re.compile(r"\bjg_(?:pw|row|col|all|each|mix|gather|loop)_\w+")
 #: bytes of a thread's stack that are an array of the mathematical library's (large angles), not spilled registers
 ANGLES, ARRAY = re.compile(r"\b(?:sin|cos|tan|sincos)f?\("), 40
@@ -49,24 +46,30 @@ def called(run: Callable[[], Any]) -> Iterator[tuple[ScriptFunction, tuple[Any, 
     yield from calls.values()
 
 
-def programs() -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+def in_part(name: str, part: int) -> bool:
+    return zlib.crc32(name.encode()) % PARTS == part
+
+
+def programs(part: int) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     """Scripted functions with arguments: of the corpus, of the lecture, and what is measured on a GPU."""
     for name, item in sorted(test_programs.PROGRAMS.items()):
-        yield name, jitgrad.script(item.new()), duplicate(item.calls[0])
+        if in_part(name, part):
+            yield name, jitgrad.script(item.new()), duplicate(item.calls[0])
     for program in lecture.PROGRAMS:
-        if program.__name__ not in LATER:
+        if program.__name__ not in LATER and in_part(program.__name__, part):
             for function, args in called(lambda program=program: program(jitgrad)):  # type: ignore[misc]
                 yield program.__name__, function, args
     for name, w in WORKLOADS.items():
-        for function, args in called(w.make(jitgrad, "cpu", jitgrad.script, **w.tiny)):
-            yield name, function, args
+        if in_part(name, part):
+            for function, args in called(w.make(jitgrad, "cpu", jitgrad.script, **w.tiny)):
+                yield name, function, args
 
 
-def kernels() -> dict[str, str]:
+def kernels(part: int) -> dict[str, str]:
     """The kernels' texts, and of which program each is; texts that differ in the names of functions are one."""
     found: dict[str, str] = {}
     with config.override(interpret=True, cache=""):
-        for name, function, args in programs():
+        for name, function, args in programs(part):
             for kernel in function.kernels(*args, device="cuda"):
                 for k, symbol in enumerate(dict.fromkeys(NAME.findall(kernel))):
                     kernel = re.sub(rf"\b{symbol}\b", f"k{k}", kernel)
@@ -74,20 +77,24 @@ def kernels() -> dict[str, str]:
     return found
 
 
+def test_the_programs_that_matter_are_there() -> None:
+    assert {"layer_norm", "cross_entropy", "adam", "lstm", "block"} <= {
+        *(p.__name__ for p in lecture.PROGRAMS if p.__name__ not in LATER), *WORKLOADS}
+
+
 @machinecode.needs_cuda
-@pytest.mark.timeout(900)
-def test_kernels_of_programs_compile_without_spills() -> None:
-    found = kernels()
-    assert len(found) > 1000
-    assert set(found.values()) >= {"layer_norm", "cross_entropy", "adam", "lstm", "block"}
-    for arch, sixths in SIXTHS.items():
-        some = [k for k in found if zlib.crc32(k.encode()) % 6 in sixths]
-        renamed = [re.sub(r"\bk(\d+)\(", rf"k{i}_\1(", kernel) for i, kernel in enumerate(some)]
-        used = machinecode.compiled("\n".join([text.prelude(), *renamed]), arch)
-        stacks = {symbol: facts.stack for symbol, facts in used.items() if facts.stack}
-        for symbol, stack in stacks.items():
-            kernel = some[int(symbol[1:].partition("_")[0])]
-            most = ARRAY if ANGLES.search(kernel) else machinecode.BARRIER
-            assert stack <= most, f"{stack} bytes of stack in a kernel of {found[kernel]}, {arch}:\n{kernel}"
-        assert len(stacks) * 10 <= len(used)
-        assert max(facts.registers for facts in used.values()) < 255
+@pytest.mark.sampled("machine code")
+@pytest.mark.parametrize(("part", "arch"), [(k, "sm_80" if k % 3 == 0 else "sm_90") for k in range(PARTS)])
+def test_kernels_of_programs_compile_without_spills(part: int, arch: str) -> None:
+    found = kernels(part)
+    assert len(found) >= 8
+    renamed = [re.sub(r"\bk(\d+)\(", rf"k{i}_\1(", kernel) for i, kernel in enumerate(found)]
+    used = machinecode.compiled("\n".join([text.prelude(), *renamed]), arch)
+    stacks = {symbol: facts.stack for symbol, facts in used.items() if facts.stack}
+    texts = list(found)
+    for symbol, stack in stacks.items():
+        kernel = texts[int(symbol[1:].partition("_")[0])]
+        most = ARRAY if ANGLES.search(kernel) else machinecode.BARRIER
+        assert stack <= most, f"{stack} bytes of stack in a kernel of {found[kernel]}, {arch}:\n{kernel}"
+    assert len(stacks) * 10 <= len(used)
+    assert max(facts.registers for facts in used.values()) < 255

@@ -17,7 +17,7 @@ from jitgrad.codegen.cuda.host import gpu
 from tests.codegen import programs, test_cpu_programs
 from tests.codegen.cuda import emulated, host
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 AGAIN = (programs, test_cpu_programs)
 
 

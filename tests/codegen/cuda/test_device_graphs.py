@@ -11,7 +11,7 @@ from tests.codegen.cuda import host, hostgraphs
 from tests.codegen.programs import agree_in_gradients, assert_same, duplicate, graph, sizes, tensor
 from tests.script.graphs import random_graph
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -23,7 +23,7 @@ from tests.codegen import (
 from tests.codegen.cuda import host
 from tests.codegen.cuda.fakedriver import driver
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 AGAIN = (programs, test_cpu_programs, test_lower_control, test_lower_conv, test_lower_products, test_lower_random,
          test_lower_sequences, test_lower_windows, test_rows_native)

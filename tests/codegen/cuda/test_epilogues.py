@@ -15,7 +15,7 @@ from jitgrad.codegen.cuda.host import gpu
 from jitgrad.codegen.lower import block
 from jitgrad.codegen.lower.device.epilogues import Epilogues
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.program import GemmStep, KernelStep
+from jitgrad.codegen.program.steps import GemmStep, KernelStep
 from jitgrad.ops.opdef import OPS
 from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
@@ -25,7 +25,7 @@ from tests.codegen.programs import assert_same, duplicate, graph, sizes, tensor
 from tests.codegen.test_lower_products import steps_of
 from tests.cuda import hosted
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 M, N, K, L, B = sizes("M N K L B")
 X, W, BIAS, G, V, U = tensor(M, K), tensor(K, N), tensor(N), tensor(M, L), tensor(L, N), tensor(N, L)
 LAYER = (X, W, BIAS, G, V)

@@ -18,7 +18,7 @@ from tests.codegen.cuda import host, machinecode
 from tests.codegen.cuda.fakedriver import driver
 from tests.codegen.programs import graph, sizes, tensor
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 NUMBERS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16, dtypes.int64, dtypes.int32, dtypes.int16,
            dtypes.int8, dtypes.uint8)
 

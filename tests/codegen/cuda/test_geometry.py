@@ -11,7 +11,7 @@ from jitgrad import config
 from jitgrad.codegen.cuda.host.gpu import DeviceCompiled, compile
 from jitgrad.codegen.cuda.kernels import geometry, text
 from jitgrad.codegen.cuda.schedule.passes import prepared
-from jitgrad.codegen.program.program import KernelStep
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host
 from tests.codegen.cuda.fakedriver import HostDriver, driver

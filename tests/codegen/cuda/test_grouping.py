@@ -15,8 +15,9 @@ from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.cuda.schedule import passes
 from jitgrad.codegen.cuda.schedule.grouping import grouped
 from jitgrad.codegen.lower.driver import lower
+from jitgrad.codegen.program.device_steps import EachPut, EachStep
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.program.program import EachPut, EachStep, KernelStep, LoopStep
+from jitgrad.codegen.program.steps import KernelStep, LoopStep
 from jitgrad.ops.types import BOOL, FLOAT, INT
 from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
@@ -25,7 +26,7 @@ from tests.codegen.cuda.fakedriver import driver
 from tests.codegen.programs import duplicate, graph, sizes, tensor
 from tests.cuda import hosted
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 f32 = dtypes.float32
 
 

@@ -11,7 +11,7 @@ import jitgrad
 from jitgrad import config, dtypes
 from jitgrad.codegen.cuda.host.gpu import compile
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.program import KernelStep
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.nn import functional as F
 from jitgrad.script.passes import pipeline
 from tests.codegen import programs

@@ -11,6 +11,7 @@ import pytest
 from jitgrad.codegen.cuda.driver import precision
 from jitgrad.codegen.cuda.driver.blaslt import FAILED
 from jitgrad.codegen.cuda.graphs import replay, replaying
+from jitgrad.codegen.cuda.graphs.replay import Replay
 from tests.codegen.cuda.fakegraphs import KERNELS, FakeGraphs, error
 
 STREAM = 0x77
@@ -49,7 +50,7 @@ class Run:
 
     def __init__(self) -> None:
         self.device = FakeGraphs()
-        self.replay = self.device.shared.replay(STREAM)
+        self.replay = Replay(self.device.shared, STREAM)
         self.library = self.device.library
 
     def run(self, *operations, flush_at=()):

@@ -10,6 +10,7 @@ import pytest
 from jitgrad.codegen.cuda.driver import launcher, runtime
 from jitgrad.codegen.cuda.driver.blaslt import FAILED
 from jitgrad.codegen.cuda.graphs import replay
+from jitgrad.codegen.cuda.graphs.replay import Replay
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import STREAM as STREAM_WORD
 from tests.codegen.cuda import fakedriver, hostgraphs
@@ -284,7 +285,7 @@ def test_a_host_function_on_the_host(graphs, order):
     (kernel,) = driver.load(KERNEL, ["jg_advance"])
     memory = driver.allocate(16)
     block = (ctypes.c_int64 * 64)()
-    replay = driver.graphs.replay(0) if graphs else None
+    replay = Replay(driver.graphs, 0) if graphs else None
     block[STREAM_WORD] = replay.address if replay else 0
     values = (ctypes.c_uint64 * 2)(memory.ptr, memory.ptr + 8)
     places = (ctypes.c_void_p * 2)(*[ctypes.addressof(values) + 8 * k for k in range(2)])

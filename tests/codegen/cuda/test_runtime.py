@@ -10,6 +10,7 @@ import pytest
 import jitgrad
 from jitgrad import config
 from jitgrad.codegen.cuda.driver import runtime
+from jitgrad.codegen.cuda.host.device_program import DeviceProgramPrinter
 from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.lower.driver import lower
@@ -25,7 +26,7 @@ def test_programs_hold_declarations_alone() -> None:
         assert len(re.findall(rf"^declare \w+ @{name}\(", runtime.DECLARATIONS, re.MULTILINE)) == 1
     assert runtime.TEXT.count("call void @jg_note") == 7
     graph = pipeline.run(jitgrad.script(lambda x: x.exp() * 2).graph_for(jitgrad.ones(3)))
-    module = DeviceModule()
+    module = DeviceModule(DeviceProgramPrinter)
     module.add(lower("f", graph, True))
     assert not re.search(r"define \w+ @jg_", module.text())
     engine.compile_module(module.text())

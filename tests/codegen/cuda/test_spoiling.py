@@ -14,7 +14,9 @@ from jitgrad.codegen.cuda.schedule import passes
 from jitgrad.codegen.cuda.schedule.poison import spoiled
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program import buffers
-from jitgrad.codegen.program.program import Allocate, Buffer, IfStep, KernelStep, LoopStep, SpoilStep
+from jitgrad.codegen.program.device_steps import SpoilStep
+from jitgrad.codegen.program.step import Buffer
+from jitgrad.codegen.program.steps import Allocate, IfStep, KernelStep, LoopStep
 from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.passes import pipeline
 from tests.codegen.cuda import host, hostgraphs
@@ -22,7 +24,7 @@ from tests.codegen.cuda.fakedriver import driver
 from tests.codegen.programs import assert_same, duplicate, graph, sizes, tensor
 from tests.script.graphs import random_graph
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)

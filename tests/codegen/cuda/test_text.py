@@ -13,7 +13,7 @@ from tests.codegen import test_llvm_kernel
 from tests.codegen.cuda import host
 from tests.codegen.kernels import Space
 
-pytestmark = host.needs_compiler
+pytestmark = host.emulated
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 import jitgrad
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import resolve
 from jitgrad.script.call.storing import leave_writer

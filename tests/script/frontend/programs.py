@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.eager.autograd.grad_mode import no_grad
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.construct import wrap
 from jitgrad.ops.library import creation, pointwise
 from jitgrad.ops.library.shapes import join
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jitgrad.eager.tensor import wrap
+from jitgrad.eager.construct import wrap
 from jitgrad.script.frontend import build as building
 from jitgrad.script.frontend.state import context as contexts
 

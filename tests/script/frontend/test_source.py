@@ -19,9 +19,9 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.run import launch
 from jitgrad.errors import SourceUnavailable
 from jitgrad.script.call.specialisation import Specialisation
-from jitgrad.script.executor import ScriptFunction
 from jitgrad.script.frontend.source.source import Source, _cache, source_of
 from jitgrad.script.graph.ir import Graph, Node
+from jitgrad.script.inspect.face import ScriptFunction
 
 FIRST = "def f(x):\n    return x * 2\n\n\ndef g(x):\n    return x + 1\n"
 

@@ -17,8 +17,8 @@ import pytest
 import jitgrad
 from jitgrad import nn
 from jitgrad.jit import load, save
-from jitgrad.script.stored.file.loaded import NoProgram
-from jitgrad.script.stored.file.snapshot import NotSavable
+from jitgrad.script.loaded import NoProgram
+from jitgrad.script.stored.values import NotSavable
 
 
 def round_trip(f, **how):

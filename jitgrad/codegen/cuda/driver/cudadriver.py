@@ -31,7 +31,7 @@ from jitgrad.codegen.cuda.driver.driverapi import (
     DriverApi,
 )
 from jitgrad.codegen.cuda.driver.libraries import LibraryError, Symbols
-from jitgrad.codegen.cuda.graphs.replay import Graphs
+from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.kernels.geometry import STATIC
 from jitgrad.codegen.llvm import engine
 

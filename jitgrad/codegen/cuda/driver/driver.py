@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from jitgrad.codegen.cuda.graphs.replay import Graphs
+    from jitgrad.codegen.cuda.graphs.shared import Graphs
 
 
 class Block(Protocol):

@@ -13,6 +13,7 @@ from typing import Any
 
 from jitgrad.codegen.cuda.driver import runtime
 from jitgrad.codegen.cuda.driver.driver import Driver
+from jitgrad.codegen.cuda.graphs.replay import Replay
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.program.layout import (
     CHUNK,
@@ -25,7 +26,7 @@ from jitgrad.codegen.program.layout import (
     SHARED,
     STREAM,
 )
-from jitgrad.codegen.program.sites import Memory, is_tensor, tensor_kind
+from jitgrad.codegen.program.memory import Memory, is_tensor, tensor_kind
 from jitgrad.codegen.run.launch import Interface, Launcher, Workspace, live, payload, raise_status
 from jitgrad.dtypes import dtype
 
@@ -76,7 +77,7 @@ class DeviceWorkspace(Workspace):
         self.memory = memory
         self.device = memory.driver
         graphs = self.device.graphs
-        self.replay = None if graphs is None else graphs.replay(stream)
+        self.replay = None if graphs is None else Replay(graphs, stream)
         self.block[STREAM] = stream if self.replay is None else self.replay.address
         self.block[SHARED] = self.device.shared
         self.slots: dict[int, Any] = {}

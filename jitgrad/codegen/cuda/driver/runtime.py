@@ -1,6 +1,6 @@
 """What the host function of a device program calls: a library around the C functions of a driver.
 
-Its LLVM text is compiled once per machine, like the CPU's library of functions (`engine.runtime_symbols`), and linked
+Its LLVM text is compiled once per machine, like the CPU's library of functions (`run/runtime.py`), and linked
 once per driver; programs hold declarations alone.
 
 `jg_repeat(block, to, from)` stores at `to` whether a loop's body is to be called (again): the word at `from`, for which

@@ -1,7 +1,7 @@
 """The calls of a host function as a CUDA graph: launched as one, changed where the next call differs.
 
     graphs = Graphs(api, products, launch=..., matmul=..., copy=..., read=..., ...)     # one for a device
-    replay = graphs.replay(stream)                 # one for a host function's workspace
+    replay = Replay(graphs, stream)                # one for a host function's workspace
     replay.begin()
     native(...)        # with `graphs.functions.launch` and so on, and `replay.address` where the stream goes
     replay.finish()    # at once, also when `native` reports an error: before results are copied or looked at
@@ -37,20 +37,16 @@ of a loop, and no loop in another's.
 from __future__ import annotations
 
 import ctypes
-import threading
 import weakref
-from collections.abc import Callable, Sequence
-from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Protocol
+from collections.abc import Sequence
+from ctypes import c_int, c_int64, c_size_t, c_void_p
 
 from jitgrad.codegen.cuda.driver import precision
-from jitgrad.codegen.cuda.driver.blaslt import FAILED, Call
-from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi, KernelNode
+from jitgrad.codegen.cuda.driver.blaslt import FAILED
+from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, KernelNode
 from jitgrad.codegen.cuda.driver.libraries import CudaError
-from jitgrad.codegen.cuda.graphs import replaying
-from jitgrad.codegen.cuda.graphs.conditions import Conditions
-from jitgrad.codegen.cuda.graphs.graphs import captured
 from jitgrad.codegen.cuda.graphs.replaying import AGAIN, DIRECT, PRODUCT, READ, RECORD, REPEAT, SAME, State
+from jitgrad.codegen.cuda.graphs.shared import Graphs
 from jitgrad.codegen.cuda.graphs.variants import LAUNCHES, Record, Variant, launch_record, perform, words_at
 
 UPDATE_FAILED, NOT_SUPPORTED = 910, 801
@@ -62,68 +58,6 @@ FEW = 3
 KEPT = 16
 #: building a graph costs `BUILT`, replaying one earns 1, up to CREDIT; below 0 the rest is launched directly
 CREDIT, BUILT = 64, 6
-
-
-class Products(Protocol):
-    """What multiplies matrices: `BlasLt`."""
-
-    def prepare(self, stream: int, call: Call) -> None: ...
-    def matmul(self, stream: int, call: Call, owner: int | None = None) -> None: ...
-
-
-class Graphs:
-    """What the replays of a device share. `launch` and so on are what the driver has (`driver.py`).
-
-    Attributes:
-        functions: what a host function calls instead.
-        conditions: what loops need; its `reason` says why the device has none.
-        failure: the exception of the last call that returned `FAILED`.
-    """
-
-    def __init__(self, api: DriverApi, products: Products, *, launch: int, together: int, matmul: int, copy: int,
-                 read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
-        self.api, self.products = api, products
-        self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
-        self.functions = replaying.functions()
-        self.update = api.address("cuGraphExecKernelNodeSetParams_v2")
-        self.context = api.made("cuCtxGetCurrent")
-        self.failure: BaseException | None = None
-        self._sizes: dict[int, tuple[int, ...]] = {}
-        self._stream = 0
-        self._capturing = threading.Lock()  # one stream is captured by one thread
-        self.conditions = Conditions(api, self.context, load=load, allocate=allocate, read=read, lock=self._capturing)
-
-    def replay(self, stream: int) -> Replay:
-        """The graphs of one host function with one workspace, on a stream."""
-        return Replay(self, stream)
-
-    def sizes(self, kernel: int) -> tuple[int, ...]:
-        """The bytes of each argument of a kernel. LibraryError where the driver cannot tell (before CUDA 12.4)."""
-        found = self._sizes.get(kernel)
-        if found is None:
-            offset, size = c_size_t(), c_size_t()
-            sizes: list[int] = []
-            while not (code := self.api.code("cuFuncGetParamInfo", kernel, len(sizes), byref(offset), byref(size))):
-                sizes.append(size.value)
-            if code != INVALID_VALUE:
-                raise self.api.error("cuFuncGetParamInfo", code)
-            found = self._sizes[kernel] = tuple(sizes)
-        return found
-
-    def product(self, words: Sequence[int], owner: int) -> int:
-        """The graph of a product alone."""
-        call = Call(*words)
-        self.products.prepare(owner, call)  # heuristics and allocation: not while capturing
-        with self._capturing:
-            if not self._stream:
-                self._stream = self.api.made("cuStreamCreate", NON_BLOCKING)
-            return captured(self.api, self._stream, lambda stream: self.products.matmul(stream, call, owner))
-
-    def close(self) -> None:
-        """Give the stream back."""
-        if self._stream:
-            self.api.call("cuStreamDestroy_v2", self._stream)
-            self._stream = 0
 
 
 class Replay:
@@ -386,4 +320,4 @@ class Replay:
         return 0
 
 
-__all__ = ["Graphs", "Replay"]
+__all__ = ["Replay"]

@@ -12,16 +12,14 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import byref, c_int, c_int64, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.codegen.cuda.driver.blaslt import WORDS, Call
 from jitgrad.codegen.cuda.driver.driverapi import KernelNode
 from jitgrad.codegen.cuda.graphs.conditions import Loop
 from jitgrad.codegen.cuda.graphs.graphs import Builder, Executable, linear_copy
 from jitgrad.codegen.cuda.graphs.replaying import AGAIN, COPY, LAUNCH, PRODUCT, REPEAT, TOGETHER, Node
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.cuda.graphs.replay import Graphs
+from jitgrad.codegen.cuda.graphs.shared import Graphs
 
 LAUNCHES = (LAUNCH, TOGETHER)
 _LAUNCH = ctypes.CFUNCTYPE(c_int, c_void_p, *(c_uint,) * 7, c_void_p, c_void_p, c_void_p)

@@ -8,32 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from jitgrad.codegen.cuda.host.printer import DevicePrinter
 from jitgrad.codegen.cuda.schedule import resident
-from jitgrad.codegen.llvm.numbers import part_types
+from jitgrad.codegen.llvm.conversions import part_types
 from jitgrad.codegen.llvm.sequences import ROOM
 from jitgrad.codegen.llvm.sizes import alone
 from jitgrad.codegen.llvm.steps import poll
+from jitgrad.codegen.program.device_steps import RepeatStep, ResidentStep
 from jitgrad.codegen.program.layout import DEVICE_FAILED, SCRATCH
-from jitgrad.codegen.program.program import (
-    Allocate,
-    Buffer,
-    GemmStep,
-    KernelStep,
-    Point,
-    RepeatStep,
-    ResidentStep,
-    SeqGrow,
-)
-from jitgrad.codegen.program.uses import every, set_by
+from jitgrad.codegen.program.sequence_steps import SeqGrow
+from jitgrad.codegen.program.step import Buffer, every
+from jitgrad.codegen.program.steps import Allocate, GemmStep, KernelStep, Point
 from jitgrad.dims import Size, Symbol, product, symbols
 from jitgrad.kernels.values import V
 from jitgrad.ops.types import INT
 from jitgrad.script.graph.ir import Value
-
-if TYPE_CHECKING:
-    from jitgrad.codegen.cuda.host.device_program import DevicePrinter
 
 #: counters below this do not leave 64 bits in a loop on the device
 LARGE_COUNT = 1 << 62
@@ -197,26 +188,23 @@ def device_can(p: DevicePrinter, step: ResidentStep) -> V:
 def products_are_small(p: DevicePrinter, step: ResidentStep) -> V:
     """Whether a region's products are for a kernel."""
     small = p.code.const(True, "i1", 1)
-    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
+    bound = {s for inner in every(step.steps) for s in inner.sets if isinstance(s, Symbol)}
     for inner in every(step.steps):
-        if isinstance(inner, GemmStep):
-            sizes = [inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]]
-            if not any(s in bound for size in sizes for s in symbols(size)):
-                work = p.const(1)
-                for size in sizes:
-                    work = work * p.size(size)
-                small = small & (work <= MOST_WORK)
+        if isinstance(inner, GemmStep) and not any(s in bound for size in inner.sizes for s in symbols(size)):
+            work = p.const(1)
+            for size in inner.sizes:
+                work = work * p.size(size)
+            small = small & (work <= MOST_WORK)
     return small
 
 
 def blocks(p: DevicePrinter, step: ResidentStep) -> V:
     """How many blocks have something to do in the largest kernel of a region, of which the sizes are known before."""
-    bound = {s for inner in every(step.steps) for s in set_by(inner) if isinstance(s, Symbol)}
+    bound = {s for inner in every(step.steps) for s in inner.sets if isinstance(s, Symbol)}
     most = p.const(1)
     seen: set[tuple[Size, ...]] = set()
     for inner in every(step.steps):
-        sizes = tuple(inner.sizes) if isinstance(inner, KernelStep) else (
-            (inner.m, inner.n, inner.k, *[axis[0] for axis in inner.batch]) if isinstance(inner, GemmStep) else ())
+        sizes = inner.sizes if isinstance(inner, (KernelStep, GemmStep)) else ()
         if sizes and sizes not in seen and not any(s in bound for size in sizes for s in symbols(size)):
             seen.add(sizes)
             elements = p.const(1)

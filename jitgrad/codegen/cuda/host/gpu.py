@@ -17,12 +17,13 @@ from typing import Any
 from jitgrad import config
 from jitgrad.codegen.cuda.driver import launcher
 from jitgrad.codegen.cuda.driver.driver import Driver
+from jitgrad.codegen.cuda.host.device_program import DeviceProgramPrinter
 from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.layout import native_name
 from jitgrad.codegen.run import compile as cpu
-from jitgrad.codegen.run import launch, serial
+from jitgrad.codegen.run import launch, runtime, serial
 from jitgrad.codegen.run.compiled import Compiled, Native
 from jitgrad.script.graph.ir import Graph
 
@@ -42,7 +43,7 @@ class DeviceCompiled(Compiled):
             return self._linked()
 
     def _linked(self) -> dict[str, Native]:
-        known = {**engine.runtime_symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
+        known = {**runtime.symbols(), **launch.callback_symbols(), **launcher.symbols(self.driver)}
         names = [*[native_name(f.name) for f in self.faces], "jg_handles", "jg_machine"]
         self.loaded = engine.load(self.code, known, names)
         handles = self.driver.load(self.source, self.names) if self.names else []
@@ -74,14 +75,14 @@ def compile(graphs: Mapping[str, Graph], driver: Driver,
     `ordered`: equal calls give equal bits.
 
     Raises:
-        NotImplementedError: a row has no native form and is not one that `lower.rules.ops.LIBRARY` runs in Python.
+        NotImplementedError: a row has no native form and is not one that the library runs (trait "in_library").
     """
     clock = time.perf_counter
     start = clock()
     programs = [prepared(name, graph, hosted.get(name, ()), ordered) for name, graph in graphs.items()]
     knobs = config.current()
     lowered = clock()
-    module = DeviceModule()
+    module = DeviceModule(DeviceProgramPrinter)
     layouts = [module.add(p) for p in programs]
     text = module.text()
     faces = [cpu.interface(p, layout) for p, layout in zip(programs, layouts, strict=True)]

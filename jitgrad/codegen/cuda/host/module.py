@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jitgrad.codegen.cuda.driver import runtime
-from jitgrad.codegen.cuda.host.device_program import DevicePrinter
 from jitgrad.codegen.cuda.kernels import each, text
 from jitgrad.codegen.cuda.kernels.geometry import Form, scratch
 from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.passes import prepared
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.llvm import kernel as llvm_kernel
-from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.llvm.module import ModuleText, ProgramText
+from jitgrad.codegen.program.device_steps import EachStep, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.program import EachStep, IfStep, KernelStep, LoopStep, RepeatStep, ResidentStep
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import every
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.script.graph.ir import Graph
 
 
@@ -27,10 +29,8 @@ class DeviceModule(ModuleText):
         handles: the functions in these texts, by symbol: their places in the table of handles.
     """
 
-    printer = DevicePrinter
-
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, printer: Callable[[Any, Program], ProgramText]) -> None:
+        super().__init__(printer)
         self.tables: dict[Hashable, tuple[str, int]] = {}
         self.regions: dict[str, tuple[int, int]] = {}
         self.sources: list[str] = []
@@ -132,17 +132,7 @@ def _name(kernel: Kernel, number: int) -> str:
 
 
 def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentStep]:
-    for step in steps:
-        if isinstance(step, (KernelStep, EachStep)):
-            yield step
-        elif isinstance(step, IfStep):
-            yield from _kernels(step.then)
-            yield from _kernels(step.otherwise)
-        elif isinstance(step, (LoopStep, RepeatStep)):
-            yield from _kernels(step.body)
-        elif isinstance(step, ResidentStep):
-            yield step
-            yield from _kernels([*step.steps, *step.otherwise])
+    return (step for step in every(steps) if isinstance(step, (KernelStep, EachStep, ResidentStep)))
 
 
 __all__ = ["DeviceModule", "kernels"]

@@ -25,26 +25,21 @@ from jitgrad.codegen.cuda.schedule import resident
 from jitgrad.codegen.cuda.schedule.regions import region_name
 from jitgrad.codegen.lower.column_sums import PARTS
 from jitgrad.codegen.lower.rules.products import mask_bytes
-from jitgrad.codegen.program.kernel import ORDERED, Kernel
+from jitgrad.codegen.program.device_steps import EachStep, RepeatStep, ResidentStep
+from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded, needed
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Ref, every
+from jitgrad.codegen.program.steps import (
     CallStep,
-    EachStep,
     GemmStep,
     IfStep,
     KernelStep,
     LoadScalar,
     LoopStep,
-    Program,
-    Ref,
-    RepeatStep,
-    ResidentStep,
 )
-from jitgrad.codegen.program.uses import every
 from jitgrad.dims import Size, Symbol, evaluate, product
 from jitgrad.script.graph.ir import Node
-
-BY_INDEX = frozenset({"gather", "scatter", "scatter_add"}) | ORDERED
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +157,7 @@ def _pointwise(kernel: Kernel, space: Sequence[int | None]) -> tuple[int | None,
 def _window(kernel: Kernel, k: int, space: Sequence[int | None]) -> int | None:
     """The bytes that one reading of an operand touches."""
     operand = kernel.operands[k]
-    by_index = any(s.operand == k and s.op in BY_INDEX for s in kernel.body)
+    by_index = any(s.operand == k and s.by_index for s in kernel.body)
     total = operand.dtype.itemsize
     for size, stride in zip(space, operand.strides, strict=True):
         if stride != 0 or by_index:
@@ -234,7 +229,7 @@ def _region(program: Program, step: ResidentStep, nodes: tuple[Node, ...], sizes
     """One launch, with the bytes of all in it once; a wait where something of it is read back. Its other steps, where a
     product is too large for a kernel.
     """
-    work = [_value(product((p.m, p.n, p.k, *[axis[0] for axis in p.batch])), sizes) for p in every(step.steps)
+    work = [_value(product(p.sizes), sizes) for p in every(step.steps)
             if isinstance(p, GemmStep)]
     if any(w is not None and w > MOST_WORK for w in work):
         yield from _steps(program, step.otherwise or step.steps, sizes, inside)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import Launch
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED
-from jitgrad.codegen.cuda.kernels.writer import lane_of
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, is_reloaded
 

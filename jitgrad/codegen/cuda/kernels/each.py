@@ -24,7 +24,7 @@ from jitgrad.codegen.cuda.kernels.pointwise import MOST, THREADS
 from jitgrad.codegen.cuda.kernels.reducing import SHARING
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
 from jitgrad.codegen.cuda.kernels.writer import Writer
-from jitgrad.codegen.program.kernel import ORDERED, Kernel, Operand
+from jitgrad.codegen.program.kernel import RANDOM_WORD, Kernel, Operand
 
 CHUNK_BITS = 12
 CHUNK = 1 << CHUNK_BITS
@@ -39,8 +39,7 @@ def fits(kernel: Kernel) -> bool:
     strides = [s for o in kernel.operands for s in o.strides]
     return (((not kernel.inner and len(kernel.outer) == 1) or each_reducing.fits(kernel))
             and all(isinstance(s, int) and s in (0, 1) for s in strides) and len(kernel.scalars) <= MOST_NUMBERS
-            and not any(s.op in ("gather", "scatter", "scatter_add", "random.word") or s.op in ORDERED
-                        for s in kernel.body))
+            and not any(s.by_index or s.op == RANDOM_WORD for s in kernel.body))
 
 
 def flat(kernel: Kernel) -> Kernel:

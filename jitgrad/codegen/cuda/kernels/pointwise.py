@@ -6,8 +6,9 @@ element. Operands may be the same memory element by element: a thread reads its 
 
 from __future__ import annotations
 
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, Form, Launch
-from jitgrad.codegen.cuda.kernels.writer import Writer, lane_of
+from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.program.kernel import Kernel
 
 #: threads of a block, and the most blocks: beyond, threads take several vectors each

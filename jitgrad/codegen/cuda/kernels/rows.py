@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.geometry import ANY, MOST_SHARED, Launch
 from jitgrad.codegen.cuda.kernels.reducing import SHARING, Reducing
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, STORED
-from jitgrad.codegen.cuda.kernels.writer import lane_of
 from jitgrad.codegen.lower.column_sums import PARTS
-from jitgrad.codegen.program.kernel import EXPENSIVE, Kernel
+from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import Plan, needed
 
 THREADS, MANY, MOST = 256, 1024, 1 << 16
@@ -310,7 +310,7 @@ def keep(plan: Plan) -> list[int]:
                 continue
             own = stmt.op in ("load", "gather") and (not n_outer or stmt.op == "gather" or any(
                 s != 0 for s in kernel.operands[stmt.operand].strides[:n_outer]))
-            if (stmt.op in EXPENSIVE if costly else own) and any(
+            if (is_expensive(stmt.op) if costly else own) and any(
                     i in needed(plan, s) for s in range(plan.stage[i] + 1, plan.stages)):
                 plan.spill[i] = -1
     return sorted(plan.spill)

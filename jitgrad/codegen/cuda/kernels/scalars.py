@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from jitgrad.dtypes import dtype
+from jitgrad.ops import OPS
 
 Row = Callable[[Sequence[str], dtype, dtype, "bool | int | float"], str]
 
@@ -141,10 +142,8 @@ def _fma(xs: Sequence[str], s: dtype, d: dtype, attr: bool | int | float) -> str
     return f"({COMPUTED[d.name]})({xs[0]} * {xs[1]} + {xs[2]})"
 
 
-_MATH = ("exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-         "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "lgamma", "sqrt", "atan2")
-
 EXPRESSIONS: Mapping[str, Row] = {
+    **{name: _math(name) for name, op in OPS.items() if "elementary" in op.traits},
     "add": _infix("+", "|"), "sub": _infix("-"), "mul": _infix("*", "&"), "div": _infix("/"), "abs": _abs,
     "neg": lambda xs, s, d, a: f"({COMPUTED[d.name]})(-{xs[0]})",
     "maximum": lambda xs, s, d, a: f"jg_max({xs[0]}, {xs[1]})",
@@ -161,7 +160,7 @@ EXPRESSIONS: Mapping[str, Row] = {
     "bitwise_not": lambda xs, s, d, a: f"!{xs[0]}" if s.name == "bool" else f"({COMPUTED[d.name]})(~{xs[0]})",
     "bitwise_left_shift": lambda xs, s, d, a: f"jg_shl({xs[0]}, {xs[1]})",
     "bitwise_right_shift": lambda xs, s, d, a: f"jg_shr({xs[0]}, {xs[1]})",
-    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "digamma": _in_double("jg_digamma"), "erfinv": _math("erfinv"),
+    "cast": lambda xs, s, d, a: convert(xs[0], s, d), "digamma": _in_double("jg_digamma"), "sqrt": _math("sqrt"),
     "polygamma": lambda xs, s, d, a: f"({COMPUTED[d.name]})jg_polygamma({int(a)}, (double){xs[0]})",
-    "random.word": lambda xs, s, d, a: f"jg_philox({', '.join(xs)})", **{name: _math(name) for name in _MATH},
+    "random.word": lambda xs, s, d, a: f"jg_philox({', '.join(xs)})",
 }

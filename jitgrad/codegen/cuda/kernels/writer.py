@@ -1,208 +1,43 @@
 """The statements of a kernel as lines of CUDA C++, an element or a vector of E neighbours at a time.
 
 A kind of kernel (`pointwise.py`, `rows.py`, `columns.py`) derives from `Writer`: it prints loops and decides which axes
-each thread walks; the lines in them come from here. E, `Writer.width`, is as many elements as fill 16 bytes of the
-narrowest operand. Along the lane axis an operand of stride 1 is read and written as `jg_pack<T, E>`: one access of 16
-bytes (wider types: several) where `full` holds, else element by element; other operands are read element by element.
-What is the same for all E elements (the index of a row of a table) is computed before them, and the row that it leads
-to is read, or added to, as a vector too.
-Names: `n<axis>` sizes, `i<axis>` indices, `p<k>` operands (`q<k>`: from where a row begins), `s<k>` strides, `c<k>`
-number arguments, `v<i>` values of statements, `x<i>`, `y<i>` vectors read and written, `r<i>` parts of a reduction.
+each thread walks; the lines in them come from here. Along the lane axis an operand of stride 1 is read and written as
+`jg_pack<T, E>`: one access of 16 bytes (wider types: several) where `full` holds, else element by element; other
+operands are read element by element. What is the same for all E elements (the index of a row of a table) is computed
+before them, and the row that it leads to is read, or added to, as a vector too.
+Names, besides those of `addresses.py`: `v<i>` values of statements, `x<i>`, `y<i>` vectors read and written, `r<i>`
+parts of a reduction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.addresses import Addresses
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen
 from jitgrad.codegen.llvm.scalars import identity
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
-from jitgrad.dims import Size
 
-#: the most elements of a vector, and the most bytes that a thread reads and writes at once
-MOST_LANES, MOST_BYTES = 8, 192
 LARGEST = (1 << 63) - 1
 
-#: reductions: the operator of `prelude.cuh` that joins two parts
-_JOINS = {"sum": "jg_sum", "dot": "jg_sum", "prod": "jg_prod", "max": "jg_maximum", "min": "jg_minimum",
-          "fastmax": "jg_fastmaximum", "any": "jg_or", "all": "jg_and", "argmax": "jg_argmax", "argmin": "jg_argmin"}
+#: reductions: the operator of `prelude.cuh` that joins two parts, where it is not `jg_<name>`
+_JOINS = {"dot": "jg_sum", "max": "jg_maximum", "min": "jg_minimum", "fastmax": "jg_fastmaximum", "any": "jg_or",
+          "all": "jg_and"}
 
 
-def lane_of(kernel: Kernel) -> int:
-    """The axis along which most operands are contiguous, -1 without axes; ties go to the last one."""
-    lane = make_plan(kernel, 16).lane
-    return lane if lane >= 0 else len(kernel.outer) + len(kernel.inner) - 1
-
-
-def unit_operands(kernel: Kernel, lane: int) -> set[int]:
-    """Operands that are read or written as vectors: stride 1 along `lane`, read before they are written once."""
-    found = set()
-    for k, operand in enumerate(kernel.operands):
-        if lane < 0 or operand.strides[lane] != 1:
-            continue
-        uses = [s.op for s in kernel.body if s.operand == k]
-        if set(uses) <= {"load", "store"} and uses.count("store") <= 1 and "store" not in uses[:-1]:
-            found.add(k)
-    return found
-
-
-def vector_width(kernel: Kernel, units: set[int]) -> int:
-    """How many neighbours a thread takes: 16 bytes of the narrowest operand, fewer where that is much in all."""
-    sizes = [kernel.operands[k].dtype.itemsize for k in units]
-    if not sizes:
-        return 1
-    width = min(16 // min(sizes), MOST_LANES)
-    while width * max(sizes) > 16 and width * sum(sizes) > MOST_BYTES:
-        width //= 2
-    return width
-
-
-class Writer:
-    """Prints one function of one kernel. `kept`: statements whose values wait in registers or shared memory."""
+class Writer(Addresses):
+    """Prints one function of one kernel."""
 
     def __init__(self, kernel: Kernel, lane: int, vectors: bool = True):
-        self.kernel, self.lane = kernel, lane
+        super().__init__(kernel, lane, vectors)
         self.plan: Plan = make_plan(kernel, 0)
-        self.n_outer, self.n = len(kernel.outer), len(kernel.outer) + len(kernel.inner)
-        self.units = unit_operands(kernel, lane) if vectors else set()
-        self.width = vector_width(kernel, self.units) if vectors else 1
-        self.based: frozenset[int] = frozenset()    # axes that the pointers q have taken
-        self.bases: dict[int, str] = {}
         self.slots: dict[int, str] = {}             # where a kept value is, but for `[...]`
         self.slot_index = ""
         self.preloaded: dict[int, str] = {}         # kept loads that are vectors already
         self.dependencies = dependencies(kernel)
         self.rows: frozenset[int] = frozenset()     # gathers and scatters of the sweep whose E elements are neighbours
-        self.restrict = " __restrict__"             # how pointers are qualified where operands do not overlap
-        self.lines: list[str] = []
-        self.indent = 1
-        self.strides: dict[tuple[str, int, int], str] = {}
-        of_operands = [("o", k, o.strides) for k, o in enumerate(kernel.operands)]
-        of_statements = [("b", k, s.strides) for k, s in enumerate(kernel.body)]
-        for where, k, strides in (*of_operands, *of_statements):
-            for axis, stride in enumerate(strides):
-                if not isinstance(stride, int):
-                    self.strides[where, k, axis] = f"s{len(self.strides)}"
-
-    # --- lines ---
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """`head { ... }`."""
-        self.line(f"{head} {{")
-        self.indent += 1
-        yield
-        self.indent -= 1
-        self.line("}")
-
-    def function(self, symbol: str, threads: int, scratch: bool = False, fixed: Sequence[str] = ()) -> str:
-        """What was printed, as a function with the kernel's parameters, or with those of `fixed`."""
-        parameters = list(fixed) or [*self.parameters(), *self.numbers(range(len(self.kernel.scalars)))]
-        if scratch:
-            parameters.append("char* scratch")
-        head = f'extern "C" __global__ void __launch_bounds__({threads})'
-        return "\n".join([head, f"{symbol}({', '.join(parameters)}) {{", *self.lines, "}", ""])
-
-    def numbers(self, which: Iterable[int]) -> list[str]:
-        """The parameters for number arguments."""
-        return [f"{COMPUTED[self.kernel.scalars[k].name]} c{k}" for k in which]
-
-    def parameters(self) -> list[str]:
-        kernel = self.kernel
-        written = {k for k, o in enumerate(kernel.operands) if o.role != "in"}
-        alone = self.restrict if kernel.inner and all(o.role != "inout" for o in kernel.operands) else ""
-        return [*[f"i64 n{axis}" for axis in range(self.n)],
-                *[f"{'' if k in written else 'const '}{STORED[o.dtype.name]}*{alone} p{k}"
-                  for k, o in enumerate(kernel.operands)],
-                *[f"i64 {name}" for name in self.strides.values()]]
-
-    def describe(self) -> None:
-        """Comments: the space, and where each operand is."""
-        spaces = [" x ".join(f"n{a}" for a in axes) for axes in (range(self.n_outer), range(self.n_outer, self.n))]
-        self.line(f"// {spaces[0] or 'one'} results" + (f", each of {spaces[1]} elements" if spaces[1] else ""))
-        for k, o in enumerate(self.kernel.operands):
-            where = " + ".join(t for a, s in enumerate(o.strides) for t in self.term(f"i{a}", s, ("o", k, a)))
-            self.line(f"// p{k}: {o.dtype.name}, {o.role}, at {where or '0'}")
-
-    # --- indices and addresses ---
-
-    def decode(self, flat: str, axes: Sequence[int], prefix: str = "i") -> None:
-        """The indices along `axes` from their number `flat`, the last axis fastest."""
-        for axis in reversed(axes[1:]):
-            self.line(f"const i64 d{axis} = jg_over({flat}, n{axis}), {prefix}{axis} = {flat} - d{axis} * n{axis};")
-            flat = f"d{axis}"
-        if axes:
-            self.line(f"const i64 {prefix}{axes[0]} = {flat};")
-
-    def product(self, axes: Iterable[int]) -> str:
-        return " * ".join(f"n{a}" for a in axes) or "1"
-
-    def term(self, index: str, stride: Size, key: tuple[str, int, int]) -> list[str]:
-        if isinstance(stride, int):
-            return [] if stride == 0 else [index if stride == 1 else f"{index} * {stride}"]
-        return [f"{index} * {self.strides[key]}"]
-
-    def offset(self, k: int, axes: Iterable[int], extra: Sequence[str] = ()) -> str:
-        """The distance of the place at the current indices along `axes`, in elements."""
-        terms = list(extra)
-        for axis in axes:
-            terms += self.term(f"i{axis}", self.kernel.operands[k].strides[axis], ("o", k, axis))
-        return " + ".join(terms)
-
-    def base(self, k: int) -> str:
-        return self.bases.get(k, f"p{k}")
-
-    def begin_row(self, axes: Sequence[int], operands: Iterable[int] | None = None) -> None:
-        """Pointers `q` to where the operands' parts for the current indices along `axes` begin."""
-        kernel = self.kernel
-        written = {k for k, o in enumerate(kernel.operands) if o.role != "in"}
-        alone = self.restrict if all(o.role != "inout" for o in kernel.operands) else ""
-        self.based = frozenset(axes)
-        for k in range(len(kernel.operands)) if operands is None else operands:
-            distance = self.offset(k, axes)
-            if distance:
-                kind = f"{'' if k in written else 'const '}{STORED[kernel.operands[k].dtype.name]}*{alone}"
-                self.line(f"{kind} const q{k} = p{k} + {distance};")
-                self.bases[k] = f"q{k}"
-
-    def place(self, k: int, extra: Sequence[str] = ()) -> str:
-        """The element of an operand at the current indices."""
-        axes = [a for a in range(self.n) if a not in self.based]
-        return f"{self.base(k)}[{self.offset(k, axes, extra) or '0'}]"
-
-    def vector_place(self, k: int, extra: Sequence[str] = ()) -> str:
-        """The address of an operand's E elements from lane index `e` on."""
-        axes = [a for a in range(self.n) if a not in self.based and a != self.lane]
-        return f"{self.base(k)} + {self.offset(k, axes, ['e', *extra])}"
-
-    def gathered(self, i: int) -> str:
-        return self.place(self.kernel.body[i].operand, self.gathered_terms(i))
-
-    def gathered_terms(self, i: int) -> list[str]:
-        """The distance that the indices of a gather or scatter make."""
-        stmt = self.kernel.body[i]
-        indices = stmt.args[stmt.op != "gather" or stmt.fn == "where":]
-        return [t for position, a in enumerate(indices)
-                for t in self.term(f"v{a}", stmt.strides[position], ("b", i, position))]
-
-    def alignment(self) -> str:
-        """The condition on which vectors that start at a multiple of E along the lane axis are aligned in memory."""
-        conditions = []
-        for k in sorted(self.units):
-            conditions.append(f"jg_aligned<{self.width}>(p{k})")
-            for axis, stride in enumerate(self.kernel.operands[k].strides):
-                if axis == self.lane or stride == 0:
-                    continue
-                if isinstance(stride, int):
-                    return "false"
-                conditions.append(f"{self.strides['o', k, axis]} % {self.width} == 0")
-        return " && ".join(dict.fromkeys(conditions)) or "false"
 
     # --- a vector of elements ---
 
@@ -466,7 +301,8 @@ class Writer:
 
     def join(self, i: int) -> str:
         """The operator of a reduction; sums of bools are "or", products "and"."""
-        name, d = _JOINS[self.kernel.body[i].fn], self.source_of(i)
+        fn, d = self.kernel.body[i].fn, self.source_of(i)
+        name = _JOINS.get(fn, f"jg_{fn}")
         if d is dtypes.bool_:
             name = {"jg_sum": "jg_or", "jg_prod": "jg_and"}.get(name, name)
         return f"{name}<{COMPUTED[d.name]}>"
@@ -506,4 +342,4 @@ class Writer:
             self.define(i, stmt.dtype or source, convert(part, source, stmt.dtype or source))
 
 
-__all__ = ["Writer", "lane_of"]
+__all__ = ["Writer"]

@@ -17,8 +17,11 @@ from typing import Any
 
 from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.llvm import kernel as llvm_kernel
-from jitgrad.codegen.program.effects import Effects, Memory, operands
-from jitgrad.codegen.program.program import Buffer, EachPut, EachStep, IfStep, KernelStep, LoopStep, Program
+from jitgrad.codegen.program.device_steps import EachPut, EachStep
+from jitgrad.codegen.program.effects import Effects, Memory
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Buffer
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.script.graph.ir import Node
 
 
@@ -99,14 +102,9 @@ class _Grouping:
 
     def rebuilt(self, step: Any) -> Any:
         """A step with the lists in it grouped."""
-        new: Any
-        if isinstance(step, IfStep):
-            new = IfStep(step.condition, self.steps(step.then), self.steps(step.otherwise))
-        elif isinstance(step, LoopStep):
-            new = LoopStep(step.condition, self.steps(step.body), step.frees)
-        else:
-            return step
-        self.origins[new] = self.origins.get(step, ())
+        new = step.with_blocks(self.steps)
+        if new is not step:
+            self.origins[new] = self.origins.get(step, ())
         return new
 
     def key(self, step: Any) -> Hashable:
@@ -120,7 +118,7 @@ class _Grouping:
         kernel = each.flat(step.kernel)
         if not each.fits(kernel) or 2 * each.width(kernel, [False] * len(kernel.scalars)) > each.MOST_WORDS:
             return None
-        reads, writes = operands(step)
+        reads, writes = step.memory
         if self.memory.effects(step).unknown or (
                 any(b.kind in ("slot", "growable") for b in writes) and reads and step.kernel.outer):
             return None

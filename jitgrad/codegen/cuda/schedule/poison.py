@@ -13,8 +13,11 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.program.buffers import beginnings
+from jitgrad.codegen.program.device_steps import SpoilStep
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.program.program import Allocate, Buffer, IfStep, LoopStep, Program, SpoilStep
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Buffer
+from jitgrad.codegen.program.steps import Allocate
 
 #: fills bytes
 SPOIL = Kernel((1,), (), (Operand(dtypes.uint8, (1,), "out"),), (), (
@@ -32,12 +35,8 @@ def spoiled(program: Program) -> Program:
     def steps(given: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for step in given:
-            new: Any = step
             found += [SpoilStep(b) for b in places.get(step, ())]
-            if isinstance(step, IfStep):
-                new = IfStep(step.condition, steps(step.then), steps(step.otherwise))
-            elif isinstance(step, LoopStep):
-                new = LoopStep(step.condition, steps(step.body), step.frees)
+            new = step.with_blocks(steps)
             if new is not step:
                 origins[new] = origins.get(step, ())
             found.append(new)

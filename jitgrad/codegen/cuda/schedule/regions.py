@@ -22,18 +22,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.ordered import is_ordered
 from jitgrad.codegen.cuda.kernels.scalars import EXPRESSIONS
-from jitgrad.codegen.cuda.kernels.writer import lane_of
 from jitgrad.codegen.cuda.schedule.repeating import repeated
 from jitgrad.codegen.cuda.schedule.stable_memory import at_home, copies, new_homes
-from jitgrad.codegen.program.effects import Effects, Memory, inside
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
+from jitgrad.codegen.program.effects import Effects, Memory
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
+from jitgrad.codegen.program.step import Buffer, Use, all_uses, every
+from jitgrad.codegen.program.steps import (
     Allocate,
-    ArenaAllocate,
     Assign,
-    Barrier,
-    Buffer,
     CallStep,
     GemmStep,
     IfStep,
@@ -42,18 +43,12 @@ from jitgrad.codegen.program.program import (
     LoopStep,
     NumberStep,
     Point,
-    Program,
-    ResidentStep,
     ScalarStep,
-    SeqGrow,
-    SeqPlace,
-    SeqPut,
 )
-from jitgrad.codegen.program.uses import Mention, every, mentions, read_by, set_by
 from jitgrad.dims import Symbol, symbols
+from jitgrad.ops.numbers import family, may_divide_by_zero
 from jitgrad.ops.types import BOOL, FLOAT, INT, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Value
-from jitgrad.script.graph.irops import COMPARISONS
 
 #: bytes of static shared memory that the kernel of a region may take: a block has 48 KiB
 SHARED = 40 << 10
@@ -82,17 +77,17 @@ class Found:
     """What is known of steps that may be a region. `entry`: what they read that was set before them."""
 
     steps: Sequence[Any]
-    reads: Counter[Mention] = field(default_factory=Counter)
-    sets: dict[Mention, None] = field(default_factory=dict)
-    entry: dict[Mention, None] = field(default_factory=dict)
+    reads: Counter[Use] = field(default_factory=Counter)
+    sets: dict[Use, None] = field(default_factory=dict)
+    entry: dict[Use, None] = field(default_factory=dict)
 
 
 class _Regions:
     def __init__(self, program: Program):
         self.memory = Memory(program)
         self.scratch = Buffer(dtypes.uint8, 0, "slot")  # stands for the scratch memory of reductions
-        self.reads = Counter(m for step in every(program.steps) for m in read_by(step))
-        self.reads.update(m for output in program.outputs for m in mentions(output))
+        self.reads = Counter(m for step in every(program.steps) for m in all_uses(step))
+        self.reads.update(m for output in program.outputs for m in output.uses)
         self.constants = {s.node.outputs[0]: s.node.attrs["value"] for s in every(program.steps)
                           if isinstance(s, NumberStep) and s.node.op == "num.const"}
         self.at_entry = frozenset(program.input_symbols)
@@ -120,14 +115,9 @@ class _Regions:
 
     def searched(self, step: Any) -> Any:
         """A step with the regions in it."""
-        new: Any
-        if isinstance(step, IfStep):
-            new = IfStep(step.condition, self.steps(step.then), self.steps(step.otherwise))
-        elif isinstance(step, LoopStep):
-            new = LoopStep(step.condition, self.steps(step.body), step.frees)
-        else:
-            return step
-        self.origins[new] = self.origins.get(step, ())
+        new = step.with_blocks(self.steps)
+        if new is not step:
+            self.origins[new] = self.origins.get(step, ())
         return new
 
     def parted(self, done: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -136,12 +126,12 @@ class _Regions:
         Kernels and products in between stay before: they need nothing of what was read.
         """
         start = len(done)
-        while start and len(done) - start < BEFORE and not inside(done[start - 1]) and self.fits(done[start - 1]):
+        while start and len(done) - start < BEFORE and not done[start - 1].blocks and self.fits(done[start - 1]):
             start -= 1
         before: list[Any] = done[:start]
         own: list[Any] = []
-        reads: set[Mention] = set()
-        sets: set[Mention] = set()
+        reads: set[Use] = set()
+        sets: set[Use] = set()
         memory = Effects()
         for position, step in enumerate(done[start:], start):
             light = isinstance(step, LIGHT)
@@ -150,12 +140,12 @@ class _Regions:
                 continue
             if light:
                 own.append(step)
-                reads.update(read_by(step))
-                sets.update(set_by(step))
+                reads.update(all_uses(step))
+                sets.update(step.sets)
                 memory.add(self.memory.effects(step))
                 continue
             effects = self.memory.effects(step)
-            if not sets.isdisjoint(read_by(step)) or not reads.isdisjoint(set_by(step)) or (
+            if not sets.isdisjoint(all_uses(step)) or not reads.isdisjoint(step.sets) or (
                     effects.unknown or memory.meets(effects)):
                 before, own = done[:position + 1], []
                 reads, sets, memory = set(), set(), Effects()
@@ -214,9 +204,9 @@ class _Regions:
 
     def known(self, steps: Sequence[Any]) -> list[Any] | None:
         """The number steps of a region that its checks need, which the host computes too; None if it cannot."""
-        of = {out: s for s in every(steps) for out in set_by(s)}
+        of = {out: s for s in every(steps) for out in s.sets}
         needed: dict[Any, None] = {}
-        pending: list[Mention] = [*checks(steps)]
+        pending: list[Use] = [*checks(steps)]
         while pending:
             step = of.get(pending.pop())
             if step is None or step in needed:
@@ -224,13 +214,13 @@ class _Regions:
             if not isinstance(step, NumberStep) or step.site >= 0 or step.node.op == "dim.bind":
                 return None
             needed[step] = None
-            pending += read_by(step)
+            pending += all_uses(step)
         return [s for s in every(steps) if s in needed]
 
     def made(self, steps: Sequence[Any], loops: bool) -> ResidentStep | None:
         """The region of these steps; None where what they set is needed outside and cannot be read back."""
         found = Found(steps)
-        certain: set[Mention] = set()
+        certain: set[Use] = set()
         self.look(found, steps, certain)
         for step in every(steps):
             size = step.buffer.size if isinstance(step, Allocate) else getattr(step, "size", 0)
@@ -241,16 +231,16 @@ class _Regions:
         seqs = tuple([s for s in every(steps) if isinstance(s, SeqGrow)])
         if not in_top_loop(steps, seqs):
             return None
-        known = {out for s in self.known(steps) or () for out in set_by(s)}
+        known = {out for s in self.known(steps) or () for out in s.sets}
         exits: list[Value | Buffer] = []
-        for mention in found.sets:
-            needed = self.reads[mention] > found.reads[mention] or (seqs and mention in found.entry)
-            if needed and mention not in known:
-                if isinstance(mention, Symbol) or not loops:
+        for use in found.sets:
+            needed = self.reads[use] > found.reads[use] or (seqs and use in found.entry)
+            if needed and use not in known:
+                if isinstance(use, Symbol) or not loops:
                     return None
-                exits.append(mention)
-                if mention not in certain:  # it may stay as it was
-                    found.entry[mention] = None
+                exits.append(use)
+                if use not in certain:  # it may stay as it was
+                    found.entry[use] = None
         values = tuple([m for m in found.entry if isinstance(m, Value) and not isinstance(m.type, SeqType)])
         sizes = tuple([m for m in found.entry if isinstance(m, Symbol)])
         buffers = tuple([m for m in found.entry if isinstance(m, Buffer)])
@@ -265,13 +255,13 @@ class _Regions:
         self.origins[step] = tuple(dict.fromkeys(n for s in every(steps) for n in self.origins.get(s, ())))
         return step
 
-    def look(self, found: Found, steps: Iterable[Any], have: set[Mention]) -> None:
+    def look(self, found: Found, steps: Iterable[Any], have: set[Use]) -> None:
         """Note what steps read and set; `have`: what is certainly set before, in the region."""
         for step in steps:
-            for mention in read_by(step):
-                found.reads[mention] += 1
-                if mention not in have:
-                    found.entry[mention] = None
+            for use in all_uses(step):
+                found.reads[use] += 1
+                if use not in have:
+                    found.entry[use] = None
             if isinstance(step, IfStep):
                 one, other = set(have), set(have)
                 self.look(found, step.then, one)
@@ -279,9 +269,9 @@ class _Regions:
                 have |= one & other
             elif isinstance(step, LoopStep):
                 self.look(found, step.body, set(have))
-            for mention in set_by(step):
-                found.sets[mention] = None
-                have.add(mention)
+            for use in step.sets:
+                found.sets[use] = None
+                have.add(use)
 
     # --- what a kernel can do ---
 
@@ -314,11 +304,11 @@ class _Regions:
         op, types = node.op, [v.type for v in (*node.inputs, *node.outputs)]
         if not all(word_type(t) for t in types):
             return False
-        if op in ("num.const", "dim.value", "dim.bind", "item", "num.select", "num.not", *COMPARISONS):
+        if family(op) in ("comparison", "moves") or op in ("num.not", "dim.value", "dim.bind", "item"):
             return True
         if op == "num.cast":
             return node.attrs["to"] == "float" or (node.attrs["to"] == "bool") or types[0] in (INT, BOOL)
-        if op in ("num.and", "num.or", "num.xor"):
+        if family(op) == "bitwise":
             return types[-1] == BOOL
         if op in ("num.min", "num.max"):
             return True
@@ -326,7 +316,7 @@ class _Regions:
             return types[0] == FLOAT
         if op == "num.truediv":
             return FLOAT in types[:2] and step.site < 0
-        if op in ("num.add", "num.sub", "num.mul"):
+        if family(op) == "arithmetic" and not may_divide_by_zero(op):
             if FLOAT in types or step.site < 0:
                 return True
             return op != "num.mul" and any(abs(self.constants.get(v, STEP)) < STEP for v in node.inputs)

@@ -16,12 +16,12 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.schedule.stable_memory import at_home, copies, new_homes
-from jitgrad.codegen.program.effects import Memory, operands
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.device_steps import Barrier, Recall, RepeatStep, ResidentStep
+from jitgrad.codegen.program.effects import Memory
+from jitgrad.codegen.program.step import Buffer, Use, all_uses, every
+from jitgrad.codegen.program.steps import (
     Allocate,
     Assign,
-    Barrier,
-    Buffer,
     CallStep,
     GemmStep,
     KernelStep,
@@ -29,12 +29,8 @@ from jitgrad.codegen.program.program import (
     LoopStep,
     NumberStep,
     Point,
-    Recall,
-    RepeatStep,
-    ResidentStep,
     ScalarStep,
 )
-from jitgrad.codegen.program.uses import Mention, every, read_by, set_by
 from jitgrad.dims import Size, Symbol, product, symbols
 from jitgrad.script.graph.ir import Value
 
@@ -51,14 +47,14 @@ def repeated(region: ResidentStep, memory: Memory, known: Collection[Symbol]) ->
         return None
     first, loop, after = steps[:loops[0]], steps[loops[0]], steps[loops[0] + 1:]
     points, before = [[s for s in first if isinstance(s, Point) is which] for which in (True, False)]
-    if any(m in read_by(s) for p in points for m in set_by(p) for s in before):
+    if any(m in all_uses(s) for p in points for m in p.sets for s in before):
         return None
     body = [s for s in loop.body if not isinstance(s, BEFORE)]
     if not any(isinstance(s, GemmStep) for s in body) or not is_flat(before, body, memory):
         return None
     numbers = [s for s in body if isinstance(s, NUMBERS)]
-    made = {m: None for s in [*before, *numbers] for m in set_by(s)}
-    if any(isinstance(m, Symbol) for m in made) or any(m in made for s in body if is_work(s) for m in read_by(s)):
+    made = {m: None for s in [*before, *numbers] for m in s.sets}
+    if any(isinstance(m, Symbol) for m in made) or any(m in made for s in body if is_work(s) for m in all_uses(s)):
         return None
     tensors = carried(body, after, region, memory, known)
     if tensors is None:
@@ -67,10 +63,10 @@ def repeated(region: ResidentStep, memory: Memory, known: Collection[Symbol]) ->
     read = entry(numbers)
     after = without_unread(after, region.exits)
     values = [v for v in made if isinstance(v, Value)]
-    read_after = {*region.exits, *[m for s in every(after) for m in read_by(s)]}
+    read_after = {*region.exits, *[m for s in every(after) for m in all_uses(s)]}
     wanted = [v for v in values if v in read_after]
     words = tuple(dict.fromkeys([loop.condition, *[v for v in values if v in read], *wanted]))
-    given = {*region.values, *[m for s in before for m in set_by(s)]}
+    given = {*region.values, *[m for s in before for m in s.sets]}
     if any(v not in given for v in words):
         return None
     state = Buffer(dtypes.int64, len(words), "slot", keeps=True)
@@ -108,13 +104,13 @@ def moved(body: Sequence[Any]) -> dict[Buffer, tuple[Buffer, Size]]:
     return {pointer: (source, offset) for s in body if isinstance(s, Point) for pointer, source, offset in s.targets}
 
 
-def overwrites(step: Any, buffer: Buffer, turns: Collection[Buffer], memory: Memory) -> bool:
+def overwrites(step: KernelStep | GemmStep, buffer: Buffer, turns: Collection[Buffer], memory: Memory) -> bool:
     """Whether a launch may write what another step of the body has read from a buffer.
 
     The pointers that a body moves take `turns`: none is where another one is at the same time.
     """
     places = memory.places(buffer)
-    for written in writes(step):
+    for written in step.memory[1]:
         other = memory.places(written)
         if written is buffer or (not (written in turns and buffer in turns) and (
                 places is None or other is None or not places.isdisjoint(other))):
@@ -122,27 +118,27 @@ def overwrites(step: Any, buffer: Buffer, turns: Collection[Buffer], memory: Mem
     return False
 
 
-def without_unread(steps: Sequence[Any], exits: Collection[Mention]) -> list[Any]:
+def without_unread(steps: Sequence[Any], exits: Collection[Use]) -> list[Any]:
     """Steps behind a loop without the numbers that nobody reads."""
     kept: list[Any] = []
-    read: set[Mention] = set(exits)
+    read: set[Use] = set(exits)
     for step in reversed(steps):
-        if not isinstance(step, NUMBERS) or not read.isdisjoint(set_by(step)):
+        if not isinstance(step, NUMBERS) or not read.isdisjoint(step.sets):
             kept.insert(0, step)
-            read.update(m for s in every([step]) for m in read_by(s))
+            read.update(m for s in every([step]) for m in all_uses(s))
     return kept
 
 
 # --- numbers ---
 
 
-def entry(steps: Sequence[Any], words: Sequence[Value] = ()) -> dict[Mention, None]:
+def entry(steps: Sequence[Any], words: Sequence[Value] = ()) -> dict[Use, None]:
     """What steps on numbers read, and of `words`, that they have not set themselves before."""
-    have: set[Mention] = set()
-    found: dict[Mention, None] = {}
+    have: set[Use] = set()
+    found: dict[Use, None] = {}
     for step in steps:
-        found |= {m: None for m in read_by(step) if m not in have}
-        have.update(set_by(step))
+        found |= {m: None for m in all_uses(step) if m not in have}
+        have.update(step.sets)
     return found | {v: None for v in words if v not in have}
 
 
@@ -165,7 +161,7 @@ def carried(body: Sequence[Any], after: Sequence[Any], region: ResidentStep, mem
     The other pointers that a body moves are to memory that an iteration fills before it reads it.
     """
     found: dict[Buffer, Buffer] = {}
-    read_after = {*region.exits, *[m for s in every(after) for m in read_by(s)]}
+    read_after = {*region.exits, *[m for s in every(after) for m in all_uses(s)]}
     turns = moved(body)
     for pointer, (source, offset) in turns.items():
         if pointer in read_after or is_read_first(pointer, body):
@@ -179,23 +175,19 @@ def carried(body: Sequence[Any], after: Sequence[Any], region: ResidentStep, mem
 def is_read_first(pointer: Buffer, body: Sequence[Any]) -> bool:
     """Whether an iteration may read what was at a pointer before it has filled it."""
     for step in body:
-        if isinstance(step, Point) or pointer not in read_by(step):
+        if isinstance(step, Point) or pointer not in all_uses(step):
             continue
         if isinstance(step, KernelStep):
-            reads, _ = operands(step)
+            reads, _ = step.memory
             strides = [o.strides for o, (b, _) in zip(step.kernel.operands, step.starts, strict=True) if b is pointer]
             filled = [product([n for n, s in zip(step.sizes, found, strict=True) if s != 0]) for found in strides]
             return pointer in reads or filled != [pointer.size]
         if isinstance(step, GemmStep):
-            reads = [place[0] for place in (step.a, step.b, step.bias, step.aux) if place is not None]
+            reads, _ = step.memory
             results = product((step.m, step.n, *[axis[0] for axis in step.batch]))
             return pointer in reads or step.accumulate or results != pointer.size
         return True
     return False
-
-
-def writes(step: KernelStep | GemmStep) -> list[Buffer]:
-    return operands(step)[1] if isinstance(step, KernelStep) else step.writes
 
 
 __all__ = ["repeated"]

@@ -20,20 +20,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitgrad import dtypes
+from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.columns import Columns
 from jitgrad.codegen.cuda.kernels.geometry import TICKETS
 from jitgrad.codegen.cuda.kernels.pointwise import Pointwise
 from jitgrad.codegen.cuda.kernels.rows import Rows
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, widen
-from jitgrad.codegen.cuda.kernels.writer import Writer, lane_of
+from jitgrad.codegen.cuda.kernels.writer import Writer
 from jitgrad.codegen.cuda.schedule.regions import EPILOGUES
+from jitgrad.codegen.program.device_steps import Barrier, Recall, ResidentStep
 from jitgrad.codegen.program.kernel import Kernel
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.sequence_steps import ArenaAllocate, SeqGrow, SeqPlace, SeqPut
+from jitgrad.codegen.program.step import Buffer, Ref, every
+from jitgrad.codegen.program.steps import (
     Allocate,
-    ArenaAllocate,
     Assign,
-    Barrier,
-    Buffer,
     CallStep,
     GemmStep,
     IfStep,
@@ -42,27 +43,18 @@ from jitgrad.codegen.program.program import (
     LoopStep,
     NumberStep,
     Point,
-    Recall,
-    Ref,
-    ResidentStep,
     ScalarStep,
-    SeqGrow,
-    SeqPlace,
-    SeqPut,
 )
-from jitgrad.codegen.program.uses import every, set_by
 from jitgrad.dims import Call, Size, Symbol
 from jitgrad.dtypes import dtype
+from jitgrad.ops.numbers import NUMBERS, family
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
-from jitgrad.script.graph.irops import COMPARISONS
 
 #: threads of a block, of which each multiprocessor has one: each has as many registers as there can be
 THREADS = 256
 
 _DTYPES: dict[Type, dtype] = {BOOL: dtypes.bool_, INT: dtypes.int64, FLOAT: dtypes.float64}
-_SIGNS = {"num.lt": "<", "num.le": "<=", "num.gt": ">", "num.ge": ">=", "num.eq": "==", "num.ne": "!=",
-          "num.add": "+", "num.sub": "-", "num.mul": "*", "num.and": "&", "num.or": "|", "num.xor": "^"}
 
 
 def symbol_of(name: str) -> str:
@@ -178,7 +170,7 @@ class _Region:
         step = self.step
         entry: list[Value | Symbol | Buffer] = [*step.values, *step.sizes, *step.buffers]
         read: list[str] = []
-        changing = {m for s in every(step.steps) for m in set_by(s)}
+        changing = {m for s in every(step.steps) for m in s.sets}
         for k, what in enumerate(entry):
             kind = self.kind(what)
             name = self.variable(what) if what in changing else f"const {kind} {self.name(what)}"
@@ -418,17 +410,17 @@ class _Region:
             one, other = (self.raised(v, out.type) for v in inputs[1:])
             return f"({self.truth(inputs[0])} ? {one} : {other})"
         floats = op == "num.truediv" or any(v.type == FLOAT for v in inputs)
-        args = [self.raised(v, FLOAT if floats else out.type if op in ("num.and", "num.or", "num.xor") else INT)
+        args = [self.raised(v, FLOAT if floats else out.type if family(op) == "bitwise" else INT)
                 for v in inputs]
-        if op in COMPARISONS or not floats:
+        if family(op) == "comparison" or not floats:
             if op in ("num.min", "num.max"):
                 return f"({args[1]} {'<' if op == 'num.min' else '>'} {args[0]} ? {args[1]} : {args[0]})"
-            return f"({f' {_SIGNS[op]} '.join(args)})"
+            return f"({f' {NUMBERS[op].infix} '.join(args)})"
         if op in ("num.min", "num.max"):
             return f"({args[1]} {'<' if op == 'num.min' else '>'} {args[0]} ? {args[1]} : {args[0]})"
         if op in ("num.neg", "num.abs"):
             return f"(-{args[0]})" if op == "num.neg" else f"fabs({args[0]})"
-        return f"{_ROUNDED[op]}({', '.join(args)})"
+        return f"__d{op[4:].removeprefix('true')}_rn({', '.join(args)})"  # not joined to one with the next operation
 
     def scalar(self, step: ScalarStep) -> None:
         node, args = step.node, [self.name(v) for v in step.args]
@@ -436,9 +428,6 @@ class _Region:
         out = node.outputs[0]
         self.define(out, EXPRESSIONS[node.op](args, source, dtype_of(out), node.attrs.get("n", 0)))
 
-
-#: operations on doubles that are not joined to one with the next
-_ROUNDED = {"num.add": "__dadd_rn", "num.sub": "__dsub_rn", "num.mul": "__dmul_rn", "num.truediv": "__ddiv_rn"}
 
 PRINT: dict[type, Callable[[_Region, Any], None]] = {
     KernelStep: _Region.kernel, GemmStep: _Region.product, NumberStep: _Region.number, ScalarStep: _Region.scalar,

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from jitgrad import dtypes
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
-from jitgrad.codegen.program.program import Buffer, KernelStep, Point
+from jitgrad.codegen.program.step import Buffer
+from jitgrad.codegen.program.steps import KernelStep, Point
 from jitgrad.dims import Symbol, dim
 
 _SIZE = dim(Symbol())

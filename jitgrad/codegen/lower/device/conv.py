@@ -18,7 +18,8 @@ from jitgrad.codegen.lower.rules.geometry import Geometry
 from jitgrad.codegen.lower.rules.taps import Space, Tap, covering, covers, repeat, taps
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides, is_contiguous
-from jitgrad.codegen.program.program import GemmStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.dims import Size, call, floordiv, product
 from jitgrad.dtypes import dtype
 

@@ -19,20 +19,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from jitgrad.codegen.lower.groups import REDUCTIONS
+from jitgrad.codegen.lower.device.patterns import GELU, GELU_SLOPE, match
 from jitgrad.codegen.lower.rules.products import EPILOGUE, mask_bytes
 from jitgrad.codegen.lower.state import Lowering
-from jitgrad.codegen.program.access import AFFINE
-from jitgrad.codegen.program.kernel import PRIMITIVES
-from jitgrad.codegen.program.patterns import GELU, GELU_SLOPE, match
 from jitgrad.dims import Size
 from jitgrad.dtypes import bfloat16, float16, float32, uint8
+from jitgrad.ops.opdef import CREATE, RANDOM, fold_of, has_trait, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value
-from jitgrad.script.graph.irops import DRAWS
 
 DTYPES = frozenset({float32, float16, bfloat16})
-KERNELS = frozenset({*PRIMITIVES, *DRAWS, *REDUCTIONS, "sum_to", "full", "fill", "arange", "index", "gather"})
 #: how many values are looked at to find out what a kernel reads
 MANY = 100
 
@@ -99,7 +95,7 @@ class Epilogues:
     def soft(self, value: Value, besides: Iterable[Node] = ()) -> bool:
         """Whether a kernel that runs before the next product reads a value."""
         known: dict[Node, bool] = {}
-        return any(self.soft(n.outputs[0]) if n.op in AFFINE else not self.waits(n, self.level[value], known)
+        return any(self.soft(n.outputs[0]) if has_trait(n.op, "affine") else not self.waits(n, self.level[value], known)
                    for n in self.read(value) if n not in besides and _in_kernel(n))
 
     def waits(self, node: Node, level: int, known: dict[Node, bool]) -> bool:
@@ -278,7 +274,7 @@ class Epilogues:
             return True
         a, b = product.inputs
         maker = self.maker.get(a)
-        return len(_dims(b)) == 2 and (maker is None or maker.op not in AFFINE)
+        return len(_dims(b)) == 2 and (maker is None or not has_trait(maker.op, "affine"))
 
     def gradient(self, nodes: Sequence[Node], name: str, aux: Value) -> None:
         """A product times an activation's slope, and the gradient of the bias before it."""
@@ -340,7 +336,7 @@ class Epilogues:
             for node in (*near, *self.read(value)):
                 if not _in_kernel(node) or self.level[node.outputs[0]] > level:
                     continue
-                if node.op in REDUCTIONS and _dims(node.inputs[0]) == space and node.attrs["axes"] != (
+                if fold_of(node.op) and _dims(node.inputs[0]) == space and node.attrs["axes"] != (
                         total.attrs.get("axes")):
                     return True
                 for v in (*node.inputs, *node.outputs):
@@ -366,7 +362,9 @@ class Epilogues:
 
 
 def _in_kernel(node: Node) -> bool:
-    return node.op in KERNELS or node.op in AFFINE
+    op = node.op
+    return (is_scalar(op) or bool(fold_of(op)) or has_trait(op, "affine") or is_kind(op, CREATE) or is_kind(op, RANDOM)
+            or op in ("index", "gather") or op == "sum_to")
 
 
 def _widens(node: Node) -> bool:

@@ -19,7 +19,7 @@ from jitgrad.script.graph.ir import Block, Node, Value
 
 def narrowed(state: Lowering, block: Block, nodes: Sequence[Node]) -> Sequence[Node]:
     """The nodes of a block, convolutions between conversions as convolutions of half types."""
-    if not any(n.op in ("conv", "conv_weight", "conv_transpose") for n in nodes):
+    if not any(map(_rounds_once, nodes)):
         return nodes
     uses: Counter[Value] = Counter(block.results)
     readers: dict[Value, Node] = {}

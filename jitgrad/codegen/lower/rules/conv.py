@@ -17,7 +17,8 @@ from jitgrad.codegen.lower.rules.taps import repeat
 from jitgrad.codegen.lower.rules.windows import copy, image_of
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import is_contiguous
-from jitgrad.codegen.program.program import GemmStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.dims import Size, product
 from jitgrad.script.graph.ir import Node
 

@@ -10,17 +10,9 @@ from jitgrad.codegen.lower import deferred_stores
 from jitgrad.codegen.lower.rules.joins import absent, constant, put_at, zero
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
-from jitgrad.codegen.program.program import (
-    ArenaAllocate,
-    Buffer,
-    CallStep,
-    CommitSlot,
-    IfStep,
-    Leaving,
-    NumberStep,
-    Ref,
-    StoreScalar,
-)
+from jitgrad.codegen.program.sequence_steps import ArenaAllocate
+from jitgrad.codegen.program.step import Buffer, Leaving, Ref
+from jitgrad.codegen.program.steps import CallStep, CommitSlot, IfStep, NumberStep, StoreScalar
 from jitgrad.dims import product
 from jitgrad.ops.types import BOOL, FLOAT, INT, OptionalType, TensorType
 from jitgrad.script.graph.ir import Node, Value, type_symbols

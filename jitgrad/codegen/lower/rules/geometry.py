@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitgrad.codegen.program.program import Ref
+from jitgrad.codegen.program.step import Ref
 from jitgrad.dims import Size, floordiv, product
 from jitgrad.script.graph.ir import Node
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import contiguous_strides
-from jitgrad.codegen.program.program import Assign, Buffer, NumberStep, Point, Ref
+from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.steps import Assign, NumberStep, Point
 from jitgrad.dims import Dim, Size, Symbol, product
+from jitgrad.ops.numbers import family
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value
 
@@ -38,7 +40,7 @@ def constant(state: Lowering, value: bool | int | float) -> Value:
 
 def number(state: Lowering, op: str, *inputs: Value, **attrs: Any) -> Value:
     """An unchecked number op on ints and bools."""
-    comparison = op in ("num.lt", "num.gt", "num.ne", "num.eq")
+    comparison = family(op) == "comparison"
     out = Value(BOOL if comparison else INT)
     state.emit(NumberStep(Node(op, inputs, attrs, (out,))))
     return out

@@ -19,20 +19,19 @@ from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program import access
 from jitgrad.codegen.program.access import Entry, IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import CallStep, IfStep, LoadScalar, NumberStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import CallStep, IfStep, LoadScalar, NumberStep
 from jitgrad.dims import Dim, Size
 from jitgrad.dtypes import int64
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.specs import broadcast_shapes, index_result_shape
 from jitgrad.ops.types import BOOL, INT, TensorType
 from jitgrad.script.graph.ir import Node, Value
-from jitgrad.script.graph.irops import DRAWS
 
-#: rows that run in Python on the buffers, because there is no native form of them
-LIBRARY = frozenset({"cumsum", "cumprod", "sort", "argsort", "topk", "nonzero", *DRAWS, "sum_to", "inv", "solve",
-                     "cholesky", "slogdet", "eigh"})
-#: rows whose operands are read as memory, not by a kernel
-STORING = frozenset({"matmul", ACCUMULATE, EPILOGUE, "reshape", "windows", "max_pool", "conv", "conv_transpose",
-                     "conv_weight"}) | LIBRARY
+
+def is_storing(op: str) -> bool:
+    """Whether operands of a node are read as memory, not by a kernel."""
+    return has_trait(op, "reads_memory") or has_trait(op, "in_library") or op in (ACCUMULATE, EPILOGUE)
 
 
 def _dims(value: Value) -> tuple[Size, ...]:
@@ -243,7 +242,7 @@ def summed_axes(shape: Sequence[Size], target: Sequence[Size]) -> tuple[int, ...
 
 def library(state: Lowering, node: Node) -> None:
     """Call back into Python: the row's `impl` on windows of memory."""
-    if node.op not in LIBRARY:
+    if not has_trait(node.op, "in_library"):
         raise NotImplementedError(f"the native backend has no form of `{node.op}`; decompose it before code generation")
     if node.op == "nonzero":
         nonzero(state, node)

@@ -19,7 +19,8 @@ from jitgrad.codegen.lower.kernels import KernelBuilder, windows
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.access import IndexMap, contiguous_strides
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import CallStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import CallStep
 from jitgrad.dims import Size, product
 from jitgrad.dtypes import dtype, int64
 from jitgrad.ops.types import TensorType

@@ -19,7 +19,8 @@ from jitgrad.codegen.lower.rules.joins import aim
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.access import is_contiguous
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import GemmStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import GemmStep
 from jitgrad.dims import Size
 from jitgrad.dtypes import float32, float64
 from jitgrad.ops.types import TensorType

@@ -8,19 +8,16 @@ from typing import Any
 from jitgrad.codegen.lower.rules.joins import Transfer, constant, make_variable
 from jitgrad.codegen.lower.state import Lowering, is_single
 from jitgrad.codegen.program.access import contiguous_strides
-from jitgrad.codegen.program.program import (
+from jitgrad.codegen.program.sequence_steps import (
     ArenaAllocate,
-    Assign,
-    Buffer,
     Column,
-    IfStep,
-    Point,
-    Ref,
     SeqGet,
     SeqLength,
     SeqPlace,
     SeqPut,
 )
+from jitgrad.codegen.program.step import Buffer, Ref
+from jitgrad.codegen.program.steps import Assign, IfStep, Point
 from jitgrad.dims import Dim, Symbol, product, symbols
 from jitgrad.ops.types import BOOL, NUMBER, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph.ir import Node, Value

@@ -18,7 +18,8 @@ from jitgrad.codegen.lower.rules.joins import constant, number
 from jitgrad.codegen.lower.rules.ops import fill
 from jitgrad.codegen.lower.state import Lowering
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import Assign, LoopStep, NumberStep, Ref
+from jitgrad.codegen.program.step import Ref
+from jitgrad.codegen.program.steps import Assign, LoopStep, NumberStep
 from jitgrad.dims import Size, Symbol, dim
 from jitgrad.dtypes import bool_, float32, int64
 from jitgrad.ops.types import BOOL, INT

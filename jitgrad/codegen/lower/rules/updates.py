@@ -15,12 +15,9 @@ from __future__ import annotations
 from collections import Counter
 
 from jitgrad.codegen.lower.state import Lowering
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import TensorType
 from jitgrad.script.graph.ir import Block, Node, Value, attr_symbols
-
-#: ops whose result is the first operand but for a part
-UPDATES = frozenset({"select_scatter", "slice_scatter", "select_add", "slice_add", "index_put", "scatter",
-                     "scatter_add"})
 
 #: ops that read a part of their operand
 PARTS = frozenset({"select", "slice"})
@@ -63,7 +60,7 @@ def chain(state: Lowering, block: Block, start: Value, end: Value,
 
 def _through(state: Lowering, node: Node, at: Value) -> list[Value] | None:
     """What becomes of a value in a node that only writes into it, then the values inside the node on the way."""
-    if node.op in UPDATES:
+    if has_trait(node.op, "updates"):
         out = node.outputs[0]
         return [out] if at is node.inputs[0] and at not in node.inputs[1:] and out.type == at.type else None
     if node.op == "if" and at is not node.inputs[0]:

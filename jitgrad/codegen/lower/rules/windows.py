@@ -15,7 +15,7 @@ from jitgrad.codegen.lower.rules.ops import fill, own_entries
 from jitgrad.codegen.lower.rules.taps import SUMMED, Space, Tap, covering, covers, repeat, taps
 from jitgrad.codegen.lower.state import Lowering, tensor
 from jitgrad.codegen.program.kernel import Stmt
-from jitgrad.codegen.program.program import Ref
+from jitgrad.codegen.program.step import Ref
 from jitgrad.dims import Size, call
 from jitgrad.dtypes import bool_, dtype, int64
 from jitgrad.ops.specs import windows_count

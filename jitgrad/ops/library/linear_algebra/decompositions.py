@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jitgrad.ops.autocast import widen
-from jitgrad.ops.backend import backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import apply, expand_to, library, product, require, require_equal, same_shape, word
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 class LinAlgError(RuntimeError):
@@ -53,7 +50,7 @@ def _found(result: Any, given: Any, message: str) -> Any:
 
 
 @library
-def inv(A: Tensor) -> Tensor:
+def inv(A: AnyTensor[Tensor]) -> Tensor:
     """Inverses, (..., n, n). LinAlgError for a singular matrix."""
     A = widen(A, "cpu")
     return _found(apply("inv", _square("linalg.inv", A)), A,
@@ -61,7 +58,7 @@ def inv(A: Tensor) -> Tensor:
 
 
 @library
-def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+def solve(A: AnyTensor[Tensor], B: AnyTensor[Tensor], *, left: bool = True) -> Tensor:
     """The X of A X = B, or X A = B: (..., n, n) and (..., n, k), (n,) or (..., n). LinAlgError for a singular A."""
     a, b = _square("linalg.solve", widen(A, "cpu")), widen(B, "cpu")
     if a.dtype is not b.dtype:
@@ -88,7 +85,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 @library
-def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+def cholesky(A: AnyTensor[Tensor], *, upper: bool = False) -> Tensor:
     """The lower (or upper) factor L of A = L L^T, (..., n, n). LinAlgError unless A is positive definite."""
     A = widen(A, "cpu")
     factor = _found(apply("cholesky", _square("linalg.cholesky", A)), A, "linalg.cholesky: The factorization could not "
@@ -97,27 +94,27 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
 
 @library
-def slogdet(A: Tensor) -> slogdet_result:
+def slogdet(A: AnyTensor[Tensor]) -> slogdet_result:
     """Named (sign, logabsdet) of determinants."""
     return slogdet_result(*apply("slogdet", _square("linalg.slogdet", A)))
 
 
 @library
-def det(A: Tensor) -> Tensor:
+def det(A: AnyTensor[Tensor]) -> Tensor:
     """Determinants. Their slopes need regular matrices."""
     sign, size = apply("slogdet", _square("linalg.det", A))
     return sign * apply("exp", size)
 
 
 @library
-def logdet(input: Tensor) -> Tensor:
+def logdet(input: AnyTensor[Tensor]) -> Tensor:
     """Logarithms of determinants: -inf for 0, NaN for negative ones."""
     sign, size = apply("slogdet", _square("logdet", input))
     return apply("log", sign) + size
 
 
 @library
-def eigh(A: Tensor, UPLO: str = "L") -> eigh_result:
+def eigh(A: AnyTensor[Tensor], UPLO: str = "L") -> eigh_result:
     """Named (eigenvalues, rising, eigenvectors) of symmetric matrices; both triangles of A are read."""
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
@@ -125,6 +122,12 @@ def eigh(A: Tensor, UPLO: str = "L") -> eigh_result:
 
 
 @library
-def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+def eigvalsh(A: AnyTensor[Tensor], UPLO: str = "L") -> Tensor:
     """Eigenvalues of symmetric matrices, rising."""
     return eigh(A, UPLO).eigenvalues
+
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+inverse = inv
+
+__all__ = ["cholesky", "det", "inverse", "logdet", "slogdet"]

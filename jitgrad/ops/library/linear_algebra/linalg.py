@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import bool_, int64
 from jitgrad.ops.autocast import lower, mode, widen, widest
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -22,9 +23,6 @@ from jitgrad.ops.library.core import (
     text,
     word,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 def _same_dtype(a: Any, b: Any) -> None:
@@ -43,7 +41,7 @@ def _c(x: Any) -> str:
 
 
 @library
-def mm(input: Tensor, mat2: Tensor) -> Tensor:
+def mm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     """The product of two matrices."""
     if input.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError("self must be a matrix" if input.ndim != 2 else "mat2 must be a matrix")
@@ -54,7 +52,7 @@ def mm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @library
-def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+def bmm(input: AnyTensor[Tensor], mat2: AnyTensor[Tensor]) -> Tensor:
     """Products of two batches of matrices: (B, n, m) and (B, m, p)."""
     if input.ndim != 3 or mat2.ndim != 3:
         which, given = ("batch1", input) if input.ndim != 3 else ("batch2", mat2)
@@ -69,7 +67,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 
 @library
-def matmul(input: Tensor, other: Tensor) -> Tensor:
+def matmul(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """The product of matrices and vectors of any ranks: batch axes broadcast, vectors are rows or columns."""
     require_tensor("matmul", other, "other", 2)
     a, b = require_tensor("matmul", input), other
@@ -95,7 +93,7 @@ def _matmul(a: Any, b: Any) -> Any:
 
 
 @library
-def dot(input: Tensor, tensor: Tensor) -> Tensor:
+def dot(input: AnyTensor[Tensor], tensor: AnyTensor[Tensor]) -> Tensor:
     """The inner product of two vectors, a 0-dim tensor."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
@@ -115,7 +113,7 @@ vdot = inner_vectors = dot
 
 
 @library
-def mv(input: Tensor, vec: Tensor) -> Tensor:
+def mv(input: AnyTensor[Tensor], vec: AnyTensor[Tensor]) -> Tensor:
     """A matrix times a vector."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.ndim}, {vec.ndim}")
@@ -125,7 +123,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 
 @library
-def outer(input: Tensor, vec2: Tensor) -> Tensor:
+def outer(input: AnyTensor[Tensor], vec2: AnyTensor[Tensor]) -> Tensor:
     """All products of two vectors' elements, (n, m)."""
     if input.ndim != 1 or vec2.ndim != 1:
         raise RuntimeError(f"outer: Expected 1-D argument {'self' if input.ndim != 1 else 'vec2'}, but got "
@@ -139,7 +137,7 @@ ger = outer
 
 
 @library
-def inner(input: Tensor, other: Tensor) -> Tensor:
+def inner(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """Sums of products over the last axes."""
     from jitgrad.ops.library.pointwise import mul
 
@@ -153,7 +151,8 @@ def _scaled(x: Any, factor: Any) -> Any:
 
 
 @library
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+def addmm(input: AnyTensor[Tensor], mat1: AnyTensor[Tensor], mat2: AnyTensor[Tensor], *, beta: Number = 1,
+          alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
     if mode.low is not None:
         input = lower(input)
@@ -161,7 +160,8 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha:
 
 
 @library
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+def addmv(input: AnyTensor[Tensor], mat: AnyTensor[Tensor], vec: AnyTensor[Tensor], *, beta: Number = 1,
+          alpha: Number = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     if mode.low is not None:
         input = lower(input, "cuda")
@@ -169,7 +169,8 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: N
 
 
 @library
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+def addr(input: AnyTensor[Tensor], vec1: AnyTensor[Tensor], vec2: AnyTensor[Tensor], *, beta: Number = 1,
+         alpha: Number = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
     if mode.low is not None:
         input, vec1, vec2 = lower(input, "cuda"), lower(vec1, "cuda"), lower(vec2, "cuda")
@@ -177,7 +178,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: 
 
 
 @library
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+def baddbmm(input: AnyTensor[Tensor], batch1: AnyTensor[Tensor], batch2: AnyTensor[Tensor], *, beta: Number = 1,
+            alpha: Number = 1) -> Tensor:
     """beta * input + alpha * bmm(batch1, batch2)."""
     if mode.low is not None:
         input = lower(input)
@@ -185,7 +187,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, 
 
 
 @library
-def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+def tensordot(a: AnyTensor[Tensor], b: AnyTensor[Tensor], dims: Any = 2) -> Tensor:
     """Sums of products over the last `dims` axes of a and the first of b, or over two lists of axes."""
     if isinstance(dims, int):
         over_a, over_b = list(range(a.ndim - dims, a.ndim)), list(range(dims))
@@ -209,7 +211,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 
 @library
-def trace(input: Tensor) -> Tensor:
+def trace(input: AnyTensor[Tensor]) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
@@ -220,7 +222,7 @@ def trace(input: Tensor) -> Tensor:
 
 
 @library
-def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+def cross(input: AnyTensor[Tensor], other: AnyTensor[Tensor], dim: int = -1) -> Tensor:
     """The vector product along an axis of size 3."""
     a = axis(dim, input.ndim)
     require_equal(input.shape[a], 3, lambda: f"linalg.cross: inputs dimension {dim} must have length 3. Got "
@@ -232,7 +234,7 @@ def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
 
 
 @library
-def cdist(x1: Tensor, x2: Tensor, p: Number = 2.0) -> Tensor:
+def cdist(x1: AnyTensor[Tensor], x2: AnyTensor[Tensor], p: Number = 2.0) -> Tensor:
     """The p-norms of all differences of rows: (..., n, D) and (..., m, D) give (..., n, m)."""
     from jitgrad.ops.library.reduce import vector_norm
 
@@ -353,7 +355,7 @@ def _parse(equation: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]
 
 
 @library
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: str, *operands: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Products of operands summed over the letters that the result lacks; ellipsis and diagonals included.
 
     Operands are contracted from left to right, each pair as one matmul.
@@ -363,7 +365,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 @library
-def trilinear(equation: str, *operands: Any) -> Tensor:
+def trilinear(equation: str, *operands: AnyTensor[Tensor]) -> Tensor:
     """`einsum`, whose products autocast leaves as they are."""
     return _einsum(equation, widest("cuda", *operands), False)
 
@@ -392,3 +394,6 @@ def _einsum(equation: str, xs: Sequence[Any], lowered: bool) -> Any:
 
 
 addmm_, baddbmm_ = inplace(addmm), inplace(baddbmm)
+
+__all__ = ["addmm", "addmv", "addr", "baddbmm", "bmm", "cdist", "cross", "dot", "einsum", "ger", "inner", "matmul",
+           "mm", "mv", "outer", "tensordot", "trace", "vdot"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import bool_, int64, uint8
 from jitgrad.ops.autocast import widest
-from jitgrad.ops.backend import AnyTensor, SymNumber, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -27,9 +27,6 @@ from jitgrad.ops.library.core import (
 from jitgrad.ops.library.shapes.indexing import checked_indices, index_put_value, mask_indices
 from jitgrad.ops.library.shapes.shape import take_slice
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
-
 
 def _index(fn: str, index: Any) -> Any:
     require_tensor(fn, index, "index", 3)
@@ -46,7 +43,7 @@ def _at_least_vector(x: Any) -> Any:
 
 
 @library
-def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+def gather(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], *, sparse_grad: bool = False) -> Tensor:
     """result[i][j] = input[index[i][j]][j] for dim = 0, and so on. The result has index's shape.
 
     Raises RuntimeError: other ranks, an index out of range.
@@ -71,9 +68,9 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
     a = axis(dim, input.ndim)
     _index(name, index)
     if isinstance(src, AnyTensor):
-        if src.dtype is not input.dtype:  # type: ignore[attr-defined]
+        if src.dtype is not input.dtype:
             raise RuntimeError(f"{name}(): Expected self.dtype to be equal to src.dtype")
-        if src.ndim != index.ndim:  # type: ignore[attr-defined]
+        if src.ndim != index.ndim:
             raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
         s: Any = src
         for k, n in enumerate(index.shape):  # src may be larger than index
@@ -91,8 +88,8 @@ def _scatter(name: str, input: Any, dim: Any, index: Any, src: Any) -> Any:
 
 
 @library
-def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None = None, *,
-            value: Number | None = None, reduce: str | None = None) -> Tensor:
+def scatter(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor] | Number | None = None,
+            *, value: Number | None = None, reduce: str | None = None) -> Tensor:
     """input with src (or a number) written at index along dim: the inverse of `gather`. reduce: "add"."""
     src = value if src is None else src
     if src is None:
@@ -103,14 +100,14 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Tensor | Number | None 
 
 
 @library
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+def scatter_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor]) -> Tensor:
     """input with src added at index along dim."""
     input, src = widest("cuda", input, require_tensor("scatter_add", src, "src", 4))
     return _scatter("scatter_add", input, dim, index, src)
 
 
 @library
-def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *,
+def scatter_reduce(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], src: AnyTensor[Tensor], reduce: str, *,
                    include_self: bool = True) -> Tensor:
     """Elements of src that go to the same place, and input's there if include_self, reduced.
 
@@ -138,7 +135,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
 
 
 @library
-def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+def take_along_dim(input: AnyTensor[Tensor], indices: AnyTensor[Tensor], dim: int | None = None) -> Tensor:
     """`gather` with broadcasting, and negative indices; flattened without dim."""
     if dim is None:
         count = product(input.shape)
@@ -168,7 +165,7 @@ def _vector(fn: str, index: Any) -> Any:
 
 
 @library
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+def index_select(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor]) -> Tensor:
     """The slices of input at the index vector, along dim."""
     a = axis(dim, input.ndim)
     i = _vector("index_select", index)
@@ -192,7 +189,8 @@ def _put_slices(fn: str, input: Any, dim: Any, index: Any, source: Any, accumula
 
 
 @library
-def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
+def index_add(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor], *,
+              alpha: Number = 1) -> Tensor:
     """input with alpha times the slices of source added at the index vector, along dim."""
     if not isinstance(alpha, int) or alpha != 1:
         source = apply("mul", source, as_operand(alpha, source.dtype))
@@ -200,20 +198,22 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 @library
-def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+def index_copy(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor], source: AnyTensor[Tensor]) -> Tensor:
     """input with the slices of source written at the index vector, along dim."""
     input, source = widest("cpu", input, source)
     return _put_slices("index_copy", input, dim, index, source, False)
 
 
 @library
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
+def index_fill(input: AnyTensor[Tensor], dim: int, index: AnyTensor[Tensor],
+               value: AnyTensor[Tensor] | Number) -> Tensor:
     """input with a number written to the slices at the index vector, along dim."""
     return _put_slices("index_fill", input, dim, index, as_operand(value, input.dtype), False)
 
 
 @library
-def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+def index_put(input: AnyTensor[Tensor], indices: Sequence[AnyTensor[Tensor]], values: AnyTensor[Tensor],
+              accumulate: bool = False) -> Tensor:
     """input with values written (or added) at the tuple of index tensors or masks."""
     input, values = widest("cuda", input, values)
     if values.dtype is not input.dtype:
@@ -233,7 +233,7 @@ def index_put(input: Tensor, indices: Sequence[Tensor], values: Tensor, accumula
 
 
 @library
-def take(input: Tensor, index: Tensor) -> Tensor:
+def take(input: AnyTensor[Tensor], index: AnyTensor[Tensor]) -> Tensor:
     """The elements at positions in the flattened input; the result has index's shape."""
     count = product(input.shape)
     i = checked_indices(index, count, 0)
@@ -244,7 +244,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 @library
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+def nonzero(input: AnyTensor[Tensor], *, as_tuple: bool = False) -> Any:
     """The positions of nonzero elements: int64 (n, rank), or one vector per axis."""
     if not as_tuple:
         return apply("nonzero", input)
@@ -252,13 +252,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 
 @library
-def argwhere(input: Tensor) -> Tensor:
+def argwhere(input: AnyTensor[Tensor]) -> Tensor:
     """The positions of nonzero elements, int64 (n, rank)."""
     return apply("nonzero", input)
 
 
 @library
-def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+def masked_select(input: AnyTensor[Tensor], mask: AnyTensor[Tensor]) -> Tensor:
     """The elements where mask (which broadcasts with input) is True, as a vector."""
     if mask.dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
@@ -271,7 +271,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 @library
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+def bincount(input: AnyTensor[Tensor], weights: AnyTensor[Tensor] | None = None, minlength: int = 0) -> Tensor:
     """How often each number occurs in a vector of non-negative ints (or the sum of its weights)."""
     if input.ndim != 1 or input.dtype.is_floating_point:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
@@ -291,3 +291,6 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 scatter_, scatter_add_, scatter_reduce_ = inplace(scatter), inplace(scatter_add), inplace(scatter_reduce)
 index_add_, index_copy_, index_fill_ = inplace(index_add), inplace(index_copy), inplace(index_fill)
 index_put_ = inplace(index_put)
+
+__all__ = ["argwhere", "bincount", "gather", "index_add", "index_copy", "index_fill", "index_put", "index_select",
+           "masked_select", "nonzero", "scatter", "scatter_add", "scatter_reduce", "take", "take_along_dim"]

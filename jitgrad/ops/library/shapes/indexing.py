@@ -8,12 +8,12 @@ int first, and the result's axes are torch's (NumPy, which counts ints among the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from jitgrad.dtypes import bool_, int64, uint8
-from jitgrad.ops.backend import AnyTensor, SymNumber, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (
     OPERAND,
     alias,
@@ -36,9 +36,6 @@ from jitgrad.ops.library.core import (
 )
 from jitgrad.ops.library.shapes.shape import take_slice
 from jitgrad.ops.specs import index_result_shape
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 # --- integer tensors as indices ------------------------------------------------------------------------------------
 
@@ -128,8 +125,8 @@ def _consumes(item: Any) -> int:
     """How many axes of the tensor an item takes."""
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
-    if isinstance(item, AnyTensor) and item.dtype in (bool_, uint8):  # type: ignore[attr-defined]
-        return item.ndim  # type: ignore[attr-defined]
+    if isinstance(item, AnyTensor) and item.dtype in (bool_, uint8):
+        return item.ndim
     if isinstance(item, SymNumber):
         return 0 if item.number_type is bool else 1
     return 1
@@ -275,7 +272,7 @@ def _stretch(start: Any, stop: Any, n: Any) -> tuple[Any, Any]:
 
 
 @library
-def getitem(x: Tensor, key: Any) -> Tensor:
+def getitem(x: AnyTensor[Tensor], key: Any) -> Tensor:
     """x[key]: a view for ints, slices and None; a copy as soon as a tensor, list or bool is in the key.
 
     Raises IndexError: out of bounds, too many indices, a mask of another shape, a float tensor as index.
@@ -308,7 +305,7 @@ def _without_leading_ones(value: Any, rank: int) -> Any:
 
 
 @library
-def setitem(x: Tensor, key: Any, value: Any) -> None:
+def setitem(x: AnyTensor[Tensor], key: Any, value: Any) -> None:
     """x[key] = value: value is cast to x's dtype and broadcast.
 
     Raises IndexError as `getitem`; RuntimeError where value's shape does not broadcast.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.ops.autocast import widest
-from jitgrad.ops.backend import AnyTensor, SymNumber
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor
 from jitgrad.ops.library.core import (
     Number,
     apply,
@@ -20,9 +20,6 @@ from jitgrad.ops.library.core import (
     result_dtype,
     size_of,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 
 def _tensors(fn: str, tensors: Any) -> list[Any]:
@@ -43,7 +40,7 @@ def _is_legacy_empty(x: Any) -> bool:
 
 
 @library
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def cat(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     """Tensors one after the other along axis dim; dtypes are promoted."""
     xs = widest("cpu", *_tensors("cat", tensors))
     d = result_dtype(*xs)
@@ -61,7 +58,7 @@ concat = concatenate = cat
 
 
 @library
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[AnyTensor[Tensor]], dim: int = 0) -> Tensor:
     """Tensors of equal shape along a new axis dim."""
     xs = widest("cpu", *_tensors("stack", tensors))
     a = axis(dim, xs[0].ndim + 1)
@@ -100,14 +97,14 @@ def _at_least(rank: int, tensors: Any) -> Any:
 
 
 @library
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
+def hstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Side by side: along axis 1, or 0 for vectors."""
     xs = [atleast_1d(x) for x in _tensors("hstack", tensors)]
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
 @library
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
+def vstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """One above the other; vectors are rows."""
     return cat([atleast_2d(x) for x in _tensors("vstack", tensors)], 0)
 
@@ -116,23 +113,23 @@ row_stack = vstack
 
 
 @library
-def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+def column_stack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Side by side; vectors are columns."""
     xs = [atleast_1d(x) for x in _tensors("column_stack", tensors)]
     return cat([apply("unsqueeze", x, axis=1) if x.ndim == 1 else x for x in xs], 1)
 
 
 @library
-def dstack(tensors: Sequence[Tensor]) -> Tensor:
+def dstack(tensors: Sequence[AnyTensor[Tensor]]) -> Tensor:
     """Along the third axis."""
     xs = [atleast_2d(x) for x in _tensors("dstack", tensors)]
     return cat([apply("unsqueeze", x, axis=2) if x.ndim == 2 else x for x in xs], 2)
 
 
 @library
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+def meshgrid(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Coordinate grids of vectors; "xy" exchanges the first two axes."""
-    xs = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else list(tensors)
+    xs: list[Any] = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     xs = [apply("reshape", x, shape=(1,)) if x.ndim == 0 else x for x in xs]
@@ -149,9 +146,9 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 @library
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: AnyTensor[Tensor] | Sequence[AnyTensor[Tensor]]) -> tuple[Tensor, ...]:
     """Tensors expanded to the shape to which they broadcast together."""
-    xs = list(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else list(tensors)
+    xs: list[Any] = list(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors)
     from jitgrad.dtypes import bool_
 
     total: Any = None
@@ -162,11 +159,10 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 @library
-def cartesian_prod(*tensors: Tensor) -> Tensor:
+def cartesian_prod(*tensors: AnyTensor[Tensor]) -> Tensor:
     """All combinations of the vectors' elements, one a row."""
-    if len(tensors) == 1:
-        return tensors[0]
-    return stack([apply("reshape", g, shape=(_count(g),)) for g in meshgrid(*tensors)], 1)
+    grids: Any = meshgrid(*tensors) if len(tensors) > 1 else tensors
+    return stack([apply("reshape", g, shape=(_count(g),)) for g in grids], 1) if len(tensors) > 1 else grids[0]
 
 
 def _count(x: Any) -> Any:
@@ -206,3 +202,6 @@ def pad_constant(input: Any, pad: Sequence[Any], value: Number | None) -> Any:
         "logical_or", apply("eq", input, input), apply("ne", input, input)), pads=tuple(pads), value=False)
     padded = apply("pad", input, pads=tuple(pads), value=0)
     return apply("where", inside, padded, as_operand(fill, input.dtype))
+
+__all__ = ["atleast_1d", "atleast_2d", "broadcast_tensors", "cartesian_prod", "cat", "column_stack", "concat",
+           "concatenate", "dstack", "hstack", "meshgrid", "row_stack", "stack", "vstack"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import backend
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
 from jitgrad.ops.library.core import (
     apply,
     axes,
@@ -18,14 +18,11 @@ from jitgrad.ops.library.core import (
 )
 from jitgrad.ops.library.shapes.shape import clone, flatten, movedim, reshape, take_slice, transpose
 
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
-
 # --- reversing, rolling, diagonals, triangles ----------------------------------------------------------------------
 
 
 @library
-def flip(input: Tensor, dims: Sequence[int]) -> Tensor:
+def flip(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     """A copy with the axes in dims reversed."""
     dims = (dims,) if isinstance(dims, int) else dims
     found = axes(tuple(dims), input.ndim) if dims else ()
@@ -33,19 +30,19 @@ def flip(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 @library
-def fliplr(input: Tensor) -> Tensor:
+def fliplr(input: AnyTensor[Tensor]) -> Tensor:
     """Axis 1 reversed."""
     return flip(input, (1,))
 
 
 @library
-def flipud(input: Tensor) -> Tensor:
+def flipud(input: AnyTensor[Tensor]) -> Tensor:
     """Axis 0 reversed."""
     return flip(input, (0,))
 
 
 @library
-def roll(input: Tensor, shifts: Any, dims: int | Sequence[int] | None = None) -> Tensor:
+def roll(input: AnyTensor[Tensor], shifts: Any, dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements shifted along axes, those that leave coming back at the other end; flattened without dims."""
     moves = list(shifts) if isinstance(shifts, (tuple, list)) else [shifts]
     if dims is None or (isinstance(dims, (tuple, list)) and not dims):
@@ -69,7 +66,7 @@ def roll(input: Tensor, shifts: Any, dims: int | Sequence[int] | None = None) ->
 
 
 @library
-def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+def rot90(input: AnyTensor[Tensor], k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated by 90 degrees k times, from the first axis of dims towards the second."""
     a, b = (axis(d, input.ndim) for d in dims)
     k = static_int(k) % 4
@@ -81,7 +78,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 
 @library
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+def diagonal(input: AnyTensor[Tensor], offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal of two axes, as a new last axis. A view."""
     a, b = axis(dim1, input.ndim), axis(dim2, input.ndim)
     if a == b:
@@ -90,7 +87,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 @library
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+def diag_embed(input: AnyTensor[Tensor], offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last axis of input on the diagonal of two new axes."""
     n = input.ndim + 1
     a, b, offset = axis(dim1, n), axis(dim2, n), static_int(offset)
@@ -115,7 +112,7 @@ def _zero(like: Any) -> Any:
 
 
 @library
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
+def diag(input: AnyTensor[Tensor], diagonal: int = 0) -> Tensor:
     """A matrix's diagonal as a vector, or a square matrix with the vector on its diagonal."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
@@ -134,19 +131,19 @@ def _triangle(name: str, input: Any, diagonal: Any, comparison: str) -> Any:
 
 
 @library
-def tril(input: Tensor, diagonal: Any = 0) -> Tensor:
+def tril(input: AnyTensor[Tensor], diagonal: Any = 0) -> Tensor:
     """The elements on and below a diagonal, zeros elsewhere."""
     return _triangle("tril", input, diagonal, "le")
 
 
 @library
-def triu(input: Tensor, diagonal: Any = 0) -> Tensor:
+def triu(input: AnyTensor[Tensor], diagonal: Any = 0) -> Tensor:
     """The elements on and above a diagonal, zeros elsewhere."""
     return _triangle("triu", input, diagonal, "ge")
 
 
 @library
-def unfold(input: Tensor, dimension: int, size: Any, step: Any) -> Tensor:
+def unfold(input: AnyTensor[Tensor], dimension: int, size: Any, step: Any) -> Tensor:
     """Windows of `size` elements, `step` apart, along an axis; the window is the new last axis. A copy."""
     a = axis(dimension, input.ndim)
     n = input.shape[a]
@@ -156,3 +153,5 @@ def unfold(input: Tensor, dimension: int, size: Any, step: Any) -> Tensor:
     places = apply("add", apply("unsqueeze", starts, axis=1), create("arange", input, length=size, dtype=int64))
     taken = apply("index", input, places, axes=(a,))
     return movedim(taken, a + 1, -1)
+
+__all__ = ["diag", "diag_embed", "diagonal", "flip", "fliplr", "flipud", "roll", "rot90", "tril", "triu"]

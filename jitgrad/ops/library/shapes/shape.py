@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import int64
-from jitgrad.ops.backend import SymNumber, backend
+from jitgrad.ops.backend import AnyTensor, SymNumber, Tensor, backend
 from jitgrad.ops.library.core import (
     alias,
     apply,
@@ -31,9 +31,6 @@ from jitgrad.ops.library.core import (
     static_int,
     text,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 # --- the same elements in another shape ----------------------------------------------------------------------------
 
@@ -59,7 +56,7 @@ def infer_shape(shape: Sequence[Any], sizes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 @library
-def reshape(input: Tensor, shape: Sequence[Any]) -> Tensor:
+def reshape(input: AnyTensor[Tensor], shape: Sequence[Any]) -> Tensor:
     """The elements in order in another shape; one size may be -1. A view where that is possible.
 
     Raises RuntimeError where the numbers of elements differ.
@@ -73,27 +70,28 @@ def reshape(input: Tensor, shape: Sequence[Any]) -> Tensor:
 
 
 @library
-def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+def flatten(input: AnyTensor[Tensor], start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from start_dim to end_dim as one. A 0-dim tensor becomes a vector."""
     start, end = axis(start_dim, input.ndim), axis(end_dim, input.ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if input.ndim == 0:
         return apply("reshape", input, shape=(1,))
+    x: Any = input
     if start == end:
-        return input
-    s = input.shape
-    return apply("reshape", input, shape=(*s[:start], product(s[start:end + 1]), *s[end + 1:]))
+        return x
+    s = x.shape
+    return apply("reshape", x, shape=(*s[:start], product(s[start:end + 1]), *s[end + 1:]))
 
 
 @library
-def ravel(input: Tensor) -> Tensor:
+def ravel(input: AnyTensor[Tensor]) -> Tensor:
     """The elements in order, as a vector."""
     return alias(input) if input.ndim == 1 else flatten(input)
 
 
 @library
-def unflatten(input: Tensor, dim: int, sizes: Sequence[Any]) -> Tensor:
+def unflatten(input: AnyTensor[Tensor], dim: int, sizes: Sequence[Any]) -> Tensor:
     """Axis dim split into axes of the given sizes, one of which may be -1."""
     a, s = axis(dim, input.ndim), input.shape
     inner = infer_shape(size_list((sizes,)), (s[a],))
@@ -103,7 +101,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[Any]) -> Tensor:
 
 
 @library
-def unsqueeze(input: Tensor, dim: int) -> Tensor:
+def unsqueeze(input: AnyTensor[Tensor], dim: int) -> Tensor:
     """A new axis of size one before axis dim (in the result's numbering)."""
     return apply("unsqueeze", input, axis=axis(dim, input.ndim + 1))
 
@@ -117,10 +115,11 @@ def _has_size_one(size: Any, a: int) -> bool:
 
 
 @library
-def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+def squeeze(input: AnyTensor[Tensor], dim: int | Sequence[int] | None = None) -> Tensor:
     """Without the axes of size one: all, or those among dim."""
     found = axes(dim, input.ndim)
-    s, result = input.shape, input
+    s: Any = input.shape
+    result: Any = input
     for a in reversed(found):
         if _has_size_one(s[a], a):
             result = apply("squeeze", result, axis=a)
@@ -131,7 +130,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 
 @library
-def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
+def permute(input: AnyTensor[Tensor], dims: Sequence[int]) -> Tensor:
     """Axes in the order of dims."""
     n = input.ndim
     if len(dims) != n:
@@ -145,7 +144,7 @@ def permute(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 @library
-def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+def transpose(input: AnyTensor[Tensor], dim0: int, dim1: int) -> Tensor:
     """Two axes exchanged."""
     n = input.ndim
     a, b = axis(dim0, n), axis(dim1, n)
@@ -160,7 +159,7 @@ swapaxes = swapdims = transpose
 
 
 @library
-def t(input: Tensor) -> Tensor:
+def t(input: AnyTensor[Tensor]) -> Tensor:
     """The transpose of a matrix; a vector or number itself."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
@@ -168,13 +167,13 @@ def t(input: Tensor) -> Tensor:
 
 
 @library
-def reversed_axes(input: Tensor) -> Tensor:
+def reversed_axes(input: AnyTensor[Tensor]) -> Tensor:
     """Axes in reverse: the property `T`."""
     return apply("permute", input, axes=tuple(range(input.ndim - 1, -1, -1))) if input.ndim > 1 else alias(input)
 
 
 @library
-def matrix_transpose(input: Tensor) -> Tensor:
+def matrix_transpose(input: AnyTensor[Tensor]) -> Tensor:
     """The last two axes exchanged: the property `mT`."""
     if input.ndim < 2:
         raise RuntimeError("tensor.mT is only supported on matrices or batches of matrices. Got "
@@ -183,7 +182,7 @@ def matrix_transpose(input: Tensor) -> Tensor:
 
 
 @library
-def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+def movedim(input: AnyTensor[Tensor], source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Axes `source` moved to places `destination`; the others keep their order."""
     n = input.ndim
     src = [axis(d, n) for d in ((source,) if isinstance(source, int) else source)]
@@ -207,7 +206,7 @@ moveaxis = movedim
 
 
 @library
-def expand(input: Tensor, sizes: Sequence[Any]) -> Tensor:
+def expand(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     """Axes of size one repeated, and new leading axes; -1 keeps a size. A view."""
     sizes = size_list((sizes,))
     s = input.shape
@@ -222,19 +221,19 @@ def expand(input: Tensor, sizes: Sequence[Any]) -> Tensor:
 
 
 @library
-def broadcast_to(input: Tensor, size: Sequence[Any]) -> Tensor:
+def broadcast_to(input: AnyTensor[Tensor], size: Sequence[Any]) -> Tensor:
     """`input` expanded to a shape."""
     return expand(input, size)
 
 
 @library
-def expand_as(input: Tensor, other: Tensor) -> Tensor:
+def expand_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """`input` expanded to other's shape."""
     return expand(input, other.shape)
 
 
 @library
-def view_as(input: Tensor, other: Tensor) -> Tensor:
+def view_as(input: AnyTensor[Tensor], other: AnyTensor[Tensor]) -> Tensor:
     """`input` in other's shape."""
     return reshape(input, other.shape)
 
@@ -243,13 +242,13 @@ reshape_as = view_as
 
 
 @library
-def clone(input: Tensor) -> Tensor:
+def clone(input: AnyTensor[Tensor]) -> Tensor:
     """A copy with memory of its own; differentiable."""
     return apply("cast", require_tensor("clone", input), dtype=input.dtype)
 
 
 @library
-def repeat(input: Tensor, sizes: Sequence[Any]) -> Tensor:
+def repeat(input: AnyTensor[Tensor], sizes: Sequence[Any]) -> Tensor:
     """A copy, tiled: sizes[i] times along axis i, counted from the last."""
     sizes = size_list((sizes,))
     lead = len(sizes) - input.ndim
@@ -263,17 +262,18 @@ def repeat(input: Tensor, sizes: Sequence[Any]) -> Tensor:
 
 
 @library
-def tile(input: Tensor, dims: Sequence[Any]) -> Tensor:
+def tile(input: AnyTensor[Tensor], dims: Sequence[Any]) -> Tensor:
     """`repeat` that lets dims be shorter than the rank."""
     dims = size_list((dims,))
     return repeat(input, (1,) * (input.ndim - len(dims)) + dims)
 
 
 @library
-def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Tensor:
+def repeat_interleave(input: AnyTensor[Tensor], repeats: Any, dim: int | None = None, *,
+                      output_size: Any = None) -> Tensor:
     """Each element (or each slice along dim) repeated; `repeats` is a number or an integer vector."""
     if dim is None:
-        input, dim = flatten(input), 0
+        return repeat_interleave(flatten(input), repeats, 0, output_size=output_size)
     a = axis(dim, input.ndim)
     s = input.shape
     if hasattr(repeats, "ndim") and repeats.ndim:
@@ -283,7 +283,7 @@ def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, ou
     return apply("reshape", clone(tall), shape=(*s[:a], s[a] * times, *s[a + 1:]))
 
 
-def _repeat_each(input: Tensor, repeats: Tensor, a: int, output_size: Any) -> Tensor:
+def _repeat_each(input: AnyTensor[Tensor], repeats: AnyTensor[Tensor], a: int, output_size: Any) -> Tensor:
 
     require_equal(repeats.shape[0], input.shape[a],
                   lambda: "repeats must have the same size as input along dim, but got repeats.size(0) = "
@@ -316,7 +316,7 @@ def _part(input: Any, a: int, start: Any, length: Any) -> Any:
 
 
 @library
-def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
+def narrow(input: AnyTensor[Tensor], dim: int, start: Any, length: Any) -> Tensor:
     """`length` elements of axis dim from `start` on. RuntimeError out of range."""
     if input.ndim == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
@@ -332,7 +332,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: Any) -> Tensor:
 
 
 @library
-def select(input: Tensor, dim: int, index: Any) -> Tensor:
+def select(input: AnyTensor[Tensor], dim: int, index: Any) -> Tensor:
     """Axis dim at one index. IndexError out of range."""
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
@@ -346,7 +346,7 @@ def select(input: Tensor, dim: int, index: Any) -> Tensor:
 
 
 @library
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split(tensor: AnyTensor[Tensor], split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of axis dim: of one size (the last may be smaller), or of the sizes given."""
     a = axis(dim, tensor.ndim)
     n = tensor.shape[a]
@@ -381,7 +381,7 @@ def _pieces(tensor: Any, a: int, n: Any, size: Any, count: int) -> tuple[Any, ..
 
 
 @library
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def chunk(input: AnyTensor[Tensor], chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` parts of axis dim, of equal size but for the last."""
     chunks = static_int(chunks)
     if input.ndim == 0:
@@ -403,7 +403,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @library
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(input: AnyTensor[Tensor], indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Parts of axis dim: as many as given, sizes differing by at most one, or cut at the indices given."""
     a = axis(dim, input.ndim)
     n = input.shape[a]
@@ -417,9 +417,13 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 @library
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+def unbind(input: AnyTensor[Tensor], dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along axis dim, without it."""
     if input.ndim == 0:
         raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
     a = axis(dim, input.ndim)
     return tuple([apply("select", input, axis=a, index=i) for i in range(static_int(input.shape[a]))])
+
+__all__ = ["broadcast_to", "chunk", "clone", "flatten", "moveaxis", "movedim", "narrow", "permute", "ravel",
+           "repeat_interleave", "reshape", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "tensor_split",
+           "tile", "transpose", "unbind", "unflatten", "unsqueeze"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import float32
 from jitgrad.errors import NotStatic
 from jitgrad.ops.autocast import lower, mode
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     apply,
     cast,
@@ -20,9 +21,6 @@ from jitgrad.ops.library.core import (
     text,
     word,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 Sizes = int | Sequence[int]
 #: torch's names of dtypes in one of its messages
@@ -148,8 +146,8 @@ def _forward(fn: str, rank: int, input: Any, weight: Any, bias: Any, stride: Any
 
 
 @library
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv1d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
+           stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
     """Windows of input times weight: (N, C, L) or (C, L), (O, C / groups, k), (O,) give (N, O, windows).
 
     Padding is one number per axis, "valid" (none) or "same" (as many windows as elements, stride 1). Raises
@@ -159,15 +157,15 @@ def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Si
 
 
 @library
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv2d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
+           stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
     """`conv1d` over two axes: (N, C, H, W) or (C, H, W), (O, C / groups, kH, kW), (O,)."""
     return _forward("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 @library
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Any = 0,
-           dilation: Sizes = 1, groups: int = 1) -> Tensor:
+def conv3d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
+           stride: Sizes = 1, padding: Any = 0, dilation: Sizes = 1, groups: int = 1) -> Tensor:
     """`conv1d` over three axes: (N, C, D, H, W) or (C, D, H, W), (O, C / groups, kD, kH, kW), (O,)."""
     return _forward("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
@@ -214,8 +212,9 @@ def _joined(sizes: Sequence[Any]) -> list[Any]:
 
 
 @library
-def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
+def conv_transpose1d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
+                     stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
+                     dilation: Sizes = 1) -> Tensor:
     """The gradient of `conv1d` with respect to its input, as a map: (N, C, L), (C, O / groups, k) give (N, O, ...).
 
     `output_padding` says which of the sizes that a stride maps to L is meant.
@@ -225,17 +224,20 @@ def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 
 
 @library
-def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
+def conv_transpose2d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
+                     stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
+                     dilation: Sizes = 1) -> Tensor:
     """`conv_transpose1d` over two axes."""
     return _transposed(
         "conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @library
-def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 1, padding: Sizes = 0,
-                     output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:
+def conv_transpose3d(input: AnyTensor[Tensor], weight: AnyTensor[Tensor], bias: AnyTensor[Tensor] | None = None,
+                     stride: Sizes = 1, padding: Sizes = 0, output_padding: Sizes = 0, groups: int = 1,
+                     dilation: Sizes = 1) -> Tensor:
     """`conv_transpose1d` over three axes."""
     return _transposed(
         "conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
+__all__ = ["conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]

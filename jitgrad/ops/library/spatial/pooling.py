@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.dtypes import int64
 from jitgrad.ops.autocast import widen
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     apply,
     as_operand,
@@ -24,9 +25,6 @@ from jitgrad.ops.library.core import (
     text,
     word,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 Sizes = int | Sequence[int]
 _WORDS = {1: "one", 2: "two", 3: "three"}
@@ -114,8 +112,8 @@ def _max(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padding:
 
 
 @library
-def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool1d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+               dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """The largest element of each window of (N, C, L) or (C, L); with return_indices also where each was.
 
     Raises RuntimeError in torch's words for sizes that do not fit.
@@ -124,15 +122,15 @@ def max_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
 
 
 @library
-def max_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool2d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+               dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """`max_pool1d` over two axes; an index counts through the plane, row by row."""
     return _max("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @library
-def max_pool3d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
-               ceil_mode: bool = False, return_indices: bool = False) -> Any:
+def max_pool3d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+               dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
     """`max_pool1d` over three axes."""
     return _max("max_pool3d", 3, widen(input, "cpu"), kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -202,14 +200,14 @@ def _average(fn: str, rank: int, input: Any, kernel_size: Any, stride: Any, padd
 
 
 @library
-def avg_pool1d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+def avg_pool1d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True) -> Tensor:
     """The mean of each window of (N, C, L) or (C, L); padding counts as zeros, or not at all."""
     return _average("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
 @library
-def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+def avg_pool2d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
     """`avg_pool1d` over two axes; sums are divided by `divisor_override` if it is given."""
     return _average("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad,
@@ -217,7 +215,7 @@ def avg_pool2d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, p
 
 
 @library
-def avg_pool3d(input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
+def avg_pool3d(input: AnyTensor[Tensor], kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0,
                ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
     """`avg_pool1d` over three axes; sums are divided by `divisor_override` if it is given."""
     return _average("avg_pool3d", 3, widen(input, "cpu"), kernel_size, stride, padding, ceil_mode, count_include_pad,
@@ -234,14 +232,14 @@ def _lp(fn: str, rank: int, input: Any, norm_type: Any, kernel_size: Any, stride
 
 
 @library
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+def lp_pool1d(input: AnyTensor[Tensor], norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
               ceil_mode: bool = False) -> Tensor:
     """The p-norm of each window: the root of the sum of powers."""
     return _lp("lp_pool1d", 1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 @library
-def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+def lp_pool2d(input: AnyTensor[Tensor], norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
               ceil_mode: bool = False) -> Tensor:
     """`lp_pool1d` over two axes."""
     return _lp("lp_pool2d", 2, input, norm_type, kernel_size, stride, ceil_mode)
@@ -317,19 +315,19 @@ def _adaptive_average(fn: str, rank: int, input: Any, output_size: Any) -> Any:
 
 
 @library
-def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool1d(input: AnyTensor[Tensor], output_size: Any) -> Tensor:
     """The means of output_size windows, as even as possible, of (N, C, L) or (C, L)."""
     return _adaptive_average("adaptive_avg_pool1d", 1, input, output_size)
 
 
 @library
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool2d(input: AnyTensor[Tensor], output_size: Any) -> Tensor:
     """`adaptive_avg_pool1d` over two axes; None keeps an axis as it is."""
     return _adaptive_average("adaptive_avg_pool2d", 2, input, output_size)
 
 
 @library
-def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
+def adaptive_avg_pool3d(input: AnyTensor[Tensor], output_size: Any) -> Tensor:
     """`adaptive_avg_pool1d` over three axes."""
     return _adaptive_average("adaptive_avg_pool3d", 3, widen(input, "cpu"), output_size)
 
@@ -359,19 +357,19 @@ def _adaptive_max(fn: str, rank: int, input: Any, output_size: Any, return_indic
 
 
 @library
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool1d(input: AnyTensor[Tensor], output_size: Any, return_indices: bool = False) -> Any:
     """The maxima of output_size windows, as even as possible; with return_indices also where they were."""
     return _adaptive_max("adaptive_max_pool1d", 1, input, output_size, return_indices)
 
 
 @library
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool2d(input: AnyTensor[Tensor], output_size: Any, return_indices: bool = False) -> Any:
     """`adaptive_max_pool1d` over two axes."""
     return _adaptive_max("adaptive_max_pool2d", 2, input, output_size, return_indices)
 
 
 @library
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+def adaptive_max_pool3d(input: AnyTensor[Tensor], output_size: Any, return_indices: bool = False) -> Any:
     """`adaptive_max_pool1d` over three axes."""
     return _adaptive_max("adaptive_max_pool3d", 3, widen(input, "cpu"), output_size, return_indices)
 
@@ -390,7 +388,8 @@ def _pair(name: str, value: Any) -> tuple[int, ...]:
 
 
 @library
-def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
+def unfold(input: AnyTensor[Tensor], kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
+           stride: Sizes = 1) -> Tensor:
     """The windows of (N, C, H, W) as columns: (N, C * kH * kW, windows); without N where the input has none."""
     kernel, dilations, pads, strides = (_pair(*a) for a in (
         ("kernel_size", kernel_size), ("dilation", dilation), ("padding", padding), ("stride", stride)))
@@ -416,7 +415,7 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
 
 
 @library
-def fold(input: Tensor, output_size: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
+def fold(input: AnyTensor[Tensor], output_size: Any, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0,
          stride: Sizes = 1) -> Tensor:
     """The adjoint of `unfold`: columns added where they came from in (N, C, *output_size)."""
     kernel, dilations, pads, strides = (_pair(*a) for a in (
@@ -450,3 +449,5 @@ def fold(input: Tensor, output_size: Any, kernel_size: Sizes, dilation: Sizes = 
         if p:
             y = apply("slice", y, axis=axis, start=p, length=m, step=1)
     return y if input.ndim == 3 else apply("squeeze", y, axis=0)
+
+__all__ = ["adaptive_avg_pool1d", "avg_pool1d", "max_pool1d", "max_pool2d", "max_pool3d"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jitgrad.dtypes import dtype, float32, int64
 from jitgrad.ops.autocast import widen
+from jitgrad.ops.backend import AnyTensor, Tensor
 from jitgrad.ops.library.core import (
     apply,
     as_operand,
@@ -19,9 +20,6 @@ from jitgrad.ops.library.core import (
     static_int,
     text,
 )
-
-if TYPE_CHECKING:
-    from jitgrad.eager.tensor import Tensor
 
 # --- padding -------------------------------------------------------------------------------------------------------
 
@@ -157,7 +155,8 @@ def _keys(s: Any, d: dtype, near: bool) -> Any:
 
 
 @library
-def resize(input: Tensor, sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str, align_corners: bool) -> Tensor:
+def resize(input: AnyTensor[Tensor], sizes: Sequence[Any], ratios: Sequence[Any] | None, mode: str,
+           align_corners: bool) -> Tensor:
     """(N, C, *spatial) with other spatial sizes; `ratios`: input elements per result element, None: from the sizes."""
     x = widen(input, "cuda")
     wide = cast(x, float32) if x.dtype.is_half else x
@@ -182,7 +181,7 @@ def resize(input: Tensor, sizes: Sequence[Any], ratios: Sequence[Any] | None, mo
 
 
 @library
-def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+def pixel_shuffle(input: AnyTensor[Tensor], upscale_factor: int) -> Tensor:
     """(..., C r^2, H, W) -> (..., C, H r, W r). Source: Shi et al., 2016."""
     require_tensor("pixel_shuffle", input)
     r = static_int(upscale_factor)
@@ -202,7 +201,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 @library
-def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+def pixel_unshuffle(input: AnyTensor[Tensor], downscale_factor: int) -> Tensor:
     """The inverse of `pixel_shuffle`: (..., C, H r, W r) -> (..., C r^2, H, W)."""
     require_tensor("pixel_unshuffle", input)
     r = static_int(downscale_factor)
@@ -223,7 +222,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 @library
-def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+def channel_shuffle(input: AnyTensor[Tensor], groups: int) -> Tensor:
     """Channels (axis 1) of `groups` groups, interleaved."""
     g = static_int(groups)
     n, c, *rest = input.shape
@@ -233,3 +232,5 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     x = apply("permute", x, axes=(0, 2, 1, *range(3, x.ndim)))
     y: Tensor = apply("reshape", x, shape=(n, c, *rest))
     return y
+
+__all__ = ["channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]

@@ -15,13 +15,11 @@ from jitgrad.dtypes import int64
 from jitgrad.eager.arrays.arrays import different_devices
 from jitgrad.eager.arrays.bounds import NOTHING_WRONG
 from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.opdef import OpDef
 
 if TYPE_CHECKING:
     from jitgrad.script.frontend.state.context import Context
     from jitgrad.script.frontend.values.heap import SymTensor
-
-#: ops whose operands from a position on may be on the CPU: indices
-INDICES = {"index": 1, "index_put": 2}
 
 
 def see(context: Context, where: device) -> None:
@@ -51,7 +49,7 @@ def put(context: Context, tensor: SymTensor, where: Any) -> SymTensor:
     return tensor
 
 
-def together(operands: Sequence[SymTensor], name: str) -> device | None:
+def together(op: OpDef, operands: Sequence[SymTensor]) -> device | None:
     """Where the result of operands is. RuntimeError where they cannot be put together."""
     gpu: device | None = None
     host = False
@@ -69,7 +67,7 @@ def together(operands: Sequence[SymTensor], name: str) -> device | None:
         return gpu or (CPU if host else None)
     for i, x in enumerate(operands):
         on_host = x.storage.device is not None and x.storage.device.type == "cpu"
-        if on_host and x.ndim and i < INDICES.get(name, len(operands)):
+        if on_host and x.ndim and (op.first_index is None or i < op.first_index):
             raise different_devices(gpu, CPU)
     return gpu
 

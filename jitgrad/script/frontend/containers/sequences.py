@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.library.core import product
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import contents, list_methods, lists
 from jitgrad.script.frontend.containers.indexing import assign_at, pick
 from jitgrad.script.frontend.state import dispatch, effects
@@ -17,7 +18,6 @@ from jitgrad.script.frontend.values import locations, numbers, protocol
 from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
-    DUNDER,
     Kind,
     Methods,
     SizedKind,
@@ -293,7 +293,7 @@ def _compared_items(context: Context, op: str, a: list[Any], b: list[Any]) -> An
                 result = numbers.both(context, result, True if x is y else asked("eq", x, y))
         return result if op == "eq" else numbers.negate(context, result)
     if not a or not b:
-        return DUNDER[op](len(a), len(b))
+        return operator_of(op)(len(a), len(b))
     equal = asked("eq", a[0], b[0])
     if not isinstance(equal, Number):
         return _compared_items(context, op, a[1:], b[1:]) if equal else asked(op, a[0], b[0])
@@ -364,5 +364,5 @@ class TupleKind(_SequenceKind):
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         if isinstance(a, (tuple, int)) and isinstance(b, (tuple, int)):
-            return guarded(context, lambda: DUNDER[op](a, b))
+            return guarded(context, lambda: operator_of(op)(a, b))
         return NotImplemented

@@ -9,12 +9,11 @@ fail`, with the rest of its block. What `finally` says runs in front of a failin
 from __future__ import annotations
 
 import ast
-import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitgrad.errors import ScriptError, UnsupportedCall
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.types import FLOAT, TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import effects
@@ -158,7 +157,7 @@ def _dynamic(context: Context, error: type[BaseException]) -> UnsupportedCall:
 
 def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str, Any]) -> bool:
     """Before an effect that may raise inside a `try`: whether it was emitted in another form."""
-    errors: Classes = (attrs["error"],) if op == "check" else _ARITHMETIC.get(op, ())
+    errors: Classes = (attrs["error"],) if op == "check" else NUMBERS[op].raises if op in NUMBERS else ()
     if not any(a.finish is not None or a.handler(e) for a in context.tries for e in errors):
         return False
     attempt = next((a for a in reversed(context.tries) if any(a.handler(e) for e in errors)), None)
@@ -189,19 +188,20 @@ def _arithmetic(context: Context, op: str, inputs: tuple[Value, ...], attrs: dic
     """When arithmetic succeeds, and what it raises where not; None where a script cannot tell beforehand."""
     x = numbers.wrap(context, inputs[0])
     condition: Any
-    if op in _DIVISIONS:
+    arguments: tuple[float, ...]
+    if may_divide_by_zero(op) and op != "num.pow":
         condition = numbers.compare(context, "ne", _known(context, inputs[1]), 0)
-        operation, arguments = _DIVISIONS[op], (1.0 if FLOAT in (inputs[0].type, inputs[1].type) else 1, 0)
+        operation, arguments = NUMBERS[op].python, (1.0 if FLOAT in (inputs[0].type, inputs[1].type) else 1, 0)
     elif op == "num.pow":
         if FLOAT not in (inputs[0].type, inputs[1].type):
             return True, effects.Raised()  # the exponent is not negative
         condition = numbers.either(context, numbers.compare(context, "ne", x, 0),
                                    numbers.compare(context, "ge", _known(context, inputs[1]), 0))
-        operation, arguments = operator.pow, (0.0, -1)
-    elif op == "num.math" and attrs["fn"] in _OUTSIDE:
-        comparison, outside = _OUTSIDE[attrs["fn"]]
+        operation, arguments = NUMBERS[op].python, (0.0, -1)
+    elif op == "num.math" and (domain := FUNCTIONS[attrs["fn"]].outside) is not None:
+        comparison, outside = domain
         condition = numbers.negate(context, numbers.compare(context, comparison, x, 0))
-        operation, arguments = getattr(math, attrs["fn"]), (outside,)  # type: ignore[assignment]
+        operation, arguments = FUNCTIONS[attrs["fn"]].python, (outside,)
     else:
         return None
     try:
@@ -218,14 +218,6 @@ def _known(context: Context, value: Value) -> Any:
     return node.attrs["value"] if node is not None and node.op == "num.const" else numbers.wrap(context, value)
 
 
-_DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "num.truediv": operator.truediv, "num.floordiv": operator.floordiv, "num.mod": operator.mod,
-}
-
-#: functions of the math module: how an argument outside the domain compares with 0, and one such
-_OUTSIDE = {"sqrt": ("lt", -1.0), "log": ("le", 0.0), "log2": ("le", 0.0), "log10": ("le", 0.0)}
-
-
 def _passed(context: Context, attempt: Attempt) -> bool:
     """Whether this operation is known not to fail: evaluation has come back from it."""
     step = next((s for s in reversed(context.steps) if s.frame is attempt.frame), None)
@@ -233,14 +225,6 @@ def _passed(context: Context, attempt: Attempt) -> bool:
         return False
     step.seen += 1
     return bool(step.seen <= step.passed)
-
-
-#: what checked arithmetic may raise that Python's would too
-_ARITHMETIC: dict[str, Classes] = {
-    "num.truediv": (ZeroDivisionError,), "num.floordiv": (ZeroDivisionError,), "num.mod": (ZeroDivisionError,),
-    "num.pow": (ZeroDivisionError,), "num.math": (ValueError, OverflowError), "num.cast": (ValueError, OverflowError),
-    "num.lshift": (ValueError,), "num.rshift": (ValueError,),
-}
 
 
 def thrown(context: Context, error: effects.Raised) -> ExceptionValue:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
+from jitgrad.ops.numbers import NUMBERS
 from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.evaluate import calls, merge, names
 from jitgrad.script.frontend.state.context import Context
@@ -26,11 +27,11 @@ from jitgrad.script.frontend.values.protocol import (
 )
 from jitgrad.script.frontend.values.values import Function, Number, Union
 
-BINARY: dict[type[ast.AST], str] = {
-    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
-    ast.Pow: "pow", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift",
-    ast.RShift: "rshift", ast.MatMult: "matmul"}
-UNARY: dict[type[ast.AST], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
+#: operators by their nodes
+BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.arity == 2 and row.family != "comparison"}}
+UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.family == "unary"}}
 
 
 def _compared(op: str) -> Callable[[Context, Any, Any], Any]:
@@ -38,11 +39,11 @@ def _compared(op: str) -> Callable[[Context, Any, Any], Any]:
 
 
 COMPARISONS: dict[type[ast.AST], Callable[[Context, Any, Any], Any]] = {
-    ast.Eq: _compared("eq"), ast.NotEq: _compared("ne"), ast.Lt: _compared("lt"), ast.LtE: _compared("le"),
-    ast.Gt: _compared("gt"), ast.GtE: _compared("ge"), ast.Is: identical,
-    ast.IsNot: lambda context, a, b: numbers.negate(context, identical(context, a, b)),
+    ast.Is: identical, ast.IsNot: lambda context, a, b: numbers.negate(context, identical(context, a, b)),
     ast.In: lambda context, a, b: contains(context, b, a),
-    ast.NotIn: lambda context, a, b: numbers.negate(context, contains(context, b, a))}
+    ast.NotIn: lambda context, a, b: numbers.negate(context, contains(context, b, a)), **{
+        row.syntax: _compared(row.name) for row in NUMBERS.values()
+        if row.syntax and row.family == "comparison"}}
 
 
 def evaluate(context: Context, node: ast.expr) -> Any:

@@ -119,10 +119,6 @@ def annotated(context: Context, s: ast.AnnAssign) -> None:
         assign(context, s.target, ex.evaluate(context, s.value))
 
 
-_INPLACE = {"add": "__iadd__", "sub": "__isub__", "mul": "__imul__", "truediv": "__itruediv__", "pow": "__ipow__",
-            "floordiv": "__ifloordiv__", "mod": "__imod__", "and": "__iand__", "or": "__ior__", "xor": "__ixor__"}
-
-
 def augmented(context: Context, s: ast.AugAssign) -> None:
     op = ex.BINARY[type(s.op)]
     target = s.target
@@ -148,9 +144,9 @@ def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     context.node = s
     old = unions.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
                                     f"'{type_name(value)}'")
-    if isinstance(old, SymTensor) and op in _INPLACE and hasattr(type(old), _INPLACE[op]):
+    if isinstance(old, SymTensor) and hasattr(type(old), f"__i{op}__"):
         given = argument(context, value)
-        return effects.guarded(context, lambda: getattr(old, _INPLACE[op])(given))
+        return effects.guarded(context, lambda: getattr(old, f"__i{op}__")(given))
     if isinstance(old, SymList) and op == "add":
 
 

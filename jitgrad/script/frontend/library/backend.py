@@ -49,10 +49,10 @@ class SymbolicBackend:
             if context.sizes.changed:
                 types = [x.type_ for x in operands]
                 attrs = {k: self.attribute(a) for k, a in attrs.items()}
-        if op.name in heap.VIEWS:
+        if "view" in op.traits:
             assert op.spec is not None
             return heap.view(context, operands[0], op.name, attrs, op.spec(*types, **attrs))
-        where = placement.together(operands, op.name)
+        where = placement.together(op, operands)
         values = [heap.read(context, x) for x in operands]
         if op.spec is None and op.compose is not None:
             return self._compose(op, values, attrs, where)

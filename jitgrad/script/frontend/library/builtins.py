@@ -9,6 +9,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import contents, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
@@ -22,7 +23,6 @@ from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import numbers, protocol, strings
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import (
-    DUNDER,
     binary,
     class_of,
     compare,
@@ -305,7 +305,7 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
     if isinstance(a, kinds) and isinstance(b, kinds):
         return numbers.minimum(context, a, b, largest)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
-        test = truth(context, effects.guarded(context, lambda: DUNDER["gt" if largest else "lt"](b, a)))
+        test = truth(context, effects.guarded(context, lambda: operator_of("gt" if largest else "lt")(b, a)))
         if not isinstance(test, Number):
             return b if test else a
         return merge.branch(context, test, lambda: b, lambda: a)

@@ -15,6 +15,7 @@ from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
+from jitgrad.script.call.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
@@ -37,7 +38,6 @@ from jitgrad.script.frontend.values.values import (
     Union,
     size_number,
 )
-from jitgrad.script.graph.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.marks import BY_ANNOTATION, Mark
 

@@ -12,7 +12,6 @@ from jitgrad.eager import interop
 from jitgrad.eager.autograd import engine, grad_mode
 from jitgrad.eager.autograd.function import Function as CustomFunction
 from jitgrad.errors import UnsupportedCall
-from jitgrad.jit import is_scripting
 from jitgrad.ops import autocast
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import backward
@@ -22,7 +21,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import Number, SymTensor, Union
-from jitgrad.script.graph.marks import refuse
+from jitgrad.script.graph.marks import is_scripting, refuse
 from jitgrad.utils.checkpoint import checkpoint
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.nn import Module, hooks
 from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.plain import static
 
@@ -99,9 +101,6 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 def handlers() -> dict[Any, Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]]:
     """The functions of `nn.Module` that are answered here, and those around a module's call -> how."""
-    from jitgrad.nn import Module, hooks
-    from jitgrad.script.frontend.gradients import module_hooks
-
     def handler(method: Callable[..., Any]) -> Callable[[Context, tuple[Any, ...], dict[str, Any]], Any]:
         return lambda context, args, kwargs: method(context, *args, **kwargs)
 

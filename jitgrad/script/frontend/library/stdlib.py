@@ -9,8 +9,10 @@ import warnings
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import list_methods, lists
 from jitgrad.script.frontend.evaluate import calls
+from jitgrad.script.frontend.evaluate.expressions import BINARY
 from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.builtins import number_argument
 from jitgrad.script.frontend.state import effects
@@ -123,10 +125,8 @@ def _wraps(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return Method("wraps", lambda cx, given, named: given[0])
 
 
-for _name, _op in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "truediv"), ("floordiv", "floordiv"),
-                   ("mod", "mod"), ("pow", "pow"), ("matmul", "matmul"), ("and_", "and"), ("or_", "or"),
-                   ("xor", "xor"), ("lshift", "lshift"), ("rshift", "rshift")):
-    HANDLERS[getattr(operator, _name)] = _operator(_op)
+for _name in BINARY.values():
+    HANDLERS[operator_of(_name)] = _operator(_name)
 
 
 @handles(operator.getitem)

@@ -8,6 +8,7 @@ from typing import Any
 from jitgrad.device import device as Device
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import TensorType, short_name
@@ -16,11 +17,6 @@ from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
-
-#: rows whose result shares memory with their operand
-VIEWS = frozenset({"reshape", "permute", "expand", "unsqueeze", "squeeze", "select", "slice", "diagonal", "detach"})
-#: after these, a reshape may have to copy
-_STRIDED = frozenset({"permute", "expand", "slice", "diagonal", "select"})
 
 _CLONE = "write `.clone()` where the tensor is made, so that it has memory of its own"
 
@@ -63,7 +59,7 @@ class Storage:
         self.device: Device | None = None
 
 
-class SymTensor(TensorBase):
+class SymTensor(TensorBase["SymTensor"]):
     """A tensor of the script: a view of a storage."""
 
     __slots__ = ("_type", "copied", "path", "storage")
@@ -163,7 +159,7 @@ class SymTensor(TensorBase):
         """For `contiguous`: whether the views on the way keep the order; what a caller passes counts as in order."""
         for op, attrs in self.path:
             leading = attrs.get("axis") == 0 and attrs.get("step", 1) == 1
-            if op not in ("reshape", "unsqueeze", "squeeze", "detach") and not (op in ("select", "slice") and leading):
+            if not has_trait(op, "in_order") and not (op in ("select", "slice") and leading):
                 return False
         return True
 
@@ -225,7 +221,7 @@ def view(context: Context, tensor: SymTensor, op: str, attrs: dict[str, Any], ty
     if not context.grad and tensor.requires_grad:
         steps = (*steps, ("detach", {}))  # made while nothing is recorded: it stays without history
     copied = tensor.copied or (op == "reshape" and (not tensor.storage.ordered
-                                                    or any(o in _STRIDED for o, _ in tensor.path)))
+                                                    or any(not has_trait(o, "in_order") for o, _ in tensor.path)))
     return SymTensor(tensor.storage, (*tensor.path, *steps), type_, copied)
 
 

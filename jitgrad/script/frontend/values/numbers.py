@@ -7,28 +7,18 @@ script can be compared by form. Division by zero raises what Python raises.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
 from jitgrad.errors import TypeMismatch, UnsupportedCall
-from jitgrad.ops.types import Type
+from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, operator_of
+from jitgrad.ops.types import BOOL, FLOAT, INT, Type
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values.protocol import Kind, register
 from jitgrad.script.frontend.values.values import TYPES, Method, Number, size_number
 from jitgrad.script.graph.ir import Value
-
-_PYTHON: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "and": operator.and_,
-    "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift, "rshift": operator.rshift,
-    "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "neg": operator.neg, "pos": operator.pos, "invert": operator.invert, "abs": abs,
-}
-_SWAPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
 def value_of(context: Context, number: Any) -> Value:
@@ -59,25 +49,24 @@ def binary(context: Context, op: str, a: Any, b: Any, checked: bool = True) -> A
     `checked=False` (the library's arithmetic on indices and sizes) is total: it may be evaluated needlessly.
     """
     if not isinstance(a, Number) and not isinstance(b, Number):
-        return _PYTHON[op](a, b)
+        return operator_of(op)(a, b)
     sized = _on_sizes(op, a, b)
     if sized is not None:
         return sized
-    kinds = (kind_of(a), kind_of(b))
-    if op in ("and", "or", "xor", "lshift", "rshift"):
+    kinds, row = (kind_of(a), kind_of(b)), NUMBERS[f"num.{op}"]
+    if row.family == "bitwise":
         if float in kinds or object in kinds:
-            word = {"and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}[op]
-            raise TypeMismatch(f"unsupported operand types for {word}: `{kinds[0].__name__}` and "
+            raise TypeMismatch(f"unsupported operand types for {row.infix}: `{kinds[0].__name__}` and "
                                f"`{kinds[1].__name__}`", context.span())
-        return _emit(context, f"num.{op}", a, b, checked=op in ("lshift", "rshift"))
-    if op in ("truediv", "floordiv", "mod"):
+        return _emit(context, f"num.{op}", a, b, checked=bool(row.raises))
+    if op == "pow":
+        return _power(context, a, b, kinds)
+    if row.raises:
         safe = isinstance(b, (int, float)) and b != 0 and (float in kinds or b > 0)
         result = _emit(context, f"num.{op}", a, b, checked=checked and not safe)
         if op == "mod" and type(b) is int and b > 0 and kinds[0] is not float and kinds[0] is not object:
             result.low, result.high = 0, b
         return result
-    if op == "pow":
-        return _power(context, a, b, kinds)
     result = _emit(context, f"num.{op}", a, b, checked=checked and float not in kinds)
     if op == "add" and result.number_type is int:
         low_a, low_b = low_of(a), low_of(b)
@@ -118,7 +107,7 @@ def power_modulo(context: Context, base: Any, exponent: Any, modulus: Any) -> An
 
 
 def exact(context: Context, fn: str, *args: Any) -> Any:
-    """One of `irops.EXACT`, of operands of the types that it takes."""
+    """A function that Python computes, of operands of the types that it takes."""
     return _emit_math(context, fn, [value_of(context, a) for a in args])
 
 
@@ -127,8 +116,6 @@ def _emit_math(context: Context, fn: str, values: list[Value]) -> Number:
 
 
 def _on_sizes(op: str, a: Any, b: Any) -> Any:
-    if op not in ("add", "sub", "mul", "floordiv", "mod"):
-        return None
     m, n = size_of(a), size_of(b)
     if m is None or n is None:
         return None
@@ -138,7 +125,7 @@ def _on_sizes(op: str, a: Any, b: Any) -> Any:
         return size_number(m - n)
     if op == "mul":
         return size_number(n * m if isinstance(m, int) else m * n)
-    if isinstance(n, int) and n > 0:
+    if op in ("floordiv", "mod") and isinstance(n, int) and n > 0:
         return size_number(floordiv(m, n) if op == "floordiv" else mod(m, n))
     return None
 
@@ -155,7 +142,7 @@ def _emit(context: Context, op: str, *operands: Any, checked: bool) -> Number:
 def unary(context: Context, op: str, a: Any) -> Any:
     """`-a`, `+a`, `~a`, `abs(a)`."""
     if not isinstance(a, Number):
-        return _PYTHON[op](a)
+        return operator_of(op)(a)
     size = a.size
     if size is not None:
         if op == "neg":
@@ -174,7 +161,7 @@ def unary(context: Context, op: str, a: Any) -> Any:
 def compare(context: Context, op: str, a: Any, b: Any) -> Any:
     """`a op b` for numbers: a bool where the result is known now, else a Number."""
     if not isinstance(a, Number) and not isinstance(b, Number):
-        return _PYTHON[op](a, b)
+        return operator_of(op)(a, b)
     known = _known(context, op, a, b)
     if known is not None:
         return known
@@ -185,23 +172,23 @@ def _known(context: Context, op: str, a: Any, b: Any) -> bool | None:
     m, n = size_of(a), size_of(b)
     if m is not None and n is not None:
         if m == n:
-            return op in ("eq", "le", "ge")
+            return bool(operator_of(op)(0, 0))
         difference = m - n
         if isinstance(difference, int):
-            return bool(_PYTHON[op](difference, 0))
+            return bool(operator_of(op)(difference, 0))
         if op in ("eq", "ne") and ((n == 1 and is_not_one(m)) or (m == 1 and is_not_one(n))):
             return op == "ne"
         sizes = context.sizes
         if sizes.at_least(difference, 1):
-            return {"lt": False, "le": False, "gt": True, "ge": True, "eq": False, "ne": True}[op]
+            return bool(operator_of(op)(1, 0))
         if sizes.at_least(difference, 0) and op in ("lt", "ge"):
             return op == "ge"
         if sizes.at_least(-difference, 1):
-            return {"lt": True, "le": True, "gt": False, "ge": False, "eq": False, "ne": True}[op]
+            return bool(operator_of(op)(-1, 0))
         if sizes.at_least(-difference, 0) and op in ("gt", "le"):
             return op == "le"
     return _by_bounds(op, a, b, n) if isinstance(a, Number) else (
-        _by_bounds(_SWAPPED[op], b, a, m) if isinstance(b, Number) else None)
+        _by_bounds(NUMBERS[f"num.{op}"].swapped, b, a, m) if isinstance(b, Number) else None)
 
 
 def _by_bounds(op: str, a: Number, b: Any, size_b: Size | None) -> bool | None:
@@ -326,35 +313,29 @@ def round_(context: Context, a: Any, digits: Any = None) -> Any:
     return _emit_math(context, "round", [a.value])
 
 
-#: functions of `math` on floats that have a native form
-MATH = frozenset({"sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-                  "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "gamma", "lgamma", "fabs",
-                  "floor", "ceil", "trunc", "isnan", "isinf", "isfinite", "pow", "fmod", "copysign", "hypot", "degrees",
-                  "radians", "exp2", "cbrt"})
-#: functions of ints, and of floats (but for the int of `ldexp`), that Python computes
-_OF_INTS = frozenset({"gcd", "lcm", "factorial", "comb", "perm", "isqrt"})
-_OF_FLOATS = frozenset({"remainder", "nextafter", "ulp", "ldexp", "frexp", "modf", "hypot"})
-KNOWN = MATH | _OF_INTS | _OF_FLOATS
+#: functions of the math module that a script can call with numbers known at run time
+KNOWN = frozenset({"frexp", "modf", *(name for name in FUNCTIONS if hasattr(math, name))})
 
 
 def math_call(context: Context, name: str, args: tuple[Any, ...]) -> Any:
     """`math.<name>(*args)`."""
     if not any(isinstance(a, Number) for a in args):
         return getattr(math, name)(*args)
-    if name in ("floor", "ceil", "trunc") and kind_of(args[0]) in (int, bool):
+    row = FUNCTIONS.get(name)
+    if row is not None and row.of == FLOAT and row.result == INT and kind_of(args[0]) in (int, bool):
         return cast(context, args[0], int)
-    if name in _OF_INTS:
+    if row is not None and row.of == INT:
         if any(kind_of(a) is float for a in args):
             raise TypeError("'float' object cannot be interpreted as an integer")
         return exact(context, name, *[cast(context, a, int) for a in args])
-    if name in _OF_FLOATS and (name != "hypot" or len(args) != 2):
+    if row is None or row.exact or (name == "hypot" and len(args) != 2):
         floats = [a if name == "ldexp" and k else cast(context, a, float) for k, a in enumerate(args)]
         if name in ("frexp", "modf"):
             parts = ("mantissa", "exponent") if name == "frexp" else ("fraction", "whole")
             return tuple([exact(context, part, *floats) for part in parts])
         return exact(context, "norm" if name == "hypot" else name, *floats)
     values = [value_of(context, cast(context, a, float)) for a in args]
-    if name in ("isnan", "isinf", "isfinite"):
+    if row.result == BOOL:
         return wrap(context, context.one("num.math", *values, fn=name))
     return _emit_math(context, name, values)
 

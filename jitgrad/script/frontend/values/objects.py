@@ -12,13 +12,14 @@ import types
 from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.plain import python_binary, static
-from jitgrad.script.frontend.values.protocol import DUNDER, Kind, call, class_of, is_dynamic, method_of, register, truth
+from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, method_of, register, truth
 from jitgrad.script.frontend.values.values import Borrowed, Instance, Iterable, Method, Number, Super, sequence
 
 MISSING = object()
@@ -151,7 +152,7 @@ class ObjectKind(Kind):
 
     def unary(self, context: Context, op: str, obj: Any) -> Any:
         if self.method(obj, f"__{op}__") is None and not self.dynamic:
-            return guarded(context, lambda: DUNDER[op](obj))
+            return guarded(context, lambda: operator_of(op)(obj))
         return super().unary(context, op, obj)
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
@@ -164,7 +165,7 @@ class ObjectKind(Kind):
         return python_binary(context, op, a, b)
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        for value, other, name in ((a, b, op), (b, a, _REFLECTED[op])):
+        for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):
             cls, other_cls = class_of(value), class_of(other)
             if not isinstance(value, type) and generated(cls, f"__{'eq' if name == 'ne' else name}__"):
                 if cls is other_cls:
@@ -180,9 +181,6 @@ class ObjectKind(Kind):
                 if result is not NotImplemented:
                     return result
         return (a is b) == (op == "eq") if self.dynamic and op in ("eq", "ne") else NotImplemented
-
-
-_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 
 
 def generated(cls: type, name: str) -> bool:

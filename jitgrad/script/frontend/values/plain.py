@@ -8,9 +8,10 @@ from typing import Any
 from jitgrad import dtypes
 from jitgrad.device import device
 from jitgrad.errors import NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.values.protocol import DUNDER, Kind, argument, is_dynamic, register, type_word
+from jitgrad.script.frontend.values.protocol import Kind, argument, is_dynamic, register, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, sequence
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
@@ -29,7 +30,7 @@ def static(context: Context, value: Any, what: str) -> Any:
 def python_binary(context: Context, op: str, a: Any, b: Any) -> Any:
     """`a op b` where that is Python's own; NotImplemented elsewhere."""
     if isinstance(a, _OPERANDS) and isinstance(b, _OPERANDS):
-        return guarded(context, lambda: DUNDER[op](a, b))
+        return guarded(context, lambda: operator_of(op)(a, b))
     return NotImplemented
 
 
@@ -68,7 +69,7 @@ class PlainKind(Kind):
         return bool(obj)
 
     def unary(self, context: Context, op: str, obj: Any) -> Any:
-        return guarded(context, lambda: DUNDER[op](obj))
+        return guarded(context, lambda: operator_of(op)(obj))
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
         return python_binary(context, op, a, b)

@@ -7,28 +7,19 @@ that of the first class in the MRO of its type that has one.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values.values import Iterable, Method
 
 Methods = Mapping[str, Callable[..., Any]]
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "and": "&",
-           "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "matmul": "@", "lt": "<", "le": "<=", "gt": ">",
-           "ge": ">=", "eq": "==", "ne": "!=", "neg": "-", "pos": "+", "invert": "~"}
-
-DUNDER: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "truediv": operator.truediv,
-    "floordiv": operator.floordiv, "mod": operator.mod, "pow": operator.pow, "matmul": operator.matmul,
-    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "lshift": operator.lshift,
-    "rshift": operator.rshift, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
-    "eq": operator.eq, "ne": operator.ne, "neg": operator.neg, "pos": operator.pos, "invert": operator.invert,
-}
+#: how operators are written
+SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
 
 
 class Kind:
@@ -356,7 +347,7 @@ def compare(context: Context, op: str, a: Any, b: Any) -> Any:
         if result is not NotImplemented:
             return result
     if not is_dynamic(a) and not is_dynamic(b):
-        return guarded(context, lambda: DUNDER[op](a, b))
+        return guarded(context, lambda: operator_of(op)(a, b))
     if op in ("eq", "ne"):
         return op == "ne"
     raise UnsupportedCall(f"comparison of {type_word(a)} with {type_word(b)}", context.span())

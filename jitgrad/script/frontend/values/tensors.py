@@ -12,6 +12,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.ops.library.creation import arange
+from jitgrad.ops.numbers import operator_of
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.ranges import range_length
 from jitgrad.script.frontend.state.context import Context
@@ -19,7 +20,7 @@ from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.objects import similar
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.protocol import DUNDER, Kind, argument, get_item, register
+from jitgrad.script.frontend.values.protocol import Kind, argument, get_item, register
 from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,10 +129,10 @@ class TensorKind(Kind):
         return guarded(context, lambda: _truth(context, obj))
 
     def unary(self, context: Context, op: str, obj: SymTensor) -> Any:
-        return guarded(context, lambda: DUNDER[op](obj))
+        return guarded(context, lambda: operator_of(op)(obj))
 
     def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        return guarded(context, lambda: DUNDER[op](a, b))
+        return guarded(context, lambda: operator_of(op)(a, b))
 
     def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
         return op == "ne" if a is None or b is None else self.binary(context, op, a, b)

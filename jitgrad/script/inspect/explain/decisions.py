@@ -12,7 +12,7 @@ from jitgrad.script.call.list_kinds import Tensors
 from jitgrad.script.call.mismatch import mismatch
 from jitgrad.script.call.sources import describe, elem_of
 from jitgrad.script.call.specialisation import Specialisation
-from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.executor import Dispatcher
 
 
 def guards(specialisation: Specialisation) -> list[str]:
@@ -40,7 +40,7 @@ def run_time_values(specialisation: Specialisation) -> list[str]:
     return [f"`{describe(source)}`: {_type(t)}" for source, t in zip(script.inputs, script.input_types, strict=True)]
 
 
-def recompilations(function: ScriptFunction, chosen: Specialisation, values: dict[str, Any]) -> list[str]:
+def recompilations(function: Dispatcher, chosen: Specialisation, values: dict[str, Any]) -> list[str]:
     """Why each other specialisation does not take this call."""
     others = [s for s in function.specialisations if s is not chosen]
     return [mismatch(s, values) for s in others]

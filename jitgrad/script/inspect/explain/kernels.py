@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jitgrad.codegen.lower.driver import lower
-from jitgrad.codegen.program.program import KernelStep
+from jitgrad.codegen.program.steps import KernelStep
 from jitgrad.script.graph.ir import Graph, Value
 from jitgrad.script.passes import pipeline
 

@@ -11,7 +11,7 @@ from jitgrad.codegen.program.program import Program
 from jitgrad.dims import Symbol
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import resolve
-from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.executor import Dispatcher
 from jitgrad.script.graph.ir import Graph
 from jitgrad.script.graph.lines import line_of, lines_of
 from jitgrad.script.inspect.explain.measure import PROGRAMS
@@ -86,7 +86,7 @@ def _not_compiled(*_: Any) -> list[Any]:
     raise NotImplementedError
 
 
-def count(function: ScriptFunction, params: tuple[Any, ...], backward: bool = True) -> Traffic:
+def count(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Traffic:
     """Lower what a call with these parameters would run on a GPU, and count."""
     values = dict(zip(function.parameters, params, strict=True))
     chosen = function.specialisation_of(params)

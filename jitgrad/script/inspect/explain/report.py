@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jitgrad.script.call.sources import resolve
-from jitgrad.script.executor import ScriptFunction
+from jitgrad.script.executor import Dispatcher
 from jitgrad.script.graph.lines import Function, Line, functions_of
 from jitgrad.script.inspect.explain import decisions
 from jitgrad.script.inspect.explain.measure import PROGRAMS, Measured, Run, Step, measure
@@ -17,7 +17,7 @@ QUIET = 8
 _SOURCE = 64  # columns of source text
 
 
-def explain(function: ScriptFunction, params: tuple[Any, ...], backward: bool = True) -> Explanation:
+def explain(function: Dispatcher, params: tuple[Any, ...], backward: bool = True) -> Explanation:
     """Measure a call with these parameters; see `ScriptFunction.explain`."""
     values = dict(zip(function.parameters, params, strict=True))
     chosen = function.specialisation_of(params)
@@ -41,7 +41,7 @@ def explain(function: ScriptFunction, params: tuple[Any, ...], backward: bool = 
                        str(function.cache_info()))
 
 
-def _first_line(function: ScriptFunction, home: Line) -> list[Line]:
+def _first_line(function: Dispatcher, home: Line) -> list[Line]:
     """A line inside the scripted function (its code starts at the first decorator), if it is the user's."""
     from jitgrad.script.frontend.source.source import source_of
 

@@ -9,8 +9,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-#: graph -> the graph in primitives, and value -> name of the kernel that makes it; installed by whoever compiles
-compiled_form: list[Callable[[Any], Any]] = []
+from jitgrad.script.graph.ir import Graph, views
+
+
+def _page(graph: Graph, path: Any = None, **options: Any) -> str:
+    from jitgrad.script.inspect.show.page import show  # the code generator with it: only where something is shown
+
+    return show(graph, path, **options)
+
+
+def _svg(graph: Graph) -> str:
+    from jitgrad.script.inspect.show.page import svg
+
+    return svg(graph)
+
+
+views["page"], views["svg"] = _page, _svg

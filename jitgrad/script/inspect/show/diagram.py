@@ -12,15 +12,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jitgrad.ops import OPS
+from jitgrad.ops.opdef import CONTRACT, REDUCE, SCAN, SORT
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.graph.lines import Line, line_of
 from jitgrad.script.inspect.show.labels import INLINE, Labels
 from jitgrad.script.inspect.show.layout import Placed, place
 
 CHARACTER, LINE, PAD, HEAD = 7.3, 15.0, 9.0, 22.0
-_CONTRACT = frozenset({"matmul"})
-_REDUCE = frozenset({"sum", "mean", "amax", "amin", "prod", "any", "all", "argmax", "argmin", "softmax", "log_softmax",
-                     "logsumexp", "var", "sum_to", "cumsum", "cumprod", "sort", "topk"})
+#: how boxes of rows are coloured
+_COLOURS = {CONTRACT: "product", REDUCE: "reduce", SCAN: "reduce", SORT: "reduce"}
 _EFFECTS = frozenset({"check", "print", "commit", "callback"})
 
 
@@ -114,7 +115,8 @@ class _Drawing:
         labels = self.labels
         here = {v: names[v] for v in node.inputs if v in self.around}
         title = labels.title(node, here)
-        kind = ("product" if node.op in _CONTRACT else "reduce" if node.op in _REDUCE else
+        row = OPS.get(node.op)
+        kind = (_COLOURS[row.kind] if row is not None and row.kind in _COLOURS else
                 "effect" if node.op in _EFFECTS else "block" if node.blocks else
                 "number" if node.op.startswith(("num.", "opt.", "seq.")) or node.op == "item" else "op")
         types = ", ".join(labels.type(v) for v in node.outputs)

@@ -8,14 +8,13 @@ from typing import Any
 
 from jitgrad.dims import Dim
 from jitgrad.dtypes import dtype
+from jitgrad.ops import OPS
 from jitgrad.script.graph.ir import Node, Value
 
 #: nodes that are written into the boxes that read them
 INLINE = frozenset({"num.const", "dim.value", "dim.bind", "opt.none"})
 MARKS = frozenset({"region.begin", "region.end", "pending"})
 _SYMBOL = re.compile(r"\bs\d+\b")
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "matmul": "@", "pow": "**", "eq": "==", "ne": "!=", "lt": "<",
-          "le": "<=", "gt": ">", "ge": ">="}
 _HIDDEN = frozenset({"checked", "known", "n_carries", "type", "template", "error", "target", "to", "fn"})
 _LONGEST = 44
 
@@ -65,7 +64,7 @@ class Labels:
         if not any(given) or node.blocks:
             return _cut(name)
         texts = [g or "·" for g in given]
-        symbol = _INFIX.get(name)
+        symbol = OPS[name].infix if name in OPS else ""
         return _cut(f"{texts[0]} {symbol} {texts[1]}" if symbol and len(texts) == 2 else f"{name}({', '.join(texts)})")
 
     def attributes(self, node: Node) -> str:

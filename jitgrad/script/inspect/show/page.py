@@ -12,7 +12,7 @@ from typing import Any
 
 from jitgrad.script.graph.ir import Graph, Value, walk
 from jitgrad.script.graph.lines import Line, functions_of, line_of
-from jitgrad.script.inspect.show import compiled_form
+from jitgrad.script.inspect.explain.kernels import compiled_form
 from jitgrad.script.inspect.show import svg as pictures
 from jitgrad.script.inspect.show.diagram import depth_of, draw, draw_lines
 
@@ -67,8 +67,7 @@ def page(graph: Graph) -> str:
         add("lines", "", pictures.svg(draw_lines(graph), style=False))
     forms: list[tuple[str, Graph, Mapping[Value, str]]] = [("ops", graph, {})]
     if count <= LARGEST:
-        if compiled_form:
-            forms.append(("kernels", *compiled_form[0](graph)))
+        forms.append(("kernels", *compiled_form(graph)))
         for group, shown, kernels in forms:
             for depth in range(depth_of(shown.block) + 1):
                 text = pictures.svg(draw(shown, depth, kernels), "kernels" if kernels else "", style=False)

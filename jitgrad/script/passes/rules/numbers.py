@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from jitgrad.dims import Dim, Size, dim, product
+from jitgrad.ops.numbers import NUMBERS, family
 from jitgrad.ops.types import BOOL, FLOAT, INT
 from jitgrad.script.graph.ir import Node, Value
+from jitgrad.script.graph.numbers import compute
 from jitgrad.script.passes.rewrite import Rewriter
 from jitgrad.script.passes.rules.rules import constant, rule
 
 # --- numbers -------------------------------------------------------------------------------------------------------
 
 
-@rule("num.add", "num.sub", "num.mul", "num.floordiv", "num.or", "num.xor", "num.lshift", "num.rshift")
+@rule(*(op for op, row in NUMBERS.items() if row.neutral is not None))
 def int_identity(r: Rewriter, node: Node) -> Value | None:
     """x + 0, x * 1, x // 1, x << 0 and so on are x, for ints."""
-    a, b = node.inputs
-    neutral = 1 if node.op in ("num.mul", "num.floordiv") else 0
+    (a, b), row = node.inputs, NUMBERS[node.op]
     if a.type == INT == b.type:
-        if constant(r, b) == neutral:
+        if constant(r, b) == row.neutral:
             return a
-        if constant(r, a) == neutral and node.op in ("num.add", "num.mul", "num.or", "num.xor"):
+        if constant(r, a) == row.neutral and row.commutes:
             return b
     return None
 
@@ -123,11 +124,7 @@ def size_arithmetic(r: Rewriter, node: Node) -> Value | None:
                   node.op == "num.sub" else a + b)
 
 
-_COMPARE = {"num.eq": lambda d: d == 0, "num.ne": lambda d: d != 0, "num.lt": lambda d: d < 0,
-            "num.le": lambda d: d <= 0, "num.gt": lambda d: d > 0, "num.ge": lambda d: d >= 0}
-
-
-@rule(*_COMPARE)
+@rule(*(op for op in NUMBERS if family(op) == "comparison"))
 def compare_sizes(r: Rewriter, node: Node) -> Value | None:
     """Sizes that differ by a constant compare as constants."""
     a, b = (as_size(r, v) for v in node.inputs)
@@ -136,7 +133,7 @@ def compare_sizes(r: Rewriter, node: Node) -> Value | None:
     difference = a - b
     if isinstance(difference, Dim):
         return _never_negative(r, node, a, b)
-    return r.emit("num.const", value=_COMPARE[node.op](difference))
+    return r.emit("num.const", value=compute(node.op, (difference, 0), {}, BOOL))
 
 
 def _never_negative(r: Rewriter, node: Node, a: Size, b: Size) -> Value | None:

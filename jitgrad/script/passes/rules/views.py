@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jitgrad.ops import OPS, Kind
 from jitgrad.ops.namespaces import sum_to_plan
+from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.types import BOOL, FLOAT, INT
 from jitgrad.script.graph.ir import Node, Value
 from jitgrad.script.passes.rewrite import Rewriter
@@ -100,7 +101,7 @@ def accumulate_in_place(r: Rewriter, node: Node) -> Value | None:
     """acc + select_add(zeros, g) is select_add(acc, g), and likewise for the other accumulating writes."""
     for acc, part in (node.inputs, node.inputs[::-1]):
         write = r.nodes.get(part)
-        if write is None or write.op not in _ACCUMULATING or acc.type != part.type:
+        if write is None or not has_trait(write.op, "accumulates") or acc.type != part.type:
             continue
         if write.op == "index_put" and not write.attrs["accumulate"]:
             continue
@@ -108,9 +109,6 @@ def accumulate_in_place(r: Rewriter, node: Node) -> Value | None:
         if start is not None and start == 0:
             return r.emit(write.op, acc, *write.inputs[1:], **write.attrs)
     return None
-
-
-_ACCUMULATING = frozenset({"select_add", "slice_add", "index_put", "scatter_add"})
 
 
 # --- reductions ----------------------------------------------------------------------------------------------------
@@ -170,6 +168,6 @@ def item_of_fill(r: Rewriter, node: Node) -> Value | None:
 def item_of_shape(r: Rewriter, node: Node) -> Value | None:
     """item(reshape(x)) is item(x), where x has one element."""
     inner = r.nodes.get(node.inputs[0])
-    if inner is None or inner.op not in ("reshape", "unsqueeze", "squeeze"):
+    if inner is None or not has_trait(inner.op, "in_order"):
         return None
     return r.emit("item", inner.inputs[0]) if all(d == 1 for d in tensor(inner.inputs[0]).dims) else None

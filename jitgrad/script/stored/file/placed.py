@@ -13,7 +13,7 @@ from typing import Any
 from jitgrad.device import CPU, device
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import Unreadable, resolve, type_of_tensor
-from jitgrad.script.stored.file.records import Program
+from jitgrad.script.stored.records import Program
 
 
 def labels(program: Program) -> set[device]:

@@ -14,59 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from jitgrad import dtypes
-from jitgrad.device import device
 from jitgrad.eager.arrays.arrays import to_host
 from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import describe, resolve
+from jitgrad.script.stored.file.objects import LoadedModule
+from jitgrad.script.stored.values import NotSavable, is_plain, to_plain
 
 Json = Any
 REGISTRIES = ("_parameters", "_buffers", "_modules")
 #: what makes the missing values of a defaultdict; others are forgotten
 FACTORIES: dict[str, type] = {"dict": dict, "list": list, "set": set, "int": int, "float": float}
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, type(Ellipsis))
-
-
-class NotSavable(TypeError):
-    """Something in a program cannot be in a file; the message says what, and what to do."""
-
-
-def is_plain(value: Any) -> bool:
-    """Whether `plain` can say the value."""
-    if type(value) in (tuple, frozenset):
-        return all(is_plain(v) for v in value)
-    return type(value) in _PLAIN or isinstance(value, (dtypes.dtype, device))
-
-
-def plain(value: Any) -> Json:
-    """A number, string, dtype... as JSON; `read.plain` is the inverse."""
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    if isinstance(value, int):
-        return {"int": str(value)}
-    if isinstance(value, float):
-        return {"float": value.hex()}
-    if isinstance(value, complex):
-        return {"complex": [value.real.hex(), value.imag.hex()]}
-    if isinstance(value, bytes):
-        return {"bytes": value.hex()}
-    if isinstance(value, dtypes.dtype):
-        return {"dtype": value.name}
-    if isinstance(value, device):
-        return {"device": str(value)}
-    if isinstance(value, (range, slice)):
-        kind = "range" if isinstance(value, range) else "slice"
-        return {kind: [plain(v) for v in (value.start, value.stop, value.step)]}
-    if value is Ellipsis:
-        return {"ellipsis": []}
-    if type(value) is tuple:
-        return {"tuple": [plain(v) for v in value]}
-    if type(value) is frozenset:
-        return {"frozenset": sorted((plain(v) for v in value), key=str)}
-    raise NotSavable(f"a value of type `{type(value).__name__}`")
 
 
 class Snapshot:
@@ -104,7 +64,7 @@ class Snapshot:
     def node(self, value: Any) -> int:
         """The number of the node for an object; what it consists of is added as paths read it."""
         if is_plain(value):
-            self.nodes.append({"kind": "plain", "value": plain(value)})
+            self.nodes.append({"kind": "plain", "value": to_plain(value)})
             return len(self.nodes) - 1
         number = self._numbers.get(id(value))
         if number is not None:
@@ -152,7 +112,7 @@ class Snapshot:
 
     def key(self, key: Any) -> Json:
         """A dict's key: plain, or one of the objects (an optimizer's state is keyed by parameters)."""
-        return {"plain": plain(key)} if is_plain(key) else {"node": self.node(key)}
+        return {"plain": to_plain(key)} if is_plain(key) else {"node": self.node(key)}
 
     # --- paths -----------------------------------------------------------------------------------------------------
 
@@ -251,8 +211,6 @@ class Snapshot:
 
     def _free(self, name: str) -> str:
         """`name`, or with a number, if a loaded module or the root has such an attribute already."""
-        from jitgrad.script.stored.file.loaded import LoadedModule
-
         candidate, count = name, 0
         while candidate in self._names or hasattr(LoadedModule, candidate) or hasattr(self._root, candidate):
             count += 1

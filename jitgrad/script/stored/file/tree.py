@@ -10,16 +10,17 @@ from jitgrad.device import device
 from jitgrad.nn import Module
 from jitgrad.nn.parameter import Parameter
 from jitgrad.script.stored.file.archive import Contents
+from jitgrad.script.stored.file.objects import LoadedPart, SavedObject
 from jitgrad.script.stored.file.snapshot import FACTORIES, REGISTRIES
-from jitgrad.script.stored.file.values import (
+from jitgrad.script.stored.values import (
     boolean,
     class_of,
     device_of,
+    from_plain,
     identifier,
     integer,
     items,
     need,
-    plain,
     string,
 )
 from jitgrad.serialization import LoadError
@@ -100,7 +101,7 @@ class Tree:
         return made
 
     def _plain(self, number: int, node: dict[str, Any]) -> Any:
-        found = plain(node["value"])
+        found = from_plain(node["value"])
         return self._locate(found) if isinstance(found, device) else found
 
     def _tensor(self, number: int, node: dict[str, Any]) -> Any:
@@ -139,16 +140,12 @@ class Tree:
         return made
 
     def _object(self, number: int, node: dict[str, Any]) -> Any:
-        from jitgrad.script.stored.file.loaded import SavedObject
-
         made = self._early(number, SavedObject(string(node["name"])))
         for name, child in self._named(node, "attributes"):
             made.__dict__[name] = self.build(child)
         return made
 
     def _module(self, number: int, node: dict[str, Any]) -> Any:
-        from jitgrad.script.stored.file.loaded import LoadedPart
-
         made: Any = self._early(number, self._root if number == 0 else LoadedPart())
         made.__dict__["_saved_name"] = string(node["name"])
         made.training = boolean(node["training"])
@@ -191,7 +188,7 @@ class Tree:
         need(type(stored) is dict and len(stored) == 1, "a key of an unknown kind")
         if "node" in stored:
             return self.build(stored["node"])
-        return plain(stored["plain"])
+        return from_plain(stored["plain"])
 
     # --- paths -----------------------------------------------------------------------------------------------------
 
@@ -217,8 +214,8 @@ class Tree:
                 if stored == key:
                     return self.node(child)
         elif isinstance(node, dict) and node["kind"] in ("list", "tuple", "namedtuple"):
-            return self.node(node["items"][integer(plain(key["plain"]), 0, len(node["items"]))])
+            return self.node(node["items"][integer(from_plain(key["plain"]), 0, len(node["items"]))])
         elif isinstance(node, dict) and node["kind"] == "plain" and "tuple" in (node["value"] or ()):
-            position = integer(plain(key["plain"]), 0, len(node["value"]["tuple"]))
+            position = integer(from_plain(key["plain"]), 0, len(node["value"]["tuple"]))
             return {"kind": "plain", "value": node["value"]["tuple"][position]}
         raise LoadError(f"damaged file: a path leads to {str(key)[:60]}, which is not there")

@@ -3,101 +3,60 @@
 from __future__ import annotations
 
 import inspect
-import types
-from collections import OrderedDict, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import jitgrad
-from jitgrad import errors
-from jitgrad.dims import Call, Dim, Size, Symbol
-from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
+from jitgrad.ops.types import SeqType, Type
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.mismatch import broken
-from jitgrad.script.call.sources import Unreadable, describe
+from jitgrad.script.call.sources import Unreadable, broken, describe
 from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.text import to_text
-from jitgrad.script.stored.file.records import Program
-from jitgrad.script.stored.file.snapshot import NotSavable, Snapshot, is_plain, plain
+from jitgrad.script.stored.codec import Encoder
+from jitgrad.script.stored.file.snapshot import Snapshot
 from jitgrad.script.stored.file.spans import SpanWriter
-
-Json = Any
-
-#: classes that a file names; named tuples of other classes are described by their fields
-CLASSES: dict[str, Any] = {
-    "tuple": tuple, "list": list, "dict": dict, "OrderedDict": OrderedDict,
-    "defaultdict": defaultdict, "Size": jitgrad.Size, "bool": bool,
-    "int": int, "float": float, "complex": complex, "str": str, "bytes": bytes, "method": types.MethodType}
-
-_FAULTS = {name: value for name, value in vars(errors).items()
-           if isinstance(value, type) and issubclass(value, Exception)}
+from jitgrad.script.stored.records import Program
+from jitgrad.script.stored.values import Json, NotSavable, class_name, fault_name, is_plain, to_plain
 
 
-def class_name(cls: Any) -> Json:
-    """A class of the table, or a named tuple by its fields. Raises NotSavable."""
-    name = getattr(cls, "__name__", "")
-    if CLASSES.get(name) is cls:
-        return name
-    if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return {"namedtuple": cls.__name__, "fields": list(cls._fields)}
-    raise NotSavable(f"the class `{getattr(cls, '__qualname__', cls)}`: use tensors, numbers, strings and tuples, "
-                     "lists, dicts and named tuples of them")
-
-
-class ProgramWriter:
+class ProgramWriter(Encoder):
     """Turns programs into JSON and text; `snapshot` collects what they read."""
 
     def __init__(self, snapshot: Snapshot, defaults: dict[str, Any]):
+        super().__init__()
         self.snapshot, self.defaults = snapshot, defaults
         self.spans = SpanWriter()
         self.graphs: list[str] = []
-        self._symbols: dict[Symbol, int] = {}
 
     def program(self, program: Program) -> Json:
         """One specialisation. Raises NotSavable, and Unreadable where what it read is gone."""
-        script, move = program.script, self.snapshot.move
-        self._symbols = {}
-        stored = {
+        script = program.script
+        self.symbols = {}
+        return {
             "name": program.name,
             "grad_mode": program.grad_mode,
-            "gradient_state": script.gradient_state,
             "default_dtype": program.default_dtype.name,
             "autocast": None if program.autocast is None else [d and d.name for d in program.autocast],
             "arguments": [self._argument(g) for g in program.arguments if not self._is_root(g)],
-            "inputs": [move(s) for s in script.inputs],
-            "input_types": [self._type(t) for t in script.input_types],
-            "guards": [self._guard(g) for g in script.guards if g.kind != "inherited"],
-            "size_guards": [[self._size(a), self._size(b)] for a, b in script.size_guards],
-            "trip_guards": [[self._size(a), self._size(b)] for a, b in script.trip_guards],
-            "int_symbols": [[self._symbol(s), i] for s, i in script.int_symbols.items()],
-            "result": self._result(script.result),
-            "commits": [[i, self.snapshot.target(s)] for i, s in script.commits.items()],
-            "written": [list(pair) for pair in script.written.items()],
+            **self.script(replace(script, guards=[g for g in script.guards if g.kind != "inherited"])),
             "differentiable": None if script.differentiable is None else list(script.differentiable),
-            "freed": list(script.freed),
-            "results": script.results,
-            "recorded": [list(pair) for pair in script.recorded.items()],
-            "alone": list(script.alone),
-            "stores": self._stores(script.stores),
-            "recipes": [self._stores(r) for r in script.recipes],
-            "log": list(script.log),
             "spans": self.spans.graph(script.graph),
             "objects": self._graph(script.graph),
         }
-        if script.device.type != "cpu":
-            stored |= {"device": str(script.device), "on_host": list(script.on_host),
-                       "expected": [[i, fault_name(error), head, tail] for i, error, head, tail in script.expected]}
-        if script.device_state:
-            stored["device_state"] = True
-        return stored
 
-    def _stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
-        return [[self._place(s), self._result(r)] for s, r in stores]
+    def source(self, source: sig.Source) -> Json:
+        return self.snapshot.move(source)
 
-    def _place(self, place: sig.Place) -> Json:
-        if isinstance(place, (sig.Content, sig.Tail)):
-            raise NotSavable(f"a change of the container `{describe(place.base)}`")
-        return self.snapshot.target(place)
+    def target(self, source: sig.Source) -> Json:
+        return self.snapshot.target(source)
+
+    def class_name(self, cls: Any) -> Json:
+        return class_name(cls)
+
+    def type(self, type_: Type) -> Json:
+        if isinstance(type_, SeqType):
+            raise NotSavable(f"an input of type `{type_}`")
+        return super().type(type_)
 
     def _is_root(self, guard: sig.Guard) -> bool:
         return not self.snapshot.is_argument(guard.source)
@@ -129,26 +88,18 @@ class ProgramWriter:
             raise NotSavable(f"the argument `{describe(source)}` is an object of class `{type(value).__qualname__}`, "
                              "which the program was compiled for: make it part of the function's closure, or save a "
                              "scripted method of it")
-        return self._guard(guard)
+        return self.guard(guard)
 
-    def _guard(self, guard: sig.Guard) -> Json:
+    def guard(self, guard: sig.Guard) -> Json:
         value, kind = guard.value, guard.kind
-        if kind == "tensor":
-            stored: Json = [value.dtype.name, value.ndim, list(value.ones), value.requires_grad]
-            if value.device.type != "cpu":
-                stored.append(str(value.device))
-        elif kind in ("same", "other"):
-            stored = self.snapshot.move(value)
-        elif kind == "is":
-            stored = plain(value) if self.snapshot.is_argument(guard.source) else None
+        if kind == "is":
+            stored = to_plain(value) if self.snapshot.is_argument(guard.source) else None
         elif kind == "type":
             stored = class_name(value)
         elif kind == "keys":
             stored = [self.snapshot.key(k) for k in value]
-        elif kind in ("equal", "optional"):
-            stored = plain(value)
         else:
-            stored = value if kind in ("len", "contiguous") else None
+            stored = self.assumed(guard)
         if kind == "absent":  # the path itself cannot be read
             source = guard.source
             assert isinstance(source, (sig.Attr, sig.Item, sig.At))
@@ -158,84 +109,6 @@ class ProgramWriter:
             part = "attr" if isinstance(source, sig.Attr) else "item"
             return [[part, self.snapshot.move(source.base), key], kind, None]
         return [self.snapshot.move(guard.source), kind, stored]
-
-    # --- sizes, types, results ---------------------------------------------------------------------------------------
-
-    def _symbol(self, symbol: Symbol) -> int:
-        return self._symbols.setdefault(symbol, len(self._symbols))
-
-    def _size(self, size: Size) -> Json:
-        if isinstance(size, int):
-            return size
-        return [[coefficient, [self._symbol(a) if isinstance(a, Symbol) else self._call(a) for a in monomial]]
-                for monomial, coefficient in size.terms]
-
-    def _call(self, atom: Call) -> Json:
-        return [atom.fn, [self._size(a) for a in atom.args]]
-
-    def _type(self, type_: Type) -> Json:
-        if isinstance(type_, TensorType):
-            return ["tensor", type_.dtype.name, [self._size(d) for d in type_.dims]]
-        if isinstance(type_, OptionalType):
-            return ["optional", self._type(type_.elem)]
-        if isinstance(type_, SeqType):
-            raise NotSavable(f"an input of type `{type_}`")
-        return [str(type_)]
-
-    def _attr(self, value: Any) -> Json:
-        """An attribute of a view."""
-        if isinstance(value, Dim):
-            return {"size": self._size(value)}
-        if isinstance(value, tuple):
-            return {"items": [self._attr(v) for v in value]}
-        return {"plain": plain(value)}
-
-    def _result(self, result: sig.Result) -> Json:
-        match result:
-            case sig.Output(index):
-                return ["output", index]
-            case sig.Same(index):
-                return ["same", index]
-            case sig.Static(value):
-                if not is_plain(value):
-                    raise NotSavable(f"its result, an object of class `{type(value).__qualname__}`: return tensors, "
-                                     "numbers, strings, and tuples, lists and dicts of them")
-                return ["static", plain(value)]
-            case sig.Leaf(index, grad):
-                return ["leaf", index, self._result(grad)]
-            case sig.Given(source):
-                return ["given", self.snapshot.move(source)]
-            case sig.ViewOf(index, path, sizes, made):
-                return ["view", index, self._steps(path), self._sizes(sizes), made]
-            case sig.Referred(index, origin, references, path, sizes):
-                known = [[r.root, r.of, self._steps(r.path), [self._symbol(s) for s in r.symbols]] for r in references]
-                return ["referred", index, list(origin), known, self._steps(path), self._sizes(sizes)]
-            case sig.Text(parts):
-                return ["text", [p if isinstance(p, str) else [self._result(p[0]), *p[1:]] for p in parts]]
-            case sig.Select(condition, if_true, if_false):
-                return ["select", condition, self._result(if_true), self._result(if_false)]
-            case sig.Repeated(leaves, item, identity):
-                return ["repeated", list(leaves), self._result(item), identity]
-            case sig.Container(type_, keys, items, identity):
-                stored_keys = None if keys is None else [plain(k) for k in keys]
-                return ["container", class_name(type_), stored_keys, [self._result(i) for i in items], identity]
-        raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
-
-    def _steps(self, path: Sequence[tuple[str, Mapping[str, Any]]]) -> Json:
-        return [[op, {k: self._attr(v) for k, v in attrs.items()}] for op, attrs in path]
-
-    def _sizes(self, sizes: Mapping[Any, int]) -> Json:
-        return [[self._symbol(s), i] for s, i in sizes.items()]
-
-
-def fault_name(error: type[BaseException]) -> str:
-    """An exception class as a name that loading knows: one of `jitgrad.errors`, or the first built-in base."""
-    for base in error.__mro__:
-        if _FAULTS.get(base.__name__) is base:
-            return base.__name__
-        if base.__module__ == "builtins":
-            return base.__name__
-    raise AssertionError(error)
 
 
 def parameters(function: Any, bound: bool, snapshot: Snapshot) -> tuple[list[Json], dict[str, Any]]:
@@ -248,7 +121,7 @@ def parameters(function: Any, bound: bool, snapshot: Snapshot) -> tuple[list[Jso
         if p.default is not p.empty:
             defaults[p.name] = p.default
             data = isinstance(p.default, (list, tuple, dict)) or hasattr(p.default, "_data")
-            default = ({"plain": plain(p.default)} if is_plain(p.default)
+            default = ({"plain": to_plain(p.default)} if is_plain(p.default)
                        else {"node": snapshot.node(p.default)} if data else {"own": str(p.default)[:80]})
         stored.append([p.name, int(p.kind), default])
     return stored, defaults

@@ -2,8 +2,8 @@
 
     found = match(maker, value, GELU)       # None, or what stands for X and the nodes between
 
-A pattern is a leaf (`X`), a number, or an op and its operands. Operands of sums and products may be swapped, and equal
-parts may be one node or several. The patterns are what passes make of the rows of the op table; tests compare.
+A pattern is a leaf (`X`), a number, or an op and its operands. The operands of commutative ops may be swapped, and
+equal parts may be one node or several. Patterns come from the rows of the op table: what their rules say, run on `X`.
 """
 
 from __future__ import annotations
@@ -12,21 +12,52 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from jitgrad.ops.rows.activations import SQRT_2_OVER_PI
+from jitgrad.ops import OPS
+from jitgrad.ops.namespaces import Handle, Namespace
+from jitgrad.ops.opdef import OpDef, has_trait
 from jitgrad.script.graph.ir import Node, Value
 
 X = "x"
 Pattern = Any
-_TANH = ("tanh", ("mul", ("add", X, ("mul", ("mul", ("mul", X, X), X), 0.044715)), SQRT_2_OVER_PI))
-#: `gelu_tanh`
-GELU: Pattern = ("mul", ("mul", X, 0.5), ("add", _TANH, 1.0))
-#: its derivative
-GELU_SLOPE: Pattern = (
-    "add", ("mul", ("add", _TANH, 1.0), 0.5),
-    ("mul", ("mul", ("mul", X, 0.5), ("sub", 1.0, ("mul", _TANH, _TANH))),
-     ("mul", ("add", ("mul", ("mul", X, X), 3 * 0.044715), 1.0), SQRT_2_OVER_PI)))
 
-_COMMUTATIVE = frozenset({"add", "mul"})
+
+class _Term(Handle):
+    """A pattern as rules see it."""
+
+    __slots__ = ("F", "pattern")
+
+    def __init__(self, F: _Patterns, pattern: Pattern):
+        self.F, self.pattern = F, pattern
+
+
+class _Patterns(Namespace):
+    """The namespace under which the rules of pointwise rows make patterns."""
+
+    def lift_literals(self, op: OpDef, xs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return xs
+
+    def apply(self, op: OpDef, xs: tuple[Any, ...], attrs: dict[str, Any]) -> _Term:
+        return _Term(self, (op.name, *[x.pattern if isinstance(x, _Term) else float(x) for x in xs]))
+
+
+def value_of(name: str) -> Pattern:
+    """What composite row `name` makes of X."""
+    F, compose = _Patterns(), OPS[name].compose
+    assert compose is not None
+    return compose(F, _Term(F, X)).pattern
+
+
+def slope_of(name: str) -> Pattern:
+    """What the derivative rule of row `name`, a function of X, multiplies the cotangent by."""
+    F, vjp = _Patterns(), OPS[name].vjp
+    assert callable(vjp)
+    (cotangent,) = vjp(F, _Term(F, "g"), _Term(F, "y"), _Term(F, X))
+    product, g, slope = cotangent.pattern
+    assert (product, g) == ("mul", "g")
+    return slope
+
+
+GELU, GELU_SLOPE = value_of("gelu_tanh"), slope_of("gelu_tanh")
 
 
 def match(maker: Mapping[Value, Node], value: Value, pattern: Pattern) -> tuple[Value, dict[Node, None]] | None:
@@ -49,7 +80,7 @@ def _bound(maker: Mapping[Value, Node], value: Value, pattern: Pattern, leaf: Va
     before = len(nodes)
     nodes[node] = None
     inside = len(nodes)
-    orders = (node.inputs, node.inputs[::-1]) if op in _COMMUTATIVE else (node.inputs,)
+    orders = (node.inputs, node.inputs[::-1]) if has_trait(op, "commutative") else (node.inputs,)
     for operands in orders:
         found = leaf
         for operand, part in zip(operands, parts, strict=True):
@@ -73,4 +104,4 @@ def _is_constant(node: Node | None, number: float) -> bool:
     return node is not None and node.op == "full" and math.isclose(node.attrs["value"], number, rel_tol=1e-12)
 
 
-__all__ = ["GELU", "GELU_SLOPE", "match"]
+__all__ = ["GELU", "GELU_SLOPE", "match", "slope_of", "value_of"]

@@ -27,7 +27,8 @@ from jitgrad.eager.arrays.arrays import device_of, library, to_host, transfer
 from jitgrad.eager.autograd.engine import grad
 from jitgrad.eager.autograd.grad_mode import set_grad_enabled
 from jitgrad.eager.autograd.node import Node
-from jitgrad.eager.tensor import Tensor, wrap
+from jitgrad.eager.construct import wrap
+from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import backend
 from jitgrad.script.call import signature as sig

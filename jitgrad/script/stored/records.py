@@ -8,7 +8,6 @@ from jitgrad.dtypes import dtype
 from jitgrad.ops.autocast import Low
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.specialisation import Specialisation
-from jitgrad.script.executor import ScriptFunction
 
 
 @dataclass(slots=True)
@@ -44,8 +43,3 @@ def program_of(specialisation: Specialisation) -> Program:
     count = len(specialisation.given)
     return Program(function.name, script, specialisation.assumptions[:count], specialisation.grad_mode,
                    specialisation.default_dtype, specialisation.autocast)
-
-
-def programs_of(function: ScriptFunction) -> list[Program]:
-    """The records of what a function has compiled, the latest first."""
-    return [program_of(s) for s in function._specialisations]

@@ -1,0 +1,72 @@
+"""What the graphs of a device share: its driver's functions, sizes of arguments, products as graphs of their own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from ctypes import byref, c_size_t
+from typing import Any, Protocol
+
+from jitgrad.codegen.cuda.driver.blaslt import Call
+from jitgrad.codegen.cuda.driver.driverapi import INVALID_VALUE, NON_BLOCKING, DriverApi
+from jitgrad.codegen.cuda.graphs import replaying
+from jitgrad.codegen.cuda.graphs.conditions import Conditions
+from jitgrad.codegen.cuda.graphs.graphs import captured
+
+
+class Products(Protocol):
+    """What multiplies matrices: `BlasLt`."""
+
+    def prepare(self, stream: int, call: Call) -> None: ...
+    def matmul(self, stream: int, call: Call, owner: int | None = None) -> None: ...
+
+
+class Graphs:
+    """What the replays of a device share. `launch` and so on are what the driver has (`driver.py`).
+
+    Attributes:
+        functions: what a host function calls instead.
+        conditions: what loops need; its `reason` says why the device has none.
+        failure: the exception of the last call that returned `FAILED`.
+    """
+
+    def __init__(self, api: DriverApi, products: Products, *, launch: int, together: int, matmul: int, copy: int,
+                 read: int, load: Callable[[str, Sequence[str]], list[int]], allocate: Callable[[int], Any]):
+        self.api, self.products = api, products
+        self.launch, self.together, self.matmul, self.copy, self.read = launch, together, matmul, copy, read
+        self.functions = replaying.functions()
+        self.update = api.address("cuGraphExecKernelNodeSetParams_v2")
+        self.context = api.made("cuCtxGetCurrent")
+        self.failure: BaseException | None = None
+        self._sizes: dict[int, tuple[int, ...]] = {}
+        self._stream = 0
+        self._capturing = threading.Lock()  # one stream is captured by one thread
+        self.conditions = Conditions(api, self.context, load=load, allocate=allocate, read=read, lock=self._capturing)
+
+    def sizes(self, kernel: int) -> tuple[int, ...]:
+        """The bytes of each argument of a kernel. LibraryError where the driver cannot tell (before CUDA 12.4)."""
+        found = self._sizes.get(kernel)
+        if found is None:
+            offset, size = c_size_t(), c_size_t()
+            sizes: list[int] = []
+            while not (code := self.api.code("cuFuncGetParamInfo", kernel, len(sizes), byref(offset), byref(size))):
+                sizes.append(size.value)
+            if code != INVALID_VALUE:
+                raise self.api.error("cuFuncGetParamInfo", code)
+            found = self._sizes[kernel] = tuple(sizes)
+        return found
+
+    def product(self, words: Sequence[int], owner: int) -> int:
+        """The graph of a product alone."""
+        call = Call(*words)
+        self.products.prepare(owner, call)  # heuristics and allocation: not while capturing
+        with self._capturing:
+            if not self._stream:
+                self._stream = self.api.made("cuStreamCreate", NON_BLOCKING)
+            return captured(self.api, self._stream, lambda stream: self.products.matmul(stream, call, owner))
+
+    def close(self) -> None:
+        """Give the stream back."""
+        if self._stream:
+            self.api.call("cuStreamDestroy_v2", self._stream)
+            self._stream = 0

@@ -1,0 +1,255 @@
+"""A program's function under construction: its registers, labels and memory, and the ways out of it.
+
+What prints the kinds of steps works on this (numbers, sequences, products, ...); `program.py` puts all of it together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from jitgrad.codegen.llvm.conversions import as_dtype, as_type, part_types
+from jitgrad.codegen.llvm.function import Function
+from jitgrad.codegen.llvm.module import ModuleText
+from jitgrad.codegen.llvm.scalars import STORED
+from jitgrad.codegen.llvm.sizes import Sizes
+from jitgrad.codegen.program import buffers
+from jitgrad.codegen.program.layout import ARENA, LEFT, RAISED, Layout
+from jitgrad.codegen.program.program import Program
+from jitgrad.codegen.program.step import Buffer, Leaving, Ref
+from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.dtypes import dtype
+from jitgrad.kernels.values import Code, V
+from jitgrad.ops.types import Type
+from jitgrad.script.graph.ir import Value
+
+
+class Printer(Function):
+    """Prints steps into one function, after an `entry` with inputs, sizes known there and the workspace.
+
+    Attributes:
+        PRINT: class of step -> what prints it.
+        quick: the function runs each step once at most, so that the quick code generator may make it.
+    """
+
+    PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {}
+
+    def __init__(self, module: ModuleText, program: Program, layout: Layout, quick: bool):
+        super().__init__()
+        self.module, self.program, self.layout, self.quick = module, program, layout, quick
+        self.exits: set[int] = set()        # statuses with which some place leaves
+        self.sizes = Sizes(self, program.input_symbols)
+        self.values: dict[Value, tuple[V, ...]] = {}
+        self.variables: dict[Value, tuple[str, ...]] = {}
+        self.pointers: dict[Buffer, str] = {}
+        self.slot_of, self.slots = buffers.assign(program)
+        self.arena = False
+        #: by list of steps around: site of what is stored -> its label; status and that site -> that of leaving so
+        self.told: list[dict[int | tuple[int, int], str]] = [{}]
+        self.status = ""  # the variable that has what a program returns that stores before
+        self.clock = ""  # the variable that has when signals were last looked at
+
+    def word(self, number: int, code: Code | None = None) -> str:
+        """The address of a word of the block."""
+        code = code or self.code
+        name = code.name()
+        code.lines.append(f"  {name} = getelementptr i64, ptr %block, i64 {number}")
+        return name
+
+    def load_word(self, number: int, elem: str = "i64", code: Code | None = None) -> V:
+        code = code or self.code
+        return code.emit(f"load {elem}, ptr {self.word(number, code)}", elem, 1)
+
+    def store_word(self, number: int, value: V) -> None:
+        if value.elem == "i1":
+            value = value.cast("zext", "i64")
+        self.line(f"store {value.type} {value.name}, ptr {self.word(number)}")
+
+    def leave_unless(self, good: V, status: int, leaving: Leaving | None = None) -> None:
+        """Return `status` where `good` is false."""
+        fine = self.label("go")
+        if leaving is None:
+            self.exits.add(status)
+            self.line(f"br i1 {good.name}, label %{fine}, label %exit{status}")
+        else:
+            known = self.known_label((status, leaving.site))
+            bad = known or self.label("leave")
+            self.line(f"br i1 {good.name}, label %{fine}, label %{bad}")
+            if not known:
+                self.told[-1][status, leaving.site] = bad
+                self.start(bad)
+                self.leave(status, leaving)
+        self.start(fine)
+
+    def leave(self, status: int, leaving: Leaving | None) -> None:
+        """Return `status`, with what is to be stored told before.
+
+        The code that tells is shared by all places that leave after the first one, in its list of steps or inside.
+        """
+        if leaving is None:
+            self.give_up(str(status))
+            return
+        self.status = self.status or self.variable("i64")
+        self.line(f"store i64 {status}, ptr {self.status}")
+        self.store_word(LEFT, self.const(leaving.site + 1))
+        for part in leaving.chain():
+            label = self.known_label(part.site)
+            if label:
+                self.line(f"br label %{label}")
+                return
+            label = self.told[-1][part.site] = self.label("leave")
+            self.line(f"br label %{label}")
+            self.start(label)
+            values, self.values = self.values, dict(self.values)  # what is computed here is so only here
+            self.steps(part.before)
+            at = self.layout.leaving + part.word
+            self.layout.left[part.site] = at, part.more.site if part.more is not None else -1
+            self.pass_values(part.values, at)
+            self.values = values
+        self.give_up(self.code.emit(f"load i64, ptr {self.status}", "i64", 1).name)
+
+    def give_up(self, status: str) -> None:
+        """Return from the middle of the program."""
+        self.line(f"ret i64 {status}")
+
+    def known_label(self, key: int | tuple[int, int]) -> str:
+        """The label of code that tells, or leaves, and that is shared; "" where there is none to be seen from here."""
+        return next((told[key] for told in reversed(self.told) if key in told), "")
+
+    def size(self, size: Size, code: Code | None = None) -> V:
+        """A size as i64."""
+        return self.sizes.value(size, code)
+
+    def size_variable(self, symbol: Symbol) -> str:
+        return self.sizes.variable_of(symbol)
+
+    # --- memory ---
+
+    def base(self, buffer: Buffer) -> str:
+        """The pointer to a buffer's start."""
+        if buffer.kind == "pointer":
+            return self.code.emit(f"load ptr, ptr {self.pointer_variable(buffer)}", "ptr", 1).name
+        if buffer.kind == "growable":
+            return self.load_word(self.layout.growable[self.slot_of[buffer]], "ptr").name
+        return self.pointers[buffer]
+
+    def pointer_variable(self, buffer: Buffer) -> str:
+        found = self.pointers.get(buffer)
+        if found is None:
+            found = self.pointers[buffer] = self.variable("ptr")
+        return found
+
+    def address(self, buffer: Buffer, offset: Size) -> str:
+        """The pointer to an element."""
+        start = self.base(buffer)
+        if offset == 0:
+            return start
+        name = self.code.name()
+        self.line(f"{name} = getelementptr {STORED[buffer.dtype.name]}, ptr {start}, i64 {self.size(offset).name}")
+        return name
+
+    def reserve(self, word: int, bytes_: V, code: Code) -> V:
+        """Let the memory at a word of the block have room for so many bytes; whether it has."""
+        self.module.reserves = True
+        return code.emit(f"call i1 @jg_reserve(ptr {self.word(word, code)}, i64 {bytes_.name})", "i1", 1)
+
+    def mark_arena(self) -> Any:
+        """The newest chunk of the arena, and how much of it is used."""
+        self.module.arena = self.arena = True
+        chunk = self.load_word(ARENA, "ptr")
+        none, some, after = self.label("none"), self.label("some"), self.label("go")
+        empty = self.code.emit(f"icmp eq ptr {chunk.name}, null", "i1", 1)
+        self.line(f"br i1 {empty.name}, label %{none}, label %{some}")
+        self.start(some)
+        place = self.code.name()
+        self.line(f"{place} = getelementptr i64, ptr {chunk.name}, i64 2")
+        used = self.code.emit(f"load i64, ptr {place}", "i64", 1)
+        self.line(f"br label %{after}")
+        self.start(none)
+        self.line(f"br label %{after}")
+        self.start(after)
+        return chunk, self.code.emit(f"phi i64 [ {used.name}, %{some} ], [ 0, %{none} ]", "i64", 1)
+
+    def release_arena(self, mark: Any) -> None:
+        """Give back what was taken of the arena since."""
+        self.line(f"call void @jg_arena_release(ptr %block, ptr {mark[0].name}, i64 {mark[1].name})")
+
+    def store_parts(self, at: int, parts: Sequence[Value | Ref]) -> None:
+        """Flags and numbers, or a window's address and sizes, from word `at` on."""
+        for part in parts:
+            if isinstance(part, Ref):
+                self.line(f"store ptr {self.address(part.buffer, part.offset)}, ptr {self.word(at)}")
+                for j, size in enumerate(part.dims):
+                    self.store_word(at + 1 + j, self.size(size))
+                at += 1 + len(part.dims)
+            else:
+                for v in self.parts(part):
+                    self.store_word(at, v)
+                    at += 1
+
+    # --- values ---
+
+    def parts(self, value: Value) -> tuple[V, ...]:
+        """The registers of a value: one, or tag and bits of a Number, or flag and payload of an Optional."""
+        found = self.values.get(value)
+        if found is not None:
+            return tuple(self.here(v) for v in found)
+        types = part_types(value.type)
+        names = self.value_variables(value)
+        return tuple(self.code.emit(f"load {t}, ptr {n}", t, 1) for t, n in zip(types, names, strict=True))
+
+    def one(self, value: Value) -> V:
+        (v,) = self.parts(value)
+        return v
+
+    def define(self, value: Value, *parts: V) -> None:
+        self.values[value] = parts
+
+    def as_dtype(self, value: Value, d: dtype) -> V:
+        """A number or register in the computing type of dtype `d`."""
+        return as_dtype(self.parts(value), value.type, d)
+
+    def as_type(self, value: Value, type_: Type) -> tuple[V, ...]:
+        """The registers of `value` as those of a value of `type_`."""
+        return as_type(self.parts(value), value.type, type_)
+
+    def value_variables(self, value: Value) -> tuple[str, ...]:
+        found = self.variables.get(value)
+        if found is None:
+            found = self.variables[value] = tuple(self.variable(t) for t in part_types(value.type))
+        return found
+
+    # --- Python ---
+
+    def call_python(self, site: int, leaving: Leaving | None = None) -> None:
+        """`jg_callback(block, site)`: 1 if all went well."""
+        self.module.declares["jg_callback"] = "declare i64 @jg_callback(ptr, i64)"
+        self.module.externals.add("jg_callback")
+        good = self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1)
+        self.leave_unless(good.eq(1), RAISED, leaving)
+
+    def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None) -> None:
+        """What a site needs, from word `at` on, by default in the payload words."""
+        at = self.layout.payload if at is None else at
+        for value in values:
+            if isinstance(value, (int, Dim)):
+                self.store_word(at, self.size(value))
+                at += 1
+            elif isinstance(value, Ref):
+                self.line(f"store ptr {self.address(value.buffer, value.offset)}, ptr {self.word(at)}")
+                for size in (*value.dims, *value.strides):
+                    at += 1
+                    self.store_word(at, self.size(size))
+                at += 1
+            else:
+                for part in self.parts(value):
+                    self.store_word(at, part)
+                    at += 1
+
+    # --- steps ---
+
+    def steps(self, steps: Sequence[Any]) -> None:
+        self.told.append({})
+        for step in steps:
+            self.PRINT[type(step)](self, step)
+        self.told.pop()

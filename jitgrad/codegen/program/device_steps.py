@@ -1,0 +1,163 @@
+"""Steps of a device's program: launches of several kernels at once, regions that one kernel runs, what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.sequence_steps import SeqGrow
+from jitgrad.codegen.program.step import Buffer, Step, Touched, Use, uses_in
+from jitgrad.codegen.program.steps import Point, of_kernel
+from jitgrad.dims import Size, Symbol
+from jitgrad.script.graph.ir import Value
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class EachStep(Step):
+    """Run a kernel of one axis for several tuples of operands, each of its own size: what `EachPut`s have put.
+
+    `parts`: size and (buffer, offset) per operand, of each; `shared`: per scalar, whether all parts have the same.
+    """
+
+    kernel: Kernel
+    parts: tuple[tuple[Size, tuple[tuple[Buffer, Size], ...]], ...]
+    shared: tuple[bool, ...]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.parts)
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class EachPut(Step):
+    """Say what part `number` of `each` is. Numbers are computed here; the kernel runs at `each`, or where the program
+    leaves before that."""
+
+    each: EachStep
+    number: int
+    size: Size
+    starts: tuple[tuple[Buffer, Size], ...]
+    scalars: tuple[Value, ...]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.size, self.starts, self.scalars)
+
+    @property
+    def memory(self) -> Touched:
+        return of_kernel(self.each.kernel, self.starts)  # of a list inside: its group runs there
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SpoilStep(Step):
+    """Fill a buffer that holds nothing yet with NaNs, or (None) the whole workspace: see `cuda/spoiling.py`."""
+
+    buffer: Buffer | None
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.buffer)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Barrier(Step):
+    """Inside a `ResidentStep`: what was written before is seen by what follows."""
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ResidentStep(Step):
+    """Steps with branches and loops that one kernel of a device runs, without the host: see `cuda/regions.py`.
+
+    The host runs them where one of `conditions` does not hold, or one of `counters` is so large that it might overflow.
+    Where their products are too large it runs `otherwise`.
+
+    Attributes:
+        values: what is read from registers.
+        sizes: the symbols that are read.
+        buffers: those whose addresses are taken.
+        seqs: sequences that the steps, one loop, write to: where one is full the kernel stops, and is launched again.
+        exits: what is set here and read after: it is read from `told`, which waits for the device.
+        settled: moves of pointers with which the steps end, and of which the host knows without waiting.
+        otherwise: other steps that do the same (see `cuda/repeating.py`), if there are any.
+        alone: the steps are numbers, for one thread, which the host need not look at.
+    """
+
+    steps: list[Any]
+    conditions: tuple[Value, ...]
+    counters: tuple[Value, ...]
+    values: tuple[Value, ...]
+    sizes: tuple[Symbol, ...]
+    buffers: tuple[Buffer, ...]
+    seqs: tuple[SeqGrow, ...]
+    exits: tuple[Value | Buffer, ...]
+    told: Buffer | None
+    settled: Point | None = None
+    otherwise: list[Any] = field(default_factory=list)
+    alone: bool = False
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.conditions, self.counters, self.values, self.buffers, self.exits, self.told)
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+    @property
+    def blocks(self) -> tuple[list[Any], ...]:
+        return self.steps, self.otherwise
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Recall(Step):
+    """Inside a `ResidentStep`: read a number from word `k` of `state`, where another one has written it."""
+
+    value: Value
+    state: Buffer
+    k: int
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.state)
+
+    @property
+    def sets(self) -> Sequence[Use]:
+        return (self.value,)
+
+    @property
+    def memory(self) -> Touched:
+        return [self.state], []
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class RepeatStep(Step):
+    """While the first word of `state` is not 0: `body`, launches alone, the same in every iteration; one of them sets
+    the state, whose words are the values `words`. `wanted`: those that the host reads after the loop.
+    """
+
+    body: list[Any]
+    state: Buffer
+    words: tuple[Value, ...]
+    wanted: tuple[Value, ...]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.state, self.words, self.wanted)
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+    @property
+    def blocks(self) -> tuple[list[Any], ...]:
+        return (self.body,)

@@ -1,0 +1,193 @@
+"""Buffers, and what every step of a program says of itself: what it reads, sets, touches in memory and contains.
+
+Passes over programs ask the steps; they do not tell their kinds apart. Nobody changes a step once it is made. The
+classes are not frozen, and are compared by identity, because each method that `dataclass` writes costs time at import,
+which is part of every cold compile.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jitgrad.dims import Dim, Size, Symbol, symbols
+from jitgrad.dtypes import dtype
+from jitgrad.script.graph.ir import Node, Value
+
+_ids = itertools.count()
+
+
+@dataclass(slots=True, eq=False)
+class Buffer:
+    """A stretch of memory.
+
+    kind: "input" and "output" (number `index`, memory of Python's), "slot" (workspace, size known at entry),
+    "growable" (workspace, size known only where an `Allocate` stands), "pointer" (a variable that `Point` sets to a
+    place in another buffer; `aliases` are the buffers it may point into; `size` is that of what is there, 0 where that
+    is not known). `keeps`: it is read in the iteration after the one that wrote it, so it shares its memory with no
+    other buffer. `host`: an input in the host's memory, of a program whose other memory is a device's.
+    """
+
+    dtype: dtype
+    size: Size
+    kind: Literal["input", "output", "slot", "growable", "pointer"]
+    index: int = -1
+    aliases: set[Buffer] = field(default_factory=set)
+    keeps: bool = False
+    host: bool = False
+    id: int = field(default_factory=_ids.__next__)
+
+    def __repr__(self) -> str:
+        return f"{self.kind}{self.index if self.index >= 0 else self.id}"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Ref:
+    """A strided window: element (i, j, ...) is at `offset + i * strides[0] + j * strides[1] + ...`, in elements."""
+
+    buffer: Buffer
+    offset: Size
+    dims: tuple[Size, ...]
+    strides: tuple[Size, ...]
+
+    @property
+    def dtype(self) -> dtype:
+        return self.buffer.dtype
+
+
+#: what a step names: a value, a symbol of sizes, a buffer whose address it takes
+Use = Value | Symbol | Buffer
+#: the buffers that a step reads, and those that it writes
+Touched = tuple[list[Buffer], list[Buffer]]
+
+
+class Step:
+    """What runs in a program. Subclasses say what they do; `blocks` and what leaves the program is said apart."""
+
+    __slots__ = ()
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        """What it reads."""
+        return iter(())
+
+    @property
+    def sets(self) -> Sequence[Use]:
+        """What it sets: values, symbols, pointers."""
+        return ()
+
+    @property
+    def memory(self) -> Touched | None:
+        """What it does to memory; None: more than can be told."""
+        return None
+
+    @property
+    def blocks(self) -> tuple[list[Any], ...]:
+        """The lists of steps in it."""
+        return ()
+
+    def with_blocks(self, made: Callable[[list[Any]], list[Any]]) -> Step:
+        """The step with other lists of steps that the host runs; itself where it has none."""
+        return self
+
+    @property
+    def before(self) -> list[Any]:
+        """What runs only where it leaves the program."""
+        return []
+
+    @property
+    def leaving(self) -> Leaving | None:
+        """What is stored where it leaves the program."""
+        return None
+
+    @property
+    def payload(self) -> int:
+        """At most how many words it passes to Python: a number takes up to 4, a window an address, sizes and strides.
+        """
+        return 0
+
+    @property
+    def named(self) -> Iterator[Buffer]:
+        """The buffers that it names."""
+        return (m for m in (*self.uses, *self.sets) if isinstance(m, Buffer))
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Leaving:
+    """What a place that raises tells of changes that are stored then: by `site`, after `before` has run.
+
+    `more`: what comes in addition.
+    """
+
+    site: int
+    values: tuple[Value | Ref, ...]
+    before: list[Any]
+    more: Leaving | None
+    word: int = field(init=False)  # where its values begin, among those of all
+    end: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.word = self.more.end if self.more is not None else 0
+        self.end = self.word + sum(map(words_of, self.values))
+
+    def chain(self) -> Iterator[Leaving]:
+        """This and all that it comes in addition to."""
+        part: Leaving | None = self
+        while part is not None:
+            yield part
+            part = part.more
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        """What is read to tell all of it."""
+        yield from uses_in(self.values)
+        for step in every(self.before):
+            yield from (*step.sets, *all_uses(step))
+        if self.more is not None:
+            yield from self.more.uses
+
+
+def words_of(value: object) -> int:
+    """At most how many words a value takes that is passed to Python."""
+    return 1 + 2 * len(value.dims) if isinstance(value, Ref) else 4
+
+
+def uses_in(*parts: object) -> Iterator[Use]:
+    """What is named in parts of steps and outputs: values, windows, sizes, tuples of these."""
+    for part in parts:
+        if isinstance(part, (Value, Buffer)):
+            yield part
+        elif isinstance(part, Dim):
+            yield from symbols(part)
+        elif isinstance(part, Ref):
+            yield part.buffer
+            yield from uses_in(part.offset, part.dims, part.strides)
+        elif isinstance(part, (tuple, list)):
+            yield from uses_in(*part)
+
+
+def node_uses(node: Node) -> Iterator[Use]:
+    """What a node on numbers reads: its inputs, and sizes."""
+    yield from node.inputs
+    for attr in node.attrs.values():
+        if isinstance(attr, Dim):
+            yield from symbols(attr)
+
+
+def all_uses(step: Step) -> Iterator[Use]:
+    """What a step reads, also where it leaves the program; without the lists of steps in it."""
+    yield from step.uses
+    for inner in every(step.before):
+        yield from (*inner.sets, *all_uses(inner))
+    if step.leaving is not None:
+        yield from step.leaving.uses
+
+
+def every(steps: Iterable[Any]) -> Iterator[Any]:
+    """All steps, those inside of others too."""
+    for step in steps:
+        yield step
+        for block in step.blocks:
+            yield from every(block)

@@ -1,0 +1,324 @@
+"""The steps of a program: kernels, products, numbers and memory, branches and loops, calls of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jitgrad.codegen.program.kernel import Kernel
+from jitgrad.codegen.program.step import Buffer, Leaving, Ref, Step, Touched, Use, node_uses, uses_in, words_of
+from jitgrad.dims import Size, Symbol
+from jitgrad.dtypes import dtype
+from jitgrad.script.graph.ir import Node, Value
+
+
+def of_kernel(kernel: Kernel, starts: Sequence[tuple[Buffer, Size]]) -> Touched:
+    """What a kernel reads, and what it writes."""
+    both = list(zip(kernel.operands, [b for b, _ in starts], strict=True))
+    return [b for o, b in both if o.role != "out"], [b for o, b in both if o.role != "in"]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class KernelStep(Step):
+    """Run a kernel. `sizes`: outer then inner; `starts`: (buffer, offset) per operand; `strides`: those that are
+    arguments, in the order of the kernel's parameters; `scalars`: 0-dim values and numbers."""
+
+    kernel: Kernel
+    sizes: tuple[Size, ...]
+    starts: tuple[tuple[Buffer, Size], ...]
+    strides: tuple[Size, ...]
+    scalars: tuple[Value, ...]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.sizes, self.starts, self.strides, self.scalars)
+
+    @property
+    def memory(self) -> Touched:
+        return of_kernel(self.kernel, self.starts)
+
+
+#: what the words of an epilogue's name compute; a bias is added first
+_EPILOGUES = {"bias": "bias", "relu": "relu", "gelu": "gelu", "drelu": "relu'", "dgelu": "gelu'", "bgrad": "bias'",
+              "bgrada": "bias'", "bgradb": "bias'"}
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class GemmStep(Step):
+    """c[m, n] = a[m, k] @ b[k, n] (+ c if `accumulate`), once per index of `batch`: (size, strides of a, b, c).
+
+    `epilogue`: what else is computed, with `bias` (or its gradient) and `aux`: see `lower/device/epilogues.py`.
+    """
+
+    dtype: dtype
+    m: Size
+    n: Size
+    k: Size
+    a: tuple[Buffer, Size]
+    b: tuple[Buffer, Size]
+    c: tuple[Buffer, Size]
+    trans_a: bool
+    trans_b: bool
+    lda: Size
+    ldb: Size
+    ldc: Size
+    batch: tuple[tuple[Size, Size, Size, Size], ...] = ()
+    accumulate: bool = False
+    epilogue: str = ""
+    bias: tuple[Buffer, Size] | None = None
+    aux: tuple[Buffer, Size] | None = None
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """The loops around one multiplication."""
+        return (self.m, self.n, self.k, *[axis[0] for axis in self.batch])
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.m, self.n, self.k, self.a, self.b, self.c, self.lda, self.ldb, self.ldc, self.batch,
+                       self.bias, self.aux)
+
+    @property
+    def memory(self) -> Touched:
+        """It writes c, a bias's gradient, what is kept for the gradient."""
+        more = ((self.bias, "grad" in self.epilogue), (self.aux, "aux" in self.epilogue))
+        return ([self.a[0], self.b[0], *[place[0] for place, _ in more if place is not None]],
+                [self.c[0], *[place[0] for place, written in more if place is not None and written]])
+
+    @property
+    def name(self) -> str:
+        """For people: the product, and what else it computes."""
+        words = self.epilogue.split("_")
+        words.sort(key="bias".__ne__)
+        return "+".join(["matmul", *[_EPILOGUES[w] for w in words if w in _EPILOGUES]])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ScalarStep(Step):
+    """A pointwise node on 0-dim values, in registers."""
+
+    node: Node
+    args: tuple[Value, ...]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return node_uses(self.node)
+
+    @property
+    def sets(self) -> Sequence[Use]:
+        return self.node.outputs
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LoadScalar(Step):
+    """Bring a one-element tensor into a register."""
+
+    value: Value
+    buffer: Buffer
+    offset: Size
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.buffer, self.offset)
+
+    @property
+    def sets(self) -> Sequence[Use]:
+        return (self.value,)
+
+    @property
+    def memory(self) -> Touched:
+        return [self.buffer], []
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class StoreScalar(Step):
+    """Write a register to memory."""
+
+    value: Value
+    buffer: Buffer
+    offset: Size
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.value, self.buffer, self.offset)
+
+    @property
+    def memory(self) -> Touched:
+        return [], [self.buffer]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class NumberStep(Step):
+    """A `num.*`, `dim.*`, `item`, `opt.*` node on numbers; `site` where it may raise."""
+
+    node: Node
+    site: int = -1
+    leaving: Leaving | None = None
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return node_uses(self.node)
+
+    @property
+    def sets(self) -> Sequence[Use]:
+        bound = [self.node.attrs["symbol"]] if self.node.op == "dim.bind" else []
+        return [*self.node.outputs, *bound]
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+    @property
+    def payload(self) -> int:
+        return 4 * len(self.node.inputs)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Allocate(Step):
+    """Make a growable buffer large enough for its size, which is known from here on."""
+
+    buffer: Buffer
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.buffer)
+
+    @property
+    def memory(self) -> Touched:
+        return [], [self.buffer]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Point(Step):
+    """Set pointer buffers, all at once."""
+
+    targets: tuple[tuple[Buffer, Buffer, Size], ...]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in([source for _, *source in self.targets])
+
+    @property
+    def sets(self) -> Sequence[Use]:
+        return [target for target, _, _ in self.targets]
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Assign(Step):
+    """Set variables of numbers, one-element tensors and sequences, and size symbols, all at once."""
+
+    values: tuple[tuple[Value, Value], ...] = ()
+    sizes: tuple[tuple[Symbol, Size], ...] = ()
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in([source for _, source in self.values], [size for _, size in self.sizes])
+
+    @property
+    def sets(self) -> Sequence[Use]:
+        return [*[target for target, _ in self.values], *[symbol for symbol, _ in self.sizes]]
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class IfStep(Step):
+    condition: Value
+    then: list[Any]
+    otherwise: list[Any]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.condition)
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+    @property
+    def blocks(self) -> tuple[list[Any], ...]:
+        return self.then, self.otherwise
+
+    def with_blocks(self, made: Callable[[list[Any]], list[Any]]) -> IfStep:
+        return IfStep(self.condition, made(self.then), made(self.otherwise))
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LoopStep(Step):
+    """While the variable `condition` holds: `body`. Looks at pending signals before each back edge.
+
+    `frees`: what an iteration takes from the arena is free again at its end.
+    """
+
+    condition: Value
+    body: list[Any]
+    frees: bool = False
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.condition)
+
+    @property
+    def memory(self) -> Touched:
+        return [], []
+
+    @property
+    def blocks(self) -> tuple[list[Any], ...]:
+        return (self.body,)
+
+    def with_blocks(self, made: Callable[[list[Any]], list[Any]]) -> LoopStep:
+        return LoopStep(self.condition, made(self.body), self.frees)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class CallStep(Step):
+    """A `check` (raise unless the condition), a `print` or a library call: values are numbers or windows.
+
+    `before`: steps that bring a failing check's values to memory.
+    """
+
+    site: int
+    kind: Literal["check", "print", "library", "callback"]
+    condition: Value | None
+    values: tuple[Value | Ref | Size, ...]
+    before: list[Any] = field(default_factory=list)
+    leaving: Leaving | None = None
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.condition, self.values)
+
+    @property
+    def memory(self) -> Touched | None:
+        return ([], []) if self.kind == "check" else None
+
+    @property
+    def payload(self) -> int:
+        return sum(map(words_of, self.values))
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class CommitSlot(Step):
+    """Note what the slot behind graph input `target` becomes: `parts` are flags, numbers, or one window."""
+
+    target: int
+    parts: tuple[Value | Ref, ...]
+
+    @property
+    def uses(self) -> Iterator[Use]:
+        return uses_in(self.parts)
+
+    @property
+    def memory(self) -> Touched:
+        return [], []

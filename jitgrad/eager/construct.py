@@ -1,0 +1,138 @@
+"""Making tensors: of arrays, numbers and nested sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitgrad import dtypes
+from jitgrad.dtypes import dtype
+from jitgrad.eager.arrays import arrays
+from jitgrad.eager.autograd.grad_mode import mode
+from jitgrad.eager.autograd.node import Array, TapedArray
+
+_ndarray = np.ndarray
+_new = object.__new__
+Tensor: type[Any]
+
+
+def install(cls: type[TapedArray]) -> None:
+    """Called once by `tensor.py`, which builds on this module: the class of tensors."""
+    global Tensor
+    Tensor = cls
+
+
+def wrap(array: Any, cls: type[Any] | None = None) -> Any:
+    """A Tensor of an ndarray (or of a NumPy scalar), sharing memory, without history. The hot path: checks nothing."""
+    t = _new(cls or Tensor)
+    t._data = array if type(array) is _ndarray else arrays.as_array(array)
+    if mode.inference:
+        t._inference = True
+    return t
+
+
+def lift(number: bool | int | float, d: dtype) -> Any:
+    """A 0-dim Tensor; ints too large for a narrow integer dtype wrap, as in torch."""
+    try:
+        if -65504 <= number <= 65504:
+            array = np.array(number, d.np)
+        else:  # too large for a narrow float: infinite, of which NumPy would warn
+            with np.errstate(all="ignore"):
+                array = np.array(number, d.np)
+    except OverflowError:
+        if not -(1 << 63) <= number < 1 << 63:
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+        array = np.array(number, np.int64).astype(d.np)
+    return wrap(array)
+
+
+def from_numpy(array: Array) -> Any:
+    """A Tensor that shares memory with `array`. TypeError for what is no ndarray or has no counterpart dtype."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    dtypes.from_numpy(array.dtype)
+    return wrap(array.view(_ndarray))
+
+
+def new_tensor(data: Any, d: dtype | None = None) -> Any:
+    """A leaf with a copy of `data`: numbers, nested sequences, arrays, tensors. The dtype is inferred as torch does."""
+    if isinstance(data, TapedArray):
+        return wrap(data._data.astype(data._data.dtype if d is None else d.np, order="C"))
+    home = arrays.foreign(data)
+    if home is not None:
+        found = dtypes.from_numpy(data.dtype)
+        return wrap(data.astype((d or found).np, order="C"))
+    if isinstance(data, (np.ndarray, np.generic)):
+        array = np.array(data, copy=True, order="C")
+        found = dtypes.from_numpy(array.dtype if array.dtype.isnative else array.dtype.newbyteorder("="))
+        return wrap(array.astype((d or found).np, copy=False))
+    with np.errstate(all="ignore"):
+        return wrap(_from_sequence(data, d))
+
+
+def _from_sequence(data: Any, d: dtype | None) -> Array:
+    shape, items = _flatten(data)
+    if d is None:
+        d = _infer(items)
+    kinds = set(map(type, items))
+    try:
+        if d.category == dtypes.INTEGRAL and any(issubclass(k, (float, np.floating)) for k in kinds):
+            array = np.array([int(v) for v in items], d.np)
+        else:
+            array = np.array(items, d.np)
+    except OverflowError:
+        if any(isinstance(v, (float, np.floating)) for v in items):
+            raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+        if any(not -(1 << 63) <= int(v) < 1 << 63 for v in items):
+            raise ValueError("Overflow when unpacking long long") from None
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow") from None
+    return array.reshape(shape)
+
+
+def _flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
+    """Shape and elements of nested sequences; ValueError where they are ragged."""
+    shape: list[int] = []
+    level: list[Any] = [data]
+    while True:
+        if any(isinstance(v, (np.ndarray, Tensor)) and v.ndim for v in level):
+            level = [v.tolist() if isinstance(v, (np.ndarray, Tensor)) else v for v in level]
+        if not level or not isinstance(level[0], Sequence) or isinstance(level[0], (str, bytes)):
+            break
+        length = len(level[0])
+        below: list[Any] = []
+        for v in level:
+            if not isinstance(v, Sequence):
+                raise TypeError(f"not a sequence at dim {len(shape)}: {v!r}")
+            if len(v) != length:
+                raise ValueError(f"expected sequence of length {length} at dim {len(shape)} (got {len(v)})")
+            below.extend(v)
+        shape.append(length)
+        level = below
+    items = [v.item() if isinstance(v, Tensor) or (isinstance(v, np.ndarray) and not v.ndim) else v for v in level]
+    for kind in set(map(type, items)):
+        if not issubclass(kind, (bool, int, float, np.generic)):
+            raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    return tuple(shape), items
+
+
+def _infer(items: Iterable[Any]) -> dtype:
+    found: dtype | None = None
+    for kind in set(map(type, items)):
+        d = dtypes.from_numpy(np.dtype(kind)) if issubclass(kind, np.generic) else dtypes.of_number(
+            bool if kind is bool else int if issubclass(kind, int) else float)
+        found = d if found is None else dtypes.promote_types(found, d)
+    return found if found is not None else dtypes.get_default_dtype()
+
+
+def from_arguments(cls: type[Any], args: tuple[Any, ...]) -> Any:
+    """`Tensor()`, `Tensor(2, 3)`, `Tensor(data)`: always of the default dtype."""
+    d = dtypes.get_default_dtype()
+    if len(args) == 1 and not isinstance(args[0], int):
+        data = args[0]
+        return wrap(data._data if isinstance(data, TapedArray) and data.dtype is d else new_tensor(data, d)._data, cls)
+    return wrap(np.empty(args if args else (0,), d.np), cls)
+
+
+__all__ = ["from_arguments", "from_numpy", "install", "lift", "new_tensor", "wrap"]

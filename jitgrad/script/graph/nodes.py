@@ -1,0 +1,123 @@
+"""SSA values, nodes and blocks: what graphs consist of, and the reading of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitgrad.dims import Dim, Size, Symbol, symbols
+from jitgrad.errors import Span
+from jitgrad.ops.types import Type, map_dims
+
+_ids = itertools.count()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """One SSA value. `name` is for people; identity is what counts."""
+
+    type: Type
+    name: str = ""
+    id: int = field(default_factory=_ids.__next__)
+
+    def __repr__(self) -> str:
+        return f"%{self.name or self.id}: {self.type}"
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Parameters, nodes in order, results. Nodes may read values of enclosing blocks (captures).
+
+    `binds` lists the symbols whose scope is this block: each stands alone as a size in some parameter's type.
+    """
+
+    params: tuple[Value, ...] = ()
+    nodes: list[Node] = field(default_factory=list)
+    results: tuple[Value, ...] = ()
+    binds: tuple[Symbol, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """An operation. `attrs` are static: Python constants, dtypes, sizes (ints or Dims), tuples of these.
+
+    `binds` lists the symbols that this node brings into scope for the nodes after it in its block: each stands alone
+    as a size in some output's type (`dim.bind`: it is the value of the input).
+    """
+
+    op: str
+    inputs: tuple[Value, ...]
+    attrs: Mapping[str, Any]
+    outputs: tuple[Value, ...]
+    blocks: tuple[Block, ...] = ()
+    span: Span | None = None
+    binds: tuple[Symbol, ...] = ()
+
+    @property
+    def output(self) -> Value:
+        """The only output."""
+        (value,) = self.outputs
+        return value
+
+
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
+def type_symbols(type_: Type) -> frozenset[Symbol]:
+    """The symbols in the sizes of a type."""
+    return _NO_SYMBOLS.union(*[symbols(d) for d in sizes_of(type_)])
+
+
+_NO_SYMBOLS: frozenset[Symbol] = frozenset()
+
+
+def sizes_of(type_: Type) -> list[Size]:
+    """Every size in a type, in order."""
+    found: list[Size] = []
+
+    def visit(d: Size) -> Size:
+        found.append(d)
+        return d
+
+    map_dims(type_, visit)
+    return found
+
+
+def attr_symbols(value: Any) -> frozenset[Symbol]:
+    """The symbols in an attribute (searching tuples)."""
+    if isinstance(value, Dim):
+        return symbols(value)
+    if isinstance(value, Symbol):
+        return frozenset({value})
+    if isinstance(value, tuple):
+        return _NO_SYMBOLS.union(*[attr_symbols(v) for v in value])
+    return _NO_SYMBOLS
+
+
+def map_attr(value: Any, fn: Any) -> Any:
+    """An attribute with `fn` applied to every Dim in it (searching tuples)."""
+    if isinstance(value, Dim):
+        return fn(value)
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return tuple(map_attr(v, fn) for v in value)
+    return value
+
+
+def walk(block: Block) -> Iterator[Node]:
+    """Every node of a block and of the blocks nested in it, outer before inner, in program order."""
+    stack = [iter(block.nodes)]
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        yield node
+        if node.blocks:
+            stack.append(itertools.chain.from_iterable([b.nodes for b in node.blocks]))
+
+
+def committed(block: Block) -> list[int]:
+    """The numbers of the graph's inputs that a block, or one in it, writes; ascending."""
+    return sorted({node.attrs["target"] for node in walk(block) if node.op == "commit"})

@@ -1,0 +1,442 @@
+"""A ScriptGraph as plain data, and back: all but its graph, of which the stores keep the text.
+
+What the disk cache and files name differently is theirs to say: how a value is found again (`source`, `target`), what a
+class is called, and what is assumed of objects (`guard`). Reading believes nothing: numbers, names and types are
+checked, indices too where the graph is known. All that is wrong raises LoadError.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jitgrad.device import CPU
+from jitgrad.dims import FUNCTIONS, Call, Dim, Size, Symbol, dim
+from jitgrad.dtypes import int64
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.sources import describe
+from jitgrad.script.graph.ir import Block, Graph, Node, walk
+from jitgrad.script.stored.values import (
+    Json,
+    NotSavable,
+    boolean,
+    device_of,
+    dtype_of,
+    fault,
+    fault_name,
+    from_plain,
+    identifier,
+    integer,
+    is_plain,
+    items,
+    need,
+    string,
+    to_plain,
+)
+
+LONGEST = 1 << 20  # no list of sizes, path or line number is longer
+_NUMBERS: dict[str, Type] = {"int": INT, "float": FLOAT, "bool": BOOL, "number": NUMBER}
+#: types that hold another one, by their words
+HOLDERS: dict[str, type[Any]] = {"optional": OptionalType, "list": ListType, "seq": SeqType}
+
+Steps = Sequence[tuple[str, Mapping[str, Any]]]
+
+
+class Encoder(ABC):
+    """The parts of a ScriptGraph as JSON. Raises NotSavable for what has no form."""
+
+    def __init__(self) -> None:
+        self.symbols: dict[Symbol, int] = {}
+
+    @abstractmethod
+    def source(self, source: sig.Source) -> Json:
+        """A path."""
+
+    @abstractmethod
+    def class_name(self, cls: Any) -> Json:
+        """What a class is called."""
+
+    @abstractmethod
+    def guard(self, guard: sig.Guard) -> Json:
+        """An assumption."""
+
+    def target(self, source: sig.Source) -> Json:
+        """A path to which the script assigns."""
+        return self.source(source)
+
+    def script(self, script: sig.ScriptGraph) -> dict[str, Json]:
+        """All but the graph."""
+        stored = {
+            "inputs": [self.source(s) for s in script.inputs],
+            "input_types": [self.type(t) for t in script.input_types],
+            "guards": [self.guard(g) for g in script.guards],
+            "size_guards": [[self.size(a), self.size(b)] for a, b in script.size_guards],
+            "trip_guards": [[self.size(a), self.size(b)] for a, b in script.trip_guards],
+            "int_symbols": self._symbol_pairs(script.int_symbols),
+            "result": self.result(script.result),
+            "commits": [[i, self.target(s)] for i, s in script.commits.items()],
+            "written": [list(pair) for pair in script.written.items()],
+            "freed": list(script.freed),
+            "results": script.results,
+            "recorded": [list(pair) for pair in script.recorded.items()],
+            "alone": list(script.alone),
+            "stores": self._stores(script.stores),
+            "recipes": [self._stores(r) for r in script.recipes],
+            "log": list(script.log),
+            "gradient_state": script.gradient_state,
+        }
+        if script.device.type != "cpu":
+            stored |= {"device": str(script.device), "on_host": list(script.on_host),
+                       "expected": [[i, fault_name(error), head, tail] for i, error, head, tail in script.expected]}
+        if script.device_state:
+            stored["device_state"] = True
+        return stored
+
+    def _stores(self, stores: Sequence[tuple[sig.Place, sig.Result]]) -> Json:
+        return [[self._place(s), self.result(r)] for s, r in stores]
+
+    def _place(self, place: sig.Place) -> Json:
+        if isinstance(place, (sig.Content, sig.Tail)):
+            raise NotSavable(f"a change of the container `{describe(place.base)}`")
+        return self.target(place)
+
+    def assumed(self, guard: sig.Guard) -> Json:
+        """What a guard says of values, tensors and memory; None for kinds that say all by their name."""
+        value = guard.value
+        match guard.kind:
+            case "tensor":
+                where = [] if value.device.type == "cpu" else [str(value.device)]
+                return [value.dtype.name, value.ndim, list(value.ones), value.requires_grad, *where]
+            case "same" | "other":
+                return self.source(value)
+            case "equal" | "optional":
+                return to_plain(value)
+            case "len" | "contiguous":
+                return value
+        return None
+
+    # --- sizes, types, results ---------------------------------------------------------------------------------------
+
+    def symbol(self, symbol: Symbol) -> int:
+        return self.symbols.setdefault(symbol, len(self.symbols))
+
+    def size(self, size: Size) -> Json:
+        if isinstance(size, int):
+            return size
+        return [[coefficient, [self._atom(a) for a in monomial]] for monomial, coefficient in size.terms]
+
+    def _atom(self, atom: Symbol | Call) -> Json:
+        return self.symbol(atom) if isinstance(atom, Symbol) else [atom.fn, [self.size(a) for a in atom.args]]
+
+    def type(self, type_: Type) -> Json:
+        if isinstance(type_, TensorType):
+            return ["tensor", type_.dtype.name, [self.size(d) for d in type_.dims]]
+        word = next((word for word, holder in HOLDERS.items() if isinstance(type_, holder)), None)
+        return [str(type_)] if word is None else [word, self.type(type_.elem)]  # type: ignore[union-attr]
+
+    def _attr(self, value: Any) -> Json:
+        """An attribute of a view."""
+        if isinstance(value, Dim):
+            return {"size": self.size(value)}
+        if isinstance(value, tuple):
+            return {"items": [self._attr(v) for v in value]}
+        return {"plain": to_plain(value)}
+
+    def result(self, result: sig.Result) -> Json:
+        match result:
+            case sig.Output(index):
+                return ["output", index]
+            case sig.Same(index):
+                return ["same", index]
+            case sig.Static(value):
+                if not is_plain(value):
+                    raise NotSavable(f"its result, an object of class `{type(value).__qualname__}`: return tensors, "
+                                     "numbers, strings, and tuples, lists and dicts of them")
+                return ["static", to_plain(value)]
+            case sig.Leaf(index, grad):
+                return ["leaf", index, self.result(grad)]
+            case sig.Given(source):
+                return ["given", self.source(source)]
+            case sig.ViewOf(index, path, sizes, made):
+                return ["view", index, self._steps(path), self._symbol_pairs(sizes), made]
+            case sig.Referred(index, origin, references, path, sizes):
+                known = [[r.root, r.of, self._steps(r.path), [self.symbol(s) for s in r.symbols]] for r in references]
+                return ["referred", index, list(origin), known, self._steps(path), self._symbol_pairs(sizes)]
+            case sig.Text(parts):
+                return ["text", [p if isinstance(p, str) else [self.result(p[0]), *p[1:]] for p in parts]]
+            case sig.Select(condition, if_true, if_false):
+                return ["select", condition, self.result(if_true), self.result(if_false)]
+            case sig.Repeated(leaves, item, identity):
+                return ["repeated", list(leaves), self.result(item), identity]
+            case sig.Container(type_, keys, held, identity):
+                stored_keys = None if keys is None else [to_plain(k) for k in keys]
+                return ["container", self.class_name(type_), stored_keys, [self.result(r) for r in held], identity]
+        raise NotSavable(f"a result of kind `{type(result).__name__}`: return tensors, numbers and containers of them")
+
+    def _steps(self, path: Steps) -> Json:
+        return [[op, {k: self._attr(v) for k, v in attrs.items()}] for op, attrs in path]
+
+    def _symbol_pairs(self, numbers: Mapping[Any, int]) -> Json:
+        return [[self.symbol(s), i] for s, i in numbers.items()]
+
+
+class Decoder(ABC):
+    """The inverse of `Encoder`.
+
+    Attributes:
+        symbols: by number; more are made as they are met.
+        graph: what inputs and outputs are counted in; None: who stored it counted.
+        holders: the words of types that hold another one.
+    """
+
+    holders = HOLDERS
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.graph: Graph | None = None
+
+    @abstractmethod
+    def source(self, stored: Json, target: bool = False) -> sig.Source:
+        """A path; `target`: to which the script assigns."""
+
+    @abstractmethod
+    def class_of(self, stored: Json) -> Any:
+        """A class by what it is called."""
+
+    @abstractmethod
+    def guard(self, stored: Json) -> sig.Guard:
+        """An assumption."""
+
+    @abstractmethod
+    def view(self, op: Json) -> str:
+        """The op of one step of a view."""
+
+    def script(self, stored: Json) -> sig.ScriptGraph:
+        """All but the graph, which is `self.graph` or empty."""
+        return sig.ScriptGraph(
+            graph=self.graph or Graph(Block()),
+            inputs=[self.source(s) for s in items(stored["inputs"], (self.graph and len(self.graph.inputs)) or None)],
+            input_types=[self.type(t) for t in items(stored["input_types"], len(stored["inputs"]))],
+            guards=[self.guard(g) for g in items(stored["guards"])],
+            size_guards=[self._pair(p) for p in items(stored["size_guards"])],
+            trip_guards=[self._pair(p) for p in items(stored["trip_guards"])],
+            int_symbols={self.symbol(s): self._int_input(i) for s, i in _pairs(stored["int_symbols"])},
+            result=self.result(stored["result"]),
+            commits={self._input(i): self.source(s, target=True) for i, s in _pairs(stored["commits"])},
+            written={self._input(i): self._output(o) for i, o in _pairs(stored["written"])},
+            freed=self._outputs(stored["freed"]),
+            recorded={self._output(i): self._output(flag) for i, flag in _pairs(stored.get("recorded", []))},
+            results=integer(stored.get("results", self._count()), 0, self._count() + 1),
+            alone=self._outputs(stored.get("alone", [])),
+            stores=self._stores(stored["stores"]), recipes=self._recipes(stored.get("recipes", [])),
+            log=[string(line) for line in items(stored["log"])], gradient_state=boolean(stored["gradient_state"]),
+            device_state=boolean(stored.get("device_state", False)),
+            device=device_of(stored["device"]) if "device" in stored else CPU,
+            on_host=self._outputs(stored.get("on_host", [])),
+            expected=[self._expected(e) for e in items(stored.get("expected", []))])
+
+    def _stores(self, stored: Json) -> list[tuple[sig.Place, sig.Result]]:
+        return [(self.source(s, target=True), self.result(r)) for s, r in _pairs(stored)]
+
+    def _recipes(self, stored: Json) -> list[tuple[tuple[sig.Place, sig.Result], ...]]:
+        """What `pending` nodes store, each checked against all nodes that say so; nothing where there is none."""
+        if self.graph is None:
+            return [tuple(self._stores(r)) for r in items(stored)]
+        found: list[tuple[tuple[sig.Place, sig.Result], ...]] = [() for _ in items(stored)]
+        whole = self.graph
+        for node in walk(whole.block):
+            if node.op == "pending":
+                number = integer(node.attrs["recipe"], 0, len(found))
+                self.graph = _outputs_of(node, whole)
+                found[number] = tuple(self._stores(stored[number]))
+        self.graph = whole
+        return found
+
+    def _expected(self, stored: Json) -> tuple[int, type[Exception], str, str]:
+        """An output that says which index was out of range, and the words for it."""
+        output, error, head, tail = items(stored, 4)
+        type_ = self._output_type(self._output(output))
+        need(type_ is None or type_ == TensorType(int64, ()), "an index that was out of range")
+        return output, fault(error), string(head), string(tail)
+
+    def assumed(self, kind: str, value: Json) -> Any:
+        """The inverse of `Encoder.assumed`."""
+        match kind:
+            case "tensor":
+                name, ndim, ones, requires_grad, *where = items(value)
+                found = tuple(boolean(o) for o in items(ones, integer(ndim, 0, 65)))
+                return sig.TensorKey(dtype_of(name), ndim, found, boolean(requires_grad),
+                                     device_of(items(where, 1)[0]) if where else CPU)
+            case "same" | "other":
+                return self.source(value)
+            case "equal":
+                return from_plain(value)
+            case "optional":
+                return dtype_of(from_plain(value).name)
+            case "len":
+                return integer(value)
+            case "contiguous":
+                return boolean(value)
+        need(kind in ("unhooked", "absent"), "a guard of an unknown kind")
+        return None
+
+    # --- inputs and outputs of the graph -----------------------------------------------------------------------------
+
+    def _count(self) -> int:
+        return LONGEST if self.graph is None else len(self.graph.outputs)
+
+    def _output(self, i: Json) -> int:
+        return integer(i, 0, self._count())
+
+    def _outputs(self, stored: Json) -> tuple[int, ...]:
+        return tuple(self._output(i) for i in items(stored))
+
+    def _output_type(self, i: int) -> Type | None:
+        return None if self.graph is None else self.graph.outputs[i].type
+
+    def _input(self, i: Json) -> int:
+        return integer(i, 0, LONGEST if self.graph is None else len(self.graph.inputs))
+
+    def _int_input(self, i: Json) -> int:
+        index = self._input(i)
+        need(self.graph is None or self.graph.inputs[index].type == INT, "a size that is no int")
+        return index
+
+    # --- sizes, types, results ---------------------------------------------------------------------------------------
+
+    def symbol(self, number: Json) -> Symbol:
+        wanted = integer(number, 0, LONGEST)
+        while len(self.symbols) <= wanted:
+            self.symbols.append(Symbol())
+        return self.symbols[wanted]
+
+    def size(self, stored: Json) -> Size:
+        if type(stored) is int:
+            return stored
+        total: Size = 0
+        for term in items(stored):
+            coefficient, atoms = items(term, 2)
+            product: Size = integer(coefficient, -(1 << 62))
+            for a in items(atoms):
+                factor: Size = dim(self.symbol(a)) if type(a) is int else self._call(a)
+                product = factor * product if isinstance(product, int) else product * factor
+            total = product + total if isinstance(total, int) else total + product
+        return total
+
+    def _call(self, stored: Json) -> Size:
+        fn, args = items(stored, 2)
+        need(fn in FUNCTIONS and bool(items(args)), "a function of sizes")
+        return Dim((((Call(fn, tuple(self.size(a) for a in args)),), 1),))
+
+    def _pair(self, stored: Json) -> tuple[Size, Size]:
+        a, b = items(stored, 2)
+        return self.size(a), self.size(b)
+
+    def type(self, stored: Json) -> Type:
+        match items(stored):
+            case ["tensor", name, sizes]:
+                return TensorType(dtype_of(name), tuple(self.size(d) for d in items(sizes)))
+            case [str(word), elem]:
+                need(word in self.holders, "a type")
+                made: Type = self.holders[word](self.type(elem))
+                return made
+            case [str(word)]:
+                need(word in _NUMBERS, "a type")
+                return _NUMBERS[word]
+        need(False, "a type")
+        raise AssertionError(stored)
+
+    def _attr(self, stored: Json) -> Any:
+        need(type(stored) is dict and len(stored) == 1, "an attribute of a view")
+        (kind, value), = stored.items()
+        if kind == "size":
+            return self.size(value)
+        if kind == "items":
+            return tuple(self._attr(v) for v in items(value))
+        return from_plain(value)
+
+    def result(self, stored: Json, n_items: int | None = None) -> sig.Result:
+        """A result over the graph's outputs; an item of a list is one over `n_items` of its own."""
+        n = self._count() if n_items is None else n_items
+        match items(stored):
+            case ["output", index]:
+                return sig.Output(integer(index, 0, n))
+            case ["same", index]:
+                return sig.Same(self._input(index))
+            case ["static", value]:
+                return sig.Static(from_plain(value))
+            case ["leaf", index, grad]:
+                type_ = self._output_type(self._output(index))
+                need(n_items is None and (type_ is None or (isinstance(type_, TensorType)
+                                          and type_.dtype.is_floating_point)), "a leaf")
+                return sig.Leaf(index, self.result(grad))
+            case ["given", source]:
+                need(n_items is None, "an item of a list that is found by a path")
+                return sig.Given(self.source(source))
+            case ["view", index, steps, sizes, bool(made)]:
+                place = integer(index, 0, n) if made else self._input(index)
+                if self.graph is not None:
+                    of = (self.graph.outputs if made else self.graph.inputs)[place]
+                    need(isinstance(of.type, TensorType), "a view of a number")
+                return sig.ViewOf(place, self._steps(steps), self._sizes(sizes, n), made)
+            case ["referred", index, origin, references, steps, sizes]:
+                ints = tuple(integer(k, 0, n) for k in items(origin))
+                need(bool(ints), "what an item is")
+                known = tuple(self._reference(r) for r in items(references))
+                return sig.Referred(integer(index, 0, n), ints, known, self._steps(steps), self._sizes(sizes, n))
+            case ["text", parts]:
+                return sig.Text(tuple(p if isinstance(p, str) else self._shown(p, n_items) for p in items(parts)))
+            case ["select", condition, if_true, if_false]:
+                return sig.Select(integer(condition, 0, n), self.result(if_true), self.result(if_false))
+            case ["repeated", leaves, item, identity]:
+                places = tuple(integer(k, 0, n) for k in items(leaves))
+                need(bool(places) and (self.graph is None or all(
+                    isinstance(self.graph.outputs[k].type, ListType) for k in places)), "a list")
+                return sig.Repeated(places, self.result(item, len(places)), integer(identity, 0))
+            case ["container", cls, keys, parts, identity]:
+                found = tuple(self.result(p, n_items) for p in items(parts))
+                made_keys = None if keys is None else tuple(from_plain(k) for k in items(keys, len(found)))
+                type_ = self.class_of(cls)
+                need((made_keys is not None) == issubclass(type_, dict) and issubclass(type_, (tuple, list, dict)),
+                     "a container")
+                need(len(found) == len(getattr(type_, "_fields", found)), "the fields of a named tuple")
+                return sig.Container(type_, made_keys, found, integer(identity, -1))
+        need(False, "a result of an unknown kind")
+        raise AssertionError(stored)
+
+    def _steps(self, stored: Json) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return tuple((self.view(op), {identifier(k): self._attr(v) for k, v in attrs.items()})
+                     for op, attrs in _pairs(stored))
+
+    def _sizes(self, stored: Json, n: int) -> dict[Symbol, int]:
+        """Where the sizes of a view are found, among n outputs."""
+        return {self.symbol(s): integer(i, 0, n) for s, i in _pairs(stored)}
+
+    def _reference(self, stored: Json) -> sig.Reference:
+        """A tensor of the caller: an input, an item of one that is a list, or a view of what other ints say."""
+        root, of, steps, symbols = items(stored, 4)
+        if root != -1 and self.graph is not None:
+            type_ = self.graph.inputs[self._input(root)].type
+            listed = isinstance(type_, ListType)
+            need(integer(of, 0, 2) == listed and isinstance(type_.elem if isinstance(type_, ListType) else type_,
+                                                            TensorType), "a tensor among the inputs")
+        return sig.Reference(integer(root, -1), integer(of, 0, LONGEST), self._steps(steps),
+                             tuple(self.symbol(s) for s in items(symbols)))
+
+    def _shown(self, stored: Json, n_items: int | None) -> Any:
+        """A part of a string: a result, its conversion (or the texts that it chooses from), its format."""
+        value, conversion, spec = items(stored, 3)
+        chosen = tuple(string(text) for text in conversion) if type(conversion) is list else conversion
+        need(type(chosen) is tuple or chosen in ("", "s", "r", "a"), "a conversion")
+        return self.result(value, n_items), chosen, string(spec)
+
+
+def _pairs(stored: Json) -> list[list[Json]]:
+    return [items(pair, 2) for pair in items(stored)]
+
+
+def _outputs_of(node: Node, graph: Graph) -> Graph:
+    """The graph's inputs, with the inputs of a node for outputs."""
+    return Graph(Block(graph.block.params, [], node.inputs), graph.name)

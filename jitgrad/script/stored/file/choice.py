@@ -1,0 +1,162 @@
+"""Whether a saved program takes a call, and the program for a call that it takes.
+
+A program that was saved where gradients are recorded also runs where fewer are asked for (`no_grad`, a frozen
+parameter), unless it looks at the grad mode or at `requires_grad`. It never runs where more are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from jitgrad.dims import evaluate
+from jitgrad.dtypes import get_default_dtype
+from jitgrad.eager.autograd.grad_mode import is_grad_enabled
+from jitgrad.ops import OPS, autocast
+from jitgrad.ops.opdef import NONDIFF
+from jitgrad.ops.types import OptionalType, SeqType, TensorType, Type
+from jitgrad.script.call import signature as sig
+from jitgrad.script.call.mismatch import actual_sizes, autocast_mismatch
+from jitgrad.script.call.sources import Unreadable, broken, first_broken, resolve, tensor_key, type_of_tensor
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
+from jitgrad.script.stored.records import Program
+
+
+def distance(program: Program, values: dict[str, Any]) -> int:
+    """How much more a program records than a call asks for: the closest comes first."""
+    if program.grad_mode is not is_grad_enabled():
+        return 1 << 30
+    if not program.grad_mode:
+        return 0
+    return sum(g.value.requires_grad for g in (*program.arguments, *program.script.guards) if g.kind == "tensor"
+               and not _needs_grad(g.source, values))
+
+
+def _needs_grad(source: sig.Source, values: dict[str, Any]) -> bool:
+    try:
+        return bool(getattr(resolve(source, values), "requires_grad", False))
+    except Unreadable:
+        return False
+
+
+def refusal(program: Program, values: dict[str, Any]) -> str:
+    """Why a program does not take a call, in words; "" where it does."""
+    exact = program.script.gradient_state
+    if program.refusal:
+        return program.refusal
+    if program.grad_mode is not is_grad_enabled() and (exact or not program.grad_mode):
+        return f"the grad mode was {program.grad_mode}, is {not program.grad_mode}"
+    if program.autocast is not autocast.mode.low:
+        return autocast_mismatch(program.autocast)
+    if program.default_dtype is not get_default_dtype():
+        return f"the default dtype was {program.default_dtype}, is {get_default_dtype()}"
+    guards = (*program.arguments, *program.script.guards)
+    return (first_broken(guards, values, lambda guard, found: _problem(guard, found, exact))
+            or _sizes(program.script, values))
+
+
+def _problem(guard: sig.Guard, found: Any, exact: bool) -> str:
+    value = guard.value
+    if guard.kind == "type" and hasattr(value, "_fields"):  # a named tuple is known by its fields
+        same = getattr(found, "_fields", None) == value._fields
+        return "" if same else f"was a named tuple {value.__name__}{value._fields}"
+    if guard.kind == "tensor" and not exact and isinstance(found, type_of_tensor()):
+        recorded = is_grad_enabled()
+        if not recorded or (value.requires_grad and not found.requires_grad):
+            value = replace(value, requires_grad=tensor_key(found).requires_grad)
+    return broken(replace(guard, value=value), found)
+
+
+def _sizes(script: sig.ScriptGraph, values: dict[str, Any]) -> str:
+    objects = [resolve(s, values) for s in script.inputs]
+    sizes = actual_sizes(script, objects)
+    for a, b in script.size_guards:
+        if evaluate(a, sizes) != evaluate(b, sizes):
+            return f"sizes that were equal at the saved call are {evaluate(a, sizes)} and {evaluate(b, sizes)}"
+    sizes |= {symbol: objects[i] for symbol, i in script.int_symbols.items()}
+    if any(evaluate(a, sizes) != evaluate(b, sizes) for a, b in script.trip_guards):
+        return "whether a loop runs at all decides the type of a variable, and it differs from the saved call"
+    return ""
+
+
+def adapted(program: Program, values: dict[str, Any]) -> sig.ScriptGraph:
+    """The program for a call that it takes: its guards ask for the needs-gradient flags of this call."""
+    script = program.script
+    guards, changed = [], program.grad_mode is not is_grad_enabled()
+    for guard in script.guards:
+        if guard.kind == "tensor":
+            key = replace(guard.value, requires_grad=_needs_grad(guard.source, values))
+            changed |= key != guard.value
+            guard = replace(guard, value=key)
+        guards.append(guard)
+    changed |= any(g.value.requires_grad and not _needs_grad(g.source, values) for g in program.arguments
+                   if g.kind == "tensor")
+    differentiable = script.differentiable
+    if changed and differentiable is not None:
+        wanted = [i for i, s in enumerate(script.inputs) if _needs_grad(s, values)]
+        reached = reached_from(script.graph, [script.graph.inputs[i] for i in wanted])
+        differentiable = tuple(i for i in differentiable if script.graph.outputs[i] in reached)
+        graph = _with_history(script.graph, reached)
+        return replace(script, guards=guards, differentiable=differentiable, graph=graph)
+    return replace(script, guards=guards)
+
+
+def _with_history(graph: Graph, reached: set[Value]) -> Graph:
+    """`graph` where what an exception stores has history only if it is among `reached`."""
+    if not any(n.op == "pending" and n.attrs["carried"] for n in walk(graph.block)):
+        return graph
+
+    def rebuilt(block: Block) -> Block:
+        nodes = []
+        for n in block.nodes:
+            attrs = n.attrs
+            if n.op == "pending":
+                attrs = {**attrs, "carried": tuple(k for k in attrs["carried"] if n.inputs[k] in reached)}
+            nodes.append(Node(n.op, n.inputs, attrs, n.outputs, tuple([rebuilt(b) for b in n.blocks]), n.span, n.binds))
+        return Block(block.params, nodes, block.results, block.binds)
+
+    return Graph(rebuilt(graph.block), graph.name)
+
+
+def reached_from(graph: Graph, sources: Sequence[Value]) -> set[Value]:
+    """Floating values that depend differentiably on any of `sources` (loops: until nothing changes)."""
+    reached = set(sources)
+    nodes = list(walk(graph.block))
+    before = -1
+    while before != len(reached):
+        before = len(reached)
+        for node in nodes:
+            if node.blocks:
+                _through_blocks(node, reached)
+            elif not reached.isdisjoint(node.inputs):
+                row = OPS.get(node.op)
+                if node.op.startswith(("opt.", "seq.", "list.")) if row is None else row.vjp is not NONDIFF:
+                    reached.update(v for v in node.outputs if _floating(v.type))
+    return reached
+
+
+def _through_blocks(node: Node, reached: set[Value]) -> None:
+    """Into a block by its parameters, out of it by its results; from one iteration to the next."""
+    for block in node.blocks:
+        if node.op == "if":
+            pairs = list(zip(block.results, node.outputs, strict=True))
+        else:
+            skip = 1  # the condition of a `while`, the number of trips of a `scan`
+            entering = list(zip(node.inputs[skip:], block.params[-len(node.inputs[skip:]):], strict=False))
+            results = block.results[1:] if node.op == "while" else block.results
+            outputs = node.outputs[1:] if node.op == "while" else node.outputs
+            carries = len(node.inputs) - 1 if node.op == "while" else node.attrs["n_carries"]
+            params = block.params if node.op == "while" else block.params[1:]
+            pairs = [*entering, *zip(results, outputs, strict=True),
+                     *zip(results[:carries], params[:carries], strict=True)]
+        reached.update(target for source, target in pairs if source in reached and _floating(target.type))
+
+
+def _floating(type_: Type) -> bool:
+    if isinstance(type_, (OptionalType, SeqType)):
+        return _floating(type_.elem)
+    return isinstance(type_, TensorType) and type_.dtype.is_floating_point
+
+
+__all__ = ["adapted", "distance", "reached_from", "refusal"]
