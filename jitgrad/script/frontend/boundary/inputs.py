@@ -24,6 +24,7 @@ from jitgrad.script.frontend.boundary import list_arguments, placement
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.memory import SHARED, Memory
 from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import (
     Borrowed,
     Number,
@@ -352,7 +353,7 @@ class Inputs:
             storage.device = tensor.device
             found = self._found[source] = SymTensor(storage, (), type_)
             if needs:
-                context.leaves[storage] = None
+                heap.of(context).leaves[storage] = None
         result: SymTensor = found
         return result
 

@@ -206,7 +206,7 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
     if source.scope is None:
         check_source(source, inlined=True)
     bound = bind(context, node, source.name, args, kwargs, defaults, kw_defaults)
-    frame = Frame(context, source, fn, outer, context.span())
+    frame = Frame(context.new_id(), source, fn, outer, context.span())
     for name, value in bound.items():
         context.state.values[(frame.id, name)] = value
 

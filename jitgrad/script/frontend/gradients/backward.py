@@ -17,7 +17,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, requires_grad
+from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import hooks
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
@@ -48,7 +48,7 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
     outputs, seeds = _outputs(context, tensors, gradient)
     create, retain = _flags(context, create_graph, retain_graph)
     if inputs is None:
-        leaves = [s for s in context.leaves if root_of(context, s) is not None]
+        leaves = [s for s in heap.of(context).leaves if root_of(context, s) is not None]
     else:
         leaves = [_leaf(context, t) for t in _tensors(context, inputs)]
     wrt = [root_of(context, s) for s in leaves]
@@ -236,8 +236,9 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
     known = _known(path)
     places = [i for i, v in enumerate(wrt) if v in known or v in context.inputs.values]
     carried = carried_leaves.carried(context)
-    sources = [v for s in context.leaves if (v := root_of(context, s)) is not None
-               and (v in known or s.input >= 0)] + [v for v in context.levels if v in known] + carried if create else []
+    sources = [v for s in heap.of(context).leaves if (v := root_of(context, s)) is not None
+               and (v in known or s.input >= 0)] + [
+        v for v in record.of(context).levels if v in known] + carried if create else []
     count = len(path[-1].nodes)
     found = inner.gradients(path, outputs, seeds, [wrt[i] for i in places], sources)
     reaching = any(p in found.open for p in carried)
@@ -245,7 +246,7 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
         raise carried_leaves.earlier(span or context.span())
     for i in places if reaching else ():
         carried_leaves.check(context, outputs, wrt[i], found.behind)
-    context.asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)
+    record.of(context).asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)
     context.gradient_state = True
     _release(context, path, found.swept, retain)
     if create:
@@ -269,7 +270,7 @@ def _release(context: Context, path: list[Block], swept: list[list[Node]], retai
             if not _saves(node):
                 continue
             for v in node.outputs:
-                before = context.freed.get(v.id)
+                before = record.of(context).freed.get(v.id)
                 if before is not None and before in path:
                     raise effects.raise_now(context, RuntimeError, (SECOND_BACKWARD,))
                 if retain:
@@ -278,7 +279,7 @@ def _release(context: Context, path: list[Block], swept: list[list[Node]], retai
                     raise UnsupportedCall("`backward()` in a loop through a graph that was made before the loop: the "
                                           "second iteration would find it freed", context.span(),
                                           hint="write `retain_graph=True`, or make the graph in the loop")
-                context.freed[v.id] = path[-1]
+                record.of(context).freed[v.id] = path[-1]
 
 
 def _saves(node: Node) -> bool:
@@ -297,7 +298,7 @@ def freed_outputs(context: Context, outputs: Sequence[Value]) -> set[Value]:
     """Those of the graph's outputs whose history was freed by a gradient taken inside, in any case."""
     outermost = context.builder.block
     gone = {v for n in outermost.nodes for v in n.outputs
-            if context.freed.get(v.id) is outermost}
+            if record.of(context).freed.get(v.id) is outermost}
     if not gone:
         return set()
     graph = Block(inner.free_values(outermost.nodes, outputs), outermost.nodes, tuple(outputs))
@@ -375,7 +376,7 @@ def retain(context: Context, tensor: SymTensor) -> None:
         raise UnsupportedCall("`retain_grad` of a view, or of a tensor that the script did not make", context.span(),
                               hint="use `autograd.grad`")
     storage.root, storage.retains_grad = heap.current_value(context, storage), True
-    context.leaves[storage] = None
+    heap.of(context).leaves[storage] = None
 
 
 @setter("data")

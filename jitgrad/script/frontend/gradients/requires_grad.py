@@ -11,6 +11,7 @@ from typing import Any
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import backward_name
 from jitgrad.script.autodiff import history
+from jitgrad.script.frontend.gradients import record
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap, numbers
@@ -30,7 +31,7 @@ def exactly(context: Context, values: Sequence[Value], path: Sequence[Block] | N
 
     def root(v: Value) -> bool:
         if v in heads and context.has_history(v):
-            context.asked.setdefault(v, context.span())
+            record.of(context).asked.setdefault(v, context.span())
         return context.has_history(v)
 
     asked = [v for v in values if context.has_history(v)]

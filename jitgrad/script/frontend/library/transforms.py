@@ -15,7 +15,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.script.autodiff import inner
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.gradients import backward, carried_leaves
+from jitgrad.script.frontend.gradients import backward, carried_leaves, record
 from jitgrad.script.frontend.library import funclib, functionallib
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
@@ -53,11 +53,11 @@ class Level:
 
     def call(self, context: Context, function: Any, args: Sequence[Any], kwargs: dict[str, Any], has_aux: bool) -> Any:
         """(output, aux) of the function, of stand-ins."""
-        context.levels.extend(self.values)
+        record.of(context).levels.extend(self.values)
         try:
             result = calls.call(context, function, tuple(args), kwargs)
         finally:
-            del context.levels[len(context.levels) - len(self.values):]
+            del record.of(context).levels[len(record.of(context).levels) - len(self.values):]
         if not has_aux:
             return result, None
         if not isinstance(result, tuple) or len(result) != 2:
@@ -78,8 +78,8 @@ class Level:
     def leave(self, context: Context) -> None:
         """From here on the stand-ins carry no gradient, nor what depends on them alone."""
         path = context.path
-        others = [v for s in context.leaves if (v := backward.root_of(context, s)) is not None]
-        others += context.levels + carried_leaves.carried(context)
+        others = [v for s in heap.of(context).leaves if (v := backward.root_of(context, s)) is not None]
+        others += record.of(context).levels + carried_leaves.carried(context)
         kept = inner.dependents(path, others) if self.recorded else set()
         for v in inner.dependents(path, self.values) - kept:
             context.builder.history.discard(v.id)

@@ -10,7 +10,7 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.alternatives import Either, payload, same_static, tag_of
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
 from jitgrad.script.graph.ir import Value
 
@@ -49,7 +49,7 @@ def settle(context: Context, value: Union, known: bool = False) -> Any:
         elif _same_union(held, value):
             values[key] = made
             if isinstance(key, tuple) and key[0] == "grad" and isinstance(made, SymTensor) and key[1].input >= 0:
-                context.optional_grads[made.storage] = key
+                heap.of(context).optional_grads[made.storage] = key
     return made
 
 

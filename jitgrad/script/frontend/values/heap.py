@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.device import device as Device
@@ -176,6 +177,32 @@ def tensor_word(type_: TensorType) -> str:
     return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
 
 
+@dataclass(slots=True)
+class Heap:
+    """What one evaluation knows of its storages.
+
+    Attributes:
+        leaves: tensors that may get a `.grad`.
+        optional_grads: `.grad` of an input that could be None and is not: its slot.
+        borrowed: leaves that the script made in the memory of an input.
+        chosen: storages that an Optional or a tuple's item may be: a branch chose.
+        links: merged storage -> what it may be (`aliases.py`): condition, whether it must hold, tensor.
+        peers: merged storage -> others merged with it.
+    """
+
+    leaves: dict[Storage, None] = field(default_factory=dict)
+    optional_grads: dict[Storage, Any] = field(default_factory=dict)
+    borrowed: dict[Storage, None] = field(default_factory=dict)
+    chosen: set[Storage] = field(default_factory=set)
+    links: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
+    peers: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
+
+
+def of(context: Context) -> Heap:
+    """The record of an evaluation."""
+    return context.part(Heap)
+
+
 def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
     """A tensor with memory of its own that holds `value`."""
     type_ = value.type
@@ -239,7 +266,7 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
     if storage.alias:
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
-    if storage in context.chosen:
+    if storage in of(context).chosen:
         raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
                               "None on the other side", context.span(), hint=_CLONE)
     if tensor.copied:
@@ -268,10 +295,10 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
             raise _may_be_copy(context)
         context.inputs.note_written(storage)
-    if storage in context.optional_grads:
-        slot = context.optional_grads[storage]
+    if storage in of(context).optional_grads:
+        slot = of(context).optional_grads[storage]
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
-    if linked and (context.links or context.peers):
+    if linked and (of(context).links or of(context).peers):
         dispatch.propagate_write(context, storage)
 
 
@@ -297,7 +324,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     storage = tensor.storage
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         return _detached_leaf(context, tensor)
-    if tensor.path or storage.input >= 0 or storage in context.links:
+    if tensor.path or storage.input >= 0 or storage in of(context).links:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
                               hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
     if context.depth and storage.block is not context.path[-1]:
@@ -308,7 +335,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
         storage.root = context.one("leaf", value)
         context.builder.history.add(storage.root.id)
         context.state.values[storage] = storage.root
-        context.leaves[storage] = None
+        of(context).leaves[storage] = None
     elif storage.requires_grad:
         context.state.values[storage] = context.one("detach", value)
     storage.requires_grad = requires_grad
@@ -320,7 +347,7 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     storage = tensor.storage
     leaf = new_tensor(context, read(context, tensor))
     require_grad(context, leaf, True)
-    elsewhere = storage.input >= 0 or storage in context.links
+    elsewhere = storage.input >= 0 or storage in of(context).links
 
     def replaced(value: Any) -> Any:
         nonlocal elsewhere
@@ -342,13 +369,13 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     if elsewhere:
         storage.alias = leaf.storage.alias = "a leaf was made of it by `detach` and `requires_grad_`"
         if storage.input >= 0:
-            context.borrowed[leaf.storage] = None
+            of(context).borrowed[leaf.storage] = None
     return leaf
 
 
 def note_chosen(*tensors: SymTensor) -> None:
     """A branch put these into a container, or made them optional: what is there does not see later writes."""
-    current().chosen.update(t.storage for t in tensors)
+    of(current()).chosen.update(t.storage for t in tensors)
 
 
 def _may_be_copy(context: Context) -> UnsupportedCall:
