@@ -43,6 +43,7 @@ from jitgrad.script.frontend.values import (
     functions,  # noqa: F401
     heap,
     instances,  # noqa: F401
+    numeric,  # noqa: F401
     raised,  # noqa: F401
     strings,  # noqa: F401
     tensors,  # noqa: F401

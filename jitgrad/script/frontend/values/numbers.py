@@ -10,14 +10,12 @@ import math
 from typing import Any
 
 from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
-from jitgrad.errors import TypeMismatch, UnsupportedCall
+from jitgrad.errors import TypeMismatch
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, operator_of
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.values.protocol import Kind, register
-from jitgrad.script.frontend.values.values import TYPES, Method, Number, size_number
+from jitgrad.script.frontend.values.symnumbers import TYPES, Number, size_number
 from jitgrad.script.graph.ir import Value
 
 
@@ -365,51 +363,3 @@ def bind_size(context: Context, number: Any) -> Size:
         found = context.remember(key, dim(symbol))
     size_: Dim = found
     return size_
-
-
-_NUMBERS = (bool, int, float, Number)
-
-
-@register(Number)
-class NumberKind(Kind):
-    """A number of the run."""
-
-    dynamic = True
-    rank = 2
-
-    def class_of(self, obj: Number) -> type:
-        return obj.number_type
-
-    def type_word(self, obj: Number) -> str:
-        return {bool: "a bool", int: "an int", float: "a float"}.get(obj.number_type, "a number")
-
-    def not_iterable(self, context: Context, obj: Any) -> Exception:
-        return TypeMismatch(f"iteration over {self.type_word(obj)}", context.span(), hint="write `range(n)`")
-
-    def truth(self, context: Context, obj: Number) -> Any:
-        return truth(context, obj)
-
-    def unary(self, context: Context, op: str, obj: Number) -> Any:
-        return guarded(context, lambda: unary(context, op, obj))
-
-    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
-            return guarded(context, lambda: binary(context, op, a, b))
-        return NotImplemented
-
-    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
-        return compare(context, op, a, b) if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS) else NotImplemented
-
-    def identical(self, context: Context, a: Any, b: Any) -> Any:
-        number, other = (a, b) if isinstance(a, Number) else (b, a)
-        if number.number_type is bool and isinstance(other, bool):
-            return number if other else negate(context, number)
-        return a is b
-
-    def get_attribute(self, context: Context, obj: Number, name: str) -> Any:
-        if name == "is_integer" and obj.number_type is float:
-            return Method(name, lambda cx, args, kwargs: compare(cx, "eq", binary(cx, "mod", obj, 1.0), 0.0))
-        return super().get_attribute(context, obj, name)
-
-    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
-        return UnsupportedCall(f"attribute `{name}` of {self.type_word(obj)}", context.span())
