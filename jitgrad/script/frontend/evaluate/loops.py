@@ -28,17 +28,8 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
 from jitgrad.script.frontend.values import heap, locations, numbers
-from jitgrad.script.frontend.values.values import (
-    HELD,
-    UNBOUND,
-    Number,
-    Storage,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    type_word,
-)
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Block, Value
 
 PASSES = 8

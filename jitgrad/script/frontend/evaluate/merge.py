@@ -22,6 +22,7 @@ from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, locations, numbers
+from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (
     HELD,
     UNBOUND,
@@ -309,7 +310,7 @@ def _older(value: Any, first: State, second: State) -> bool:
 def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None, place_b: Span | None,
                 why: str) -> TypeMismatch:
     """The refusal of a variable whose two values no variable can hold."""
-    from jitgrad.script.frontend.values.values import type_word
+    pass
 
     if isinstance(key, SymList):
         return TypeMismatch(f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",

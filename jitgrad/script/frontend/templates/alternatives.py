@@ -11,7 +11,8 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import SymTensor, Union, type_word
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import SymTensor, Union
 from jitgrad.script.graph.ir import Block, Value
 
 PYTHON_KINDS = (bool, int, float)

@@ -15,6 +15,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
 from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (
     Instance,
     Number,
@@ -27,7 +28,6 @@ from jitgrad.script.frontend.values.values import (
     Tail,
     Text,
     Union,
-    is_dynamic,
 )
 
 

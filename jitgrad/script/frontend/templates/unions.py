@@ -85,7 +85,7 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
     """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
     if value is UNBOUND:
         raise effects.raise_now(context, error, (text,))
-    if not isinstance(value, Union):
+    if not isinstance(value, Union) or UNBOUND not in value.statics:
         return value
     missing = is_static(context, value, UNBOUND)
     effects.emit(context, "check", numbers.negate(context, missing).value, error=error, template=(text,))

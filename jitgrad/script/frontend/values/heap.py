@@ -12,7 +12,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import TensorType, short_name
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, current
@@ -168,6 +168,13 @@ class SymTensor(TensorBase["SymTensor"]):
         return f"<tensor {self._type}>"
 
     __hash__ = object.__hash__
+
+
+def tensor_word(type_: TensorType) -> str:
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    sizes = current().sizes
+    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
+    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
 
 
 @dataclass(slots=True)
