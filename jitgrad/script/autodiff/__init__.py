@@ -136,4 +136,20 @@ def _differentiate(context: Context, frame: Frame, wrt: Sequence[Value], outputs
     return results
 
 
-__all__ = ["Derivative", "differentiate", "gradient_function", "is_differentiable"]
+def split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
+    """A graph of (value, reached) pairs as one of values, then the flags that are not always true; and which is whose.
+
+    Returns pairs (output number of a value, output number of its flag).
+    """
+    always = {n.outputs[0] for n in backward.block.nodes if n.op == "num.const" and n.attrs["value"] is True}
+    results = list(backward.outputs[::2])
+    flags = []
+    for i, flag in enumerate(backward.outputs[1::2]):
+        if flag not in always:
+            flags.append((i, len(results)))
+            results.append(flag)
+    block = backward.block
+    return Graph(Block(block.params, block.nodes, tuple(results), block.binds), backward.name), tuple(flags)
+
+
+__all__ = ["Derivative", "differentiate", "gradient_function", "is_differentiable", "split_flags"]

@@ -19,8 +19,12 @@ from jitgrad.script.call.list_kinds import NOTHING, Kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
+from jitgrad.script.frontend.containers import (
+    mappings,  # noqa: F401  (it registers kinds)
+    sequences,  # noqa: F401
+)
 from jitgrad.script.frontend.evaluate import aliases, attempts, calls, expressions, merge, statements
-from jitgrad.script.frontend.gradients import backward, requires_grad
+from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (
     builtins,  # noqa: F401  (it registers handlers)
     jitgrad_functions,  # noqa: F401
@@ -35,7 +39,16 @@ from jitgrad.script.frontend.state.context import Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values import (
+    functions,  # noqa: F401
+    heap,
+    instances,  # noqa: F401
+    numeric,  # noqa: F401
+    raised,  # noqa: F401
+    strings,  # noqa: F401
+    tensors,  # noqa: F401
+    unions,  # noqa: F401
+)
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 
@@ -44,6 +57,8 @@ dispatch.run_block.fill(statements.run_block)
 dispatch.run_function.fill(statements.run_function)
 dispatch.call.fill(calls.call)
 dispatch.branch.fill(merge.branch)
+dispatch.begin_loop.fill(carried_losses.begin)
+dispatch.settle_loop.fill(carried_leaves.settle)
 dispatch.intercept.fill(attempts.intercept)
 dispatch.watch.fill(attempts.watch)
 dispatch.announce_stores.fill(deferred_stores.announce)
@@ -106,23 +121,23 @@ def _evaluate(function: Callable[..., Any], arguments: dict[str, Any], decisions
               optimistic: bool, any_grads: bool, lists: Mapping[sig.Source, Kind],
               late_checks: bool) -> sig.ScriptGraph:
     context = Context(Sizes(optimistic), set(decisions), backend().is_grad_enabled())
-    context.inputs = Inputs(context, any_grads, lists)
+    inputs = context.inputs = Inputs(context, any_grads, lists)
     context.late_checks = late_checks
     try:
         with asked() as facts:
-            return _graph_of(context, function, arguments, log, facts)
+            return _graph_of(context, inputs, function, arguments, log, facts)
     finally:
         vars(context).clear()  # its parts know it: without this all would live until the next garbage collection
 
 
-def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[str, Any],
+def _graph_of(context: Context, inputs: Inputs, function: Callable[..., Any], arguments: dict[str, Any],
               log: list[str], facts: Set[str]) -> sig.ScriptGraph:
     source = source_of(function)
     with activated(context), using(SymbolicBackend(context)):
-        frame = Frame(context, source, function, None, None)
+        frame = Frame(context.new_id(), source, function, None, None)
         context.frame, context.node = frame, source.node
         for name, value in arguments.items():
-            context.state.values[(frame.id, name)] = context.inputs.argument(value, sig.Arg(name), name)
+            context.state.values[(frame.id, name)] = inputs.argument(value, sig.Arg(name), name)
         results = Results(context)
         written: dict[int, int] = {}
         stores: list[tuple[sig.Place, sig.Result]] = []
@@ -131,7 +146,7 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
             results.expect(value)
             tree: sig.Result = results.tree(value)
             stores += [(change.place, change.recipe(results)) for change in deferred_stores.changes(context)]
-            context.inputs.keep_apart()
+            inputs.keep_apart()
             written = _written(context, results)
             effects.commit_dirty(context)
         except effects.Raised:
@@ -139,36 +154,37 @@ def _graph_of(context: Context, function: Callable[..., Any], arguments: dict[st
         placement.refuse_two(context)
         # on a GPU, what must be deterministic has scatters of its own
         for fact in sorted(facts if context.device.type == "cpu" else {*facts, "deterministic"}):
-            context.inputs.guard(sig.Machine(fact), "equal", FACTS[fact]())
+            inputs.guard(sig.Machine(fact), "equal", FACTS[fact]())
         list_arguments.bind_sizes(context)
-        graph = Graph(Block(tuple(context.inputs.values), context.builder.block.nodes, tuple(results.outputs)),
+        graph = Graph(Block(tuple(inputs.values), context.builder.block.nodes, tuple(results.outputs)),
                       source.name)
         input_types = [v.type for v in graph.inputs]
         _bind_inputs(context, graph)
         if context.sizes.changed:
             context.sizes.rewrite(graph.block)
-        freed = backward.freed_outputs(context, graph.outputs) if context.freed else set()
+        freed = backward.freed_outputs(context, graph.outputs) if record.of(context).freed else set()
         answers = requires_grad.exactly(context, graph.outputs, [graph.block])
         told = {i: results.output(a) for i, (v, a) in enumerate(zip(graph.outputs, answers, strict=True))
                 if isinstance(a, Value) and not isinstance(v.type, ListType)}
-        expected = [(results.output(heap.read(context, worst)), *words) for worst, words in context.expected]
+        expected = [(results.output(heap.read(context, worst)), *words)
+                    for worst, words in placement.of(context).expected]
         graph.block.results = tuple(results.outputs)
         carried = [a is not False for a in answers]
-        needed = any(context.has_history(v) for v in context.inputs.values)
+        needed = any(context.has_history(v) for v in inputs.values)
         own = graph.outputs[:len(carried)]
         differentiable = tuple([i for i, v in enumerate(own) if carried[i] and v not in freed])
         _check_leaves(results, graph, [own[i] for i in differentiable])
         return sig.ScriptGraph(
-            graph, context.inputs.sources, input_types, list(context.inputs.guards.values()),
+            graph, inputs.sources, input_types, list(inputs.guards.values()),
             context.sizes.needed_guards(), tree,
-            trip_guards=context.sizes.trips, int_symbols=context.inputs.int_symbols,
-            commits=context.inputs.commits(), written=written,
+            trip_guards=context.sizes.trips, int_symbols=inputs.int_symbols,
+            commits=inputs.commits(), written=written,
             differentiable=differentiable,
             freed=tuple([i for i, v in enumerate(own) if carried[i] and v in freed]),
             recorded=told, results=len(own), alone=() if needed else tuple([
                 i for i in differentiable if not isinstance(graph.outputs[i].type, ListType)]),
-            stores=stores, recipes=context.inputs.recipes, unread=context.inputs.unread(),
-            lists=context.inputs.lists_taken(), functions=[function, *context.functions],
+            stores=stores, recipes=inputs.recipes, unread=inputs.unread(),
+            lists=inputs.lists_taken(), functions=[function, *context.functions],
             calls_back=context.called_back, gradient_state=context.gradient_state,
             device_state=context.device_state, log=[*log, *context.log],
             device=context.device, on_host=tuple(sorted(results.on_host)),

@@ -24,6 +24,7 @@ from jitgrad.script.frontend.boundary import list_arguments, placement
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.memory import SHARED, Memory
 from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import (
     Borrowed,
     Number,
@@ -352,7 +353,7 @@ class Inputs:
             storage.device = tensor.device
             found = self._found[source] = SymTensor(storage, (), type_)
             if needs:
-                context.leaves[storage] = None
+                heap.of(context).leaves[storage] = None
         result: SymTensor = found
         return result
 
@@ -428,6 +429,13 @@ class Inputs:
         if source is None:
             return self.constant(value)
         return self.read(value, sig.Attr(source, name), slot)
+
+    def guard_inherited(self, obj: Any, name: str) -> None:
+        """Guard that a method stays the class's: an optimizer's `step` is replaced by one that calls hooks, say."""
+        source = self.source(obj)
+        if source is not None and hasattr(obj, "__dict__") and not isinstance(obj, type) and (
+                name in ("forward", "step") or not trusted(type(obj).__module__)):
+            self.guard(source, "inherited", name)
 
     def source(self, obj: Any) -> sig.Source | None:
         """Where a real object was found; None for a constant."""

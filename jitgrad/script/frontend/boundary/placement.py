@@ -8,18 +8,35 @@ different devices are torch's error, results are where they should be.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from jitgrad.device import CPU, device
 from jitgrad.dtypes import int64
 from jitgrad.eager.arrays.arrays import different_devices
 from jitgrad.eager.arrays.bounds import NOTHING_WRONG
-from jitgrad.errors import UnsupportedCall
+from jitgrad.errors import Span, UnsupportedCall
 from jitgrad.ops.opdef import OpDef
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.heap import SymTensor
 
-if TYPE_CHECKING:
-    from jitgrad.script.frontend.state.context import Context
-    from jitgrad.script.frontend.values.heap import SymTensor
+
+@dataclass(slots=True)
+class Placement:
+    """What one evaluation knows of its devices.
+
+    Attributes:
+        second: another GPU, and where it was met.
+        expected: on a GPU: tensors that say which index was out of range, and the exception, text before and after it.
+    """
+
+    second: tuple[device, Span | None] | None = None
+    expected: list[tuple[SymTensor, tuple[type[Exception], str, str]]] = field(default_factory=list)
+
+
+def of(context: Context) -> Placement:
+    """The record of an evaluation."""
+    return context.part(Placement)
 
 
 def see(context: Context, where: device) -> None:
@@ -28,14 +45,17 @@ def see(context: Context, where: device) -> None:
         return
     if context.device.type == "cpu":
         context.device = where
-    elif context.second is None:
-        context.second = where, context.span()
+        return
+    found = of(context)
+    if found.second is None:
+        found.second = where, context.span()
 
 
 def refuse_two(context: Context) -> None:
     """Raise UnsupportedCall where a script, which has nothing wrong in it, has tensors on two GPUs."""
-    if context.second is not None:
-        where, span = context.second
+    second = of(context).second
+    if second is not None:
+        where, span = second
         raise UnsupportedCall(f"tensors on two GPUs, {context.device} and {where}, in one script", span,
                               hint="write a script for each device")
 
@@ -81,7 +101,7 @@ def expect(context: Context, indices: SymTensor, low: Any, high: Any, words: tup
     wrong = apply("logical_or", apply("lt", indices, least), apply("gt", indices, most))
     line = apply("reshape", apply("where", wrong, indices, none), shape=(product(indices.shape),))
     worst = apply("amax", apply("pad", line, pads=((1, 0),), value=NOTHING_WRONG), axes=(0,), keepdim=False)
-    context.expected.append((worst, words))
+    of(context).expected.append((worst, words))
     nearest: SymTensor = apply("minimum", apply("maximum", indices, least), most)
     return nearest
 

@@ -19,7 +19,8 @@ from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, locations, objects
+from jitgrad.script.frontend.values import heap, instances, locations
+from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_word
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Borrowed,
@@ -38,8 +39,6 @@ from jitgrad.script.frontend.values.values import (
     TensorMap,
     Text,
     Union,
-    is_dynamic,
-    type_word,
 )
 from jitgrad.script.graph.ir import Value, attr_symbols
 
@@ -71,7 +70,7 @@ class Results:
                 seen.add(v)
                 held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
-        links = self.context.links
+        links = heap.of(self.context).links
         self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and s not in links
                         and not s.requires_grad}
 
@@ -109,7 +108,7 @@ class Results:
                 raise run_lists.not_static(self.context)
             if held is not None:
                 return self._list(value, held)
-            items = tuple(self.tree(v) for v in contents.items_of(self.context, value))
+            items = tuple(self.tree(v) for v in items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
         if open_dicts.is_open(self.context, value):
             return self._pairs(value, locations.fetch(self.context, self.context.state, value))
@@ -117,7 +116,7 @@ class Results:
             found = contents.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
         if isinstance(value, Instance):
-            found = {k: v for k, v in objects.items_of(self.context, value).items() if v is not UNBOUND}
+            found = {k: v for k, v in instances.items_of(self.context, value).items() if v is not UNBOUND}
             return sig.Object(value.cls, tuple(found), tuple(self.tree(v) for v in found.values()),
                               self._identity(value))
         if isinstance(value, Text):
@@ -190,7 +189,7 @@ class Results:
             return self._view(value)
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
-        links = context.links.get(storage, ())
+        links = heap.of(context).links.get(storage, ())
         if not value.path and links and all(c in self._visible() for c, _, _ in links):
             return self._choice(value, links)
         if value.path and storage in self._parted:
@@ -206,12 +205,12 @@ class Results:
 
     def _referred(self, made: int, origin: Sequence[int], path: tuple[tuple[str, Any], ...] = (),
                   sizes: Mapping[Any, int] = NOTHING) -> sig.Referred:
-        return sig.Referred(made, tuple(origin), tuple(self.context.references), path, sizes)
+        return sig.Referred(made, tuple(origin), tuple(item_origins.of(self.context).references), path, sizes)
 
     def _leaf(self, storage: Storage) -> sig.Result:
         """A leaf that the script made: without history in the graph, a leaf again outside."""
         context = self.context
-        if storage in context.borrowed:
+        if storage in heap.of(context).borrowed:
             raise UnsupportedCall("a script cannot return a leaf that shares memory with a tensor it did not make",
                                   context.span(), hint="write `.detach().clone().requires_grad_()`")
         self.leaves.setdefault(storage, context.span())
@@ -229,7 +228,7 @@ class Results:
     def _choice(self, value: SymTensor, links: Any) -> sig.Result:
         """A merged tensor: where it is an older object, that object."""
         known = [(c, polarity, self.tree(reference)) for c, polarity, reference in links
-                 if reference.storage.input >= 0 or reference.storage in self.context.links]
+                 if reference.storage.input >= 0 or reference.storage in heap.of(self.context).links]
         if len(known) == 2 and known[0][0] is known[1][0] and known[0][1] is not known[1][1]:
             (condition, polarity, a), (_, _, b) = known
             return sig.Select(self.output(condition), *((a, b) if polarity else (b, a)))

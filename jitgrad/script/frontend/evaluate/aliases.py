@@ -115,7 +115,7 @@ class Links:
         if self._is_older(x.storage):
             self._add(place, side, x, -1, flags, inside)
             return
-        for condition, polarity, reference in self.context.links.get(x.storage, ()):
+        for condition, polarity, reference in heap.of(self.context).links.get(x.storage, ()):
             through = SymTensor(reference.storage, (*reference.path, *x.path), x._type, reference.copied)
             self._reach(place, side, through, (*flags, (condition, polarity)), inside)
         best = -1
@@ -184,12 +184,12 @@ class Links:
                 for k, a in attrs.items()}) for op, attrs in target.path])
             if link.peer < 0:
                 reference = SymTensor(target.storage, path, target._type, target.copied)
-                context.links.setdefault(tensor.storage, []).append((flag, polarity, reference))
+                heap.of(context).links.setdefault(tensor.storage, []).append((flag, polarity, reference))
                 continue
             whole = merged[link.peer]
             if isinstance(whole, SymTensor) and whole.storage is not tensor.storage:
                 reference = SymTensor(whole.storage, (*whole.path, *path), target._type, target.copied)
-                context.peers.setdefault(tensor.storage, []).append((flag, polarity, reference))
+                heap.of(context).peers.setdefault(tensor.storage, []).append((flag, polarity, reference))
         for i, tensor in enumerate(merged):
             if not isinstance(tensor, SymTensor) or tensor.storage.alias:
                 continue
@@ -242,8 +242,9 @@ def propagate(context: Context, storage: Storage) -> None:
     """
     touched = {storage}
     _write_back(context, storage, touched, frozenset({storage}))
+    known = heap.of(context)
     merged = [s for s in context.state.values
-              if isinstance(s, Storage) and s is not storage and (s in context.links or s in context.peers)]
+              if isinstance(s, Storage) and s is not storage and (s in known.links or s in known.peers)]
     for other in merged:
         for condition, polarity, reference in _of(context, other):
             if reference.storage in touched:
@@ -257,7 +258,7 @@ def propagate(context: Context, storage: Storage) -> None:
 
 
 def _of(context: Context, storage: Storage) -> list[tuple[Value, bool, Any]]:
-    return [*context.links.get(storage, ()), *context.peers.get(storage, ())]
+    return [*heap.of(context).links.get(storage, ()), *heap.of(context).peers.get(storage, ())]
 
 
 def _write_back(context: Context, storage: Storage, touched: set[Storage], busy: frozenset[Storage]) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.containers import containers, contents
-from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.containers import contents, sequences
+from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import calls, loops, merge
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import iterate
 from jitgrad.script.frontend.values.values import Function, Number
 
 
@@ -23,7 +25,7 @@ def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) 
     made = contents.new_list(context, [])
 
     def add() -> None:
-        containers.append(context, made, ex.evaluate(context, node.elt))
+        sequences.append(context, made, ex.evaluate(context, node.elt))
 
     _generate(context, node, node.generators, add, frozenset(
         n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
@@ -97,7 +99,7 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
     items: dict[Any, Any] = {}
 
     def add() -> None:
-        key = calls.static(context, ex.evaluate(context, node.key), "a dict key")
+        key = static(context, ex.evaluate(context, node.key), "a dict key")
         items[key] = ex.evaluate(context, node.value)
 
     _generate(context, node, node.generators, add, None)
@@ -134,7 +136,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame = context.frame
     generator = generators[0]
     source = ex.evaluate(context, generator.iter)
-    iterable = effects.guarded(context, lambda: Iterable.of(context, source))
+    iterable = effects.guarded(context, lambda: iterate(context, source))
     assert iterable is not None
     length = iterable.length
     if bound is None and not isinstance(length, int):

@@ -9,36 +9,27 @@ a nest of n loops evaluates its innermost body n + 1 times, not 2^n.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad.dims import Dim, Symbol, call, dim
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.gradients import carried_leaves, carried_losses
-from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
 from jitgrad.script.frontend.values import heap, locations, numbers
-from jitgrad.script.frontend.values.values import (
-    HELD,
-    UNBOUND,
-    Number,
-    Storage,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    type_word,
-)
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Block, Value
 
 PASSES = 8
@@ -67,6 +58,26 @@ def require_trip(context: Context, trips: Any) -> None:
     context.sizes.trips.append((call("max", size, 1), size))
 
 
+@dataclass(slots=True)
+class Loops:
+    """What one evaluation remembers of its loops.
+
+    Attributes:
+        heads: loop -> the templates that it ended with.
+        head_frames: the frames in which those were.
+        kept_references: loop -> variables that it writes but never rebinds.
+    """
+
+    heads: dict[Any, dict[Any, Template]] = field(default_factory=dict)
+    head_frames: dict[Any, int] = field(default_factory=dict)
+    kept_references: dict[Any, set[Any]] = field(default_factory=dict)
+
+
+def of(context: Context) -> Loops:
+    """The record of an evaluation."""
+    return context.part(Loops)
+
+
 class Head:
     """What a loop carries: location -> template, in order."""
 
@@ -74,7 +85,7 @@ class Head:
         self.context, self.entry, self.key = context, entry, key
         self.templates: dict[Any, Template] = {}
         self.widen = Widener(context, Symbol().number)
-        self.kept = context.kept_references.setdefault(key, set())  # names that stay the tensor that they were
+        self.kept = of(context).kept_references.setdefault(key, set())  # names that stay the tensor that they were
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.unsettled: Any = None  # the location whose template changed last
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
@@ -92,19 +103,19 @@ class Head:
                     continue
                 if isinstance(value, SymList) and name not in rebound:
                     continue  # `xs += ...` changes the list, which stays what the name refers to
-                self.templates[(frame, name)] = merge.template(context, (frame, name), value, general=True)
-        for key, remembered in context.heads.get(self.key, {}).items():
+                self.templates[(frame, name)] = self._begun((frame, name), value)
+        for key, remembered in of(context).heads.get(self.key, {}).items():
             place = (frame, key) if isinstance(key, str) else key
             if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
                     place.input < 0 if isinstance(place, Storage) else place.source is None):
                 continue  # made in an earlier evaluation of a loop around this one
-            if isinstance(place, (SymList, SymDict)) and place.source is None and self.context.head_frames.get(
+            if isinstance(place, (SymList, SymDict)) and place.source is None and of(self.context).head_frames.get(
                     self.key, frame) != frame:
                 continue  # what an earlier call of this function made may be what this one only reads
             mine = self.templates.get(place)
             value = locations.fetch(context, self.entry, place)
             if mine is None:
-                mine = merge.template(context, place, value, general=True)
+                mine = self._begun(place, value)
             self.templates[place] = _staying(self._recall(mine, remembered), remembered, value)
             if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
                 self.exits.add(place)
@@ -126,6 +137,20 @@ class Head:
             return remembered
         return mine
 
+    def _outside(self, beside: Any) -> Outside:
+        """What a name at the head may refer to: what was there before the loop."""
+        def older(value: Any) -> bool:
+            if isinstance(value, HELD):
+                return value.source is not None or value in self.entry.values
+            return value.storage.input >= 0 or value.storage in self.entry.values
+
+        return Outside(self.context, older, self.widen, beside)
+
+    def _begun(self, key: Any, value: Any) -> Template:
+        """The template of what a location holds before the loop; names, attributes and items hold references."""
+        refers = REFERENCES in self.context.decisions and isinstance(value, HELD) and isinstance(key, tuple)
+        return merge.template(self.context, key, value, True, self._outside(UNBOUND) if refers else None)
+
     def remember(self) -> None:
         """Keep the templates for the next evaluation of this loop."""
         frame, fresh = self.context.frame.id, self.widen.fresh
@@ -146,8 +171,8 @@ class Head:
             if isinstance(name, tuple) and not isinstance(key, Storage):
                 continue
             kept[name] = mark(t)
-        self.context.heads[self.key] = kept
-        self.context.head_frames[self.key] = frame
+        of(self.context).heads[self.key] = kept
+        of(self.context).head_frames[self.key] = frame
 
     def enter(self, state: State) -> tuple[Value, ...]:
         """Parameters for the carried locations, and their content in `state`."""
@@ -209,8 +234,7 @@ class Head:
                 continue
             if variable and key[1] in ("return", "break", ("result",)):
                 self.exits.add(key)
-            self.templates[key] = self._join(key, merge.template(context, key, before, general=True), before, value,
-                                             end)
+            self.templates[key] = self._join(key, self._begun(key, before), before, value, end)
             changed = True
         if self._written_heads(head, end):
             return True
@@ -279,7 +303,7 @@ class Head:
 
     def _join(self, key: Any, t: Template, before: Any, value: Any, end: State) -> Template:
         context = self.context
-        new = merge.template(context, key, value)
+        new = merge.template(context, key, value, outside=self._outside(before))
         t = _plain(context, t)
         if isinstance(t, Num) and isinstance(new, Tensor):
             if not new.dims:
@@ -423,7 +447,7 @@ def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
 def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
     """Whether anything but `key` refers to the tensor's storage before the loop."""
     storage = tensor.storage
-    if storage.input >= 0 or storage in context.links or storage.alias.startswith(ARGUMENT):
+    if storage.input >= 0 or storage in heap.of(context).links or storage.alias.startswith(ARGUMENT):
         return True
     return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
 
@@ -441,7 +465,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
         trips: number of iterations (a Number or int) of a `scan`; None for a `while`.
         first: for a `while`, whether to enter.
     """
-    losses = carried_losses.begin(context, key, assigned)
+    losses = dispatch.begin_loop(context, key, assigned)
     names, assigned, rebound = names | losses.names, assigned | losses.names, rebound | losses.names
     body = losses.body(context, body)
     entry = context.state
@@ -461,7 +485,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
             params = head.enter(state)
             block.params = params  # gradients are taken with respect to them
             context.bodies_open[block] = head.first
-            context.variables.update((p, (losses, name)) for p, name in head.variables.items())
+            losses.enter(context, head.variables)
             begin = State(state.values.copy())
             counter = None
             lead: tuple[Value, ...] = ()
@@ -499,7 +523,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     if head.weak and trips is not None:
         require_trip(context, trips)
     carries = head.lower(entry)
-    carried_leaves.settle(context, block, results[len(results) - len(params):], carries)
+    dispatch.settle_loop(context, block, results[len(results) - len(params):], carries)
     _emit(context, head, block, carries, trips, first)
     losses.forget(context)
 

@@ -16,16 +16,18 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, requires_grad
+from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import hooks
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.templates.tensors import ARGUMENT
 from jitgrad.script.frontend.values import heap, locations, numbers
-from jitgrad.script.frontend.values.values import Storage, SymTensor, Union, type_word
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
+from jitgrad.script.frontend.values.tensors import getter, method, setter
+from jitgrad.script.frontend.values.values import Storage, SymTensor, Union
 from jitgrad.script.graph.ir import Block, Node, Value
 
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
@@ -38,6 +40,7 @@ NO_HISTORY = "One of the differentiated Tensors does not require grad"
 # --- the two calls -------------------------------------------------------------------------------------------------
 
 
+@method("backward")
 def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False,
              inputs: Any = None) -> None:
     """`tensor.backward(...)`; also of several tensors."""
@@ -45,7 +48,7 @@ def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph:
     outputs, seeds = _outputs(context, tensors, gradient)
     create, retain = _flags(context, create_graph, retain_graph)
     if inputs is None:
-        leaves = [s for s in context.leaves if root_of(context, s) is not None]
+        leaves = [s for s in heap.of(context).leaves if root_of(context, s) is not None]
     else:
         leaves = [_leaf(context, t) for t in _tensors(context, inputs)]
     wrt = [root_of(context, s) for s in leaves]
@@ -110,7 +113,7 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
                                   hint="do in the program what the hook does")
         wrt.append(root if root is not None else heap.read(context, t))
     found = differentiate(context, results, seeds, wrt, create, retain)
-    unused = bool(calls.static(context, allow_unused, "`allow_unused`")) or bool(materialize_grads)
+    unused = bool(static(context, allow_unused, "`allow_unused`")) or bool(materialize_grads)
     return tuple([result_of(context, t, c, unused, bool(materialize_grads), create, i)
                   for i, (t, c) in enumerate(zip(targets, found, strict=True))])
 
@@ -138,14 +141,14 @@ def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materia
 
 
 def _flags(context: Context, create_graph: Any, retain_graph: Any) -> tuple[bool, bool]:
-    create = bool(calls.static(context, create_graph, "`create_graph`"))
-    retain = calls.static(context, retain_graph, "`retain_graph`")
+    create = bool(static(context, create_graph, "`create_graph`"))
+    retain = static(context, retain_graph, "`retain_graph`")
     return create, create if retain is None else bool(retain)
 
 
 def _tensors(context: Context, given: Any) -> list[SymTensor]:
-    items = [given] if isinstance(given, (SymTensor, Union)) else contents.items_of(context, given)
-    found = [calls.argument(context, t) for t in items]
+    items = [given] if isinstance(given, (SymTensor, Union)) else items_of(context, given)
+    found = [argument(context, t) for t in items]
     for t in found:
         if not isinstance(t, SymTensor):
             raise UnsupportedCall(f"a gradient of {type_word(t)}", context.span(), hint="give tensors")
@@ -157,9 +160,9 @@ def _outputs(context: Context, tensors: Any, gradients: Any) -> tuple[list[Value
     given = _tensors(context, tensors)
     seeds: list[Any] = [None] * len(given)
     if isinstance(gradients, (SymTensor, Union)):
-        seeds = [calls.argument(context, gradients)]
+        seeds = [argument(context, gradients)]
     elif gradients is not None:
-        seeds = [calls.argument(context, g) for g in contents.items_of(context, gradients)]
+        seeds = [argument(context, g) for g in items_of(context, gradients)]
     if len(seeds) != len(given):
         raise effects.raise_now(context, RuntimeError, (
             f"got {len(given)} tensors and {len(seeds)} gradients",))
@@ -233,8 +236,9 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
     known = _known(path)
     places = [i for i, v in enumerate(wrt) if v in known or v in context.inputs.values]
     carried = carried_leaves.carried(context)
-    sources = [v for s in context.leaves if (v := root_of(context, s)) is not None
-               and (v in known or s.input >= 0)] + [v for v in context.levels if v in known] + carried if create else []
+    sources = [v for s in heap.of(context).leaves if (v := root_of(context, s)) is not None
+               and (v in known or s.input >= 0)] + [
+        v for v in record.of(context).levels if v in known] + carried if create else []
     count = len(path[-1].nodes)
     found = inner.gradients(path, outputs, seeds, [wrt[i] for i in places], sources)
     reaching = any(p in found.open for p in carried)
@@ -242,7 +246,7 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
         raise carried_leaves.earlier(span or context.span())
     for i in places if reaching else ():
         carried_leaves.check(context, outputs, wrt[i], found.behind)
-    context.asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)
+    record.of(context).asked.update((wrt[i], context.span()) for i in places if wrt[i] in carried)
     context.gradient_state = True
     _release(context, path, found.swept, retain)
     if create:
@@ -266,7 +270,7 @@ def _release(context: Context, path: list[Block], swept: list[list[Node]], retai
             if not _saves(node):
                 continue
             for v in node.outputs:
-                before = context.freed.get(v.id)
+                before = record.of(context).freed.get(v.id)
                 if before is not None and before in path:
                     raise effects.raise_now(context, RuntimeError, (SECOND_BACKWARD,))
                 if retain:
@@ -275,7 +279,7 @@ def _release(context: Context, path: list[Block], swept: list[list[Node]], retai
                     raise UnsupportedCall("`backward()` in a loop through a graph that was made before the loop: the "
                                           "second iteration would find it freed", context.span(),
                                           hint="write `retain_graph=True`, or make the graph in the loop")
-                context.freed[v.id] = path[-1]
+                record.of(context).freed[v.id] = path[-1]
 
 
 def _saves(node: Node) -> bool:
@@ -294,7 +298,7 @@ def freed_outputs(context: Context, outputs: Sequence[Value]) -> set[Value]:
     """Those of the graph's outputs whose history was freed by a gradient taken inside, in any case."""
     outermost = context.builder.block
     gone = {v for n in outermost.nodes for v in n.outputs
-            if context.freed.get(v.id) is outermost}
+            if record.of(context).freed.get(v.id) is outermost}
     if not gone:
         return set()
     graph = Block(inner.free_values(outermost.nodes, outputs), outermost.nodes, tuple(outputs))
@@ -309,6 +313,7 @@ def slot_of(storage: Storage) -> tuple[str, Storage]:
     return ("grad", storage)
 
 
+@getter("grad")
 def read_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.grad`."""
     context.inputs.one_each()
@@ -336,6 +341,7 @@ def _current(context: Context, storage: Storage) -> Any:
     return found
 
 
+@setter("grad")
 def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.grad = value`."""
     context.inputs.one_each()
@@ -350,13 +356,14 @@ def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
             f"'[{', '.join(map(str, mine.dims))}]'. Please ensure that the gradient and the tensor are the same size"))
     elif value is not None and not isinstance(value, Union):
         raise effects.raise_now(context, TypeError, (
-            f"assigned grad expected to be a Tensor or None but got grad of type {calls.type_name(value)}",))
+            f"assigned grad expected to be a Tensor or None but got grad of type {type_name(value)}",))
     if tensor.path:
         raise UnsupportedCall("assignment to `.grad` of a view", context.span(), hint="assign to that of its base")
     _own(context, tensor.storage)
     _store(context, tensor.storage, value)
 
 
+@method("retain_grad")
 def retain(context: Context, tensor: SymTensor) -> None:
     """`tensor.retain_grad()`."""
     if not tensor.requires_grad:
@@ -369,15 +376,16 @@ def retain(context: Context, tensor: SymTensor) -> None:
         raise UnsupportedCall("`retain_grad` of a view, or of a tensor that the script did not make", context.span(),
                               hint="use `autograd.grad`")
     storage.root, storage.retains_grad = heap.current_value(context, storage), True
-    context.leaves[storage] = None
+    heap.of(context).leaves[storage] = None
 
 
+@setter("data")
 def set_data(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.data = value`: the content is replaced, the history is not."""
     target = tensor.detach()
     if not isinstance(value, SymTensor):
         raise effects.raise_now(context, TypeError, (f"Variable data has to be a tensor, but got "
-                                                   f"{calls.type_name(value)}",))
+                                                   f"{type_name(value)}",))
     if value.storage is tensor.storage:
         if heap.same_reference(value, target):
             return

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from jitgrad.errors import NonDifferentiable, Span
 from jitgrad.script.autodiff import inner
-from jitgrad.script.frontend.gradients import requires_grad
+from jitgrad.script.frontend.gradients import record, requires_grad
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.graph.ir import Block, Value
 
@@ -49,7 +49,7 @@ def check(context: Context, outputs: Sequence[Value], target: Value, behind: Beh
                 continue
             if block is not own:
                 raise earlier(span)
-            context.asked_apart[(target, p)] = span
+            record.of(context).asked_apart[(target, p)] = span
     if own is not None:
         first = context.bodies_open[own].get(target)
         if first is None or not first.isdisjoint(reached):
@@ -61,14 +61,14 @@ def check(context: Context, outputs: Sequence[Value], target: Value, behind: Beh
 def settle(context: Context, block: Block, results: Sequence[Value], initial: Sequence[Value]) -> None:
     """A loop is complete: its parameters become `initial` before the first iteration and `results` after each."""
     place = {p: k for k, p in enumerate(block.params[len(block.params) - len(initial):])}
-    asked = [(p, span) for p, span in context.asked.items() if p in place]
+    asked = [(p, span) for p, span in record.of(context).asked.items() if p in place]
     after = requires_grad.exactly(context, [results[place[p]] for p, _ in asked], [*context.path, block])
     before = requires_grad.exactly(context, [initial[place[p]] for p, _ in asked])
     for (_, span), *answers in zip(asked, after, before, strict=True):
         if any(a is not True for a in answers):
             raise NonDifferentiable("this loop's variable requires a gradient in some iterations and not in others",
                                     span, hint="write `.requires_grad_()` in the loop, before its use")
-    pairs = {pair: span for pair, span in context.asked_apart.items() if pair[0] in place}
+    pairs = {pair: span for pair, span in record.of(context).asked_apart.items() if pair[0] in place}
     if not pairs:
         return
     body = inner.dependencies(block.nodes, results)

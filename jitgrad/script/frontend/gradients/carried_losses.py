@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.errors import Span
-from jitgrad.script.frontend.gradients import backward, carried_leaves
+from jitgrad.script.frontend.gradients import backward, carried_leaves, record
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.values import heap
@@ -68,6 +68,10 @@ class Losses:
 
         return longer
 
+    def enter(self, context: Context, variables: dict[Value, str]) -> None:
+        """The body begins: its parameters that are variables."""
+        record.of(context).variables.update((p, (self, name)) for p, name in variables.items())
+
     def forget(self, context: Context) -> None:
         """After the loop."""
         for name in self.names:
@@ -81,7 +85,7 @@ def begin(context: Context, key: Any, assigned: frozenset[str]) -> Losses:
         loss = context.state.values.get((losses.frame, name))
         if ("ahead", key, name) not in context.decisions or not isinstance(loss, SymTensor) or not loss.requires_grad:
             continue
-        leaves = [v for s in context.leaves if (v := backward.root_of(context, s)) is not None]
+        leaves = [v for s in heap.of(context).leaves if (v := backward.root_of(context, s)) is not None]
         ahead = Ahead(name, leaves, [f"gradient {k} of {name}" for k in range(len(leaves))])
         losses.found.append(ahead)
         _take(context, losses.frame, ahead)
@@ -97,7 +101,8 @@ def _take(context: Context, frame: int, ahead: Ahead) -> None:
     before, context.grad = context.grad, True
     value = heap.read(context, loss)
     context.grad = before
-    others = [v for s in context.leaves if (v := backward.root_of(context, s)) is not None and v not in ahead.leaves]
+    roots = [backward.root_of(context, s) for s in heap.of(context).leaves]
+    others = [v for v in roots if v is not None and v not in ahead.leaves]
     wrt = [*ahead.leaves, *others, *context.inputs.given]
     calls = _calls(context)
     try:
@@ -127,10 +132,10 @@ def of_variable(context: Context, outputs: Sequence[Value], seeds: Sequence[Valu
         Restart: it is to be taken ahead.
     """
     body = max((i for i, b in enumerate(context.path) if b in context.bodies_open), default=0)
-    place = context.variables.get(outputs[0]) if len(outputs) == 1 else None
+    place = record.of(context).variables.get(outputs[0]) if len(outputs) == 1 else None
     if not body or place is None or outputs[0] not in context.path[body].params or not _is_one(context, seeds[0]):
         return None
-    if not all_leaves and not {backward.root_of(context, s) for s in context.leaves}.issuperset(wrt):
+    if not all_leaves and not {backward.root_of(context, s) for s in heap.of(context).leaves}.issuperset(wrt):
         return None
     losses, name = place
     ahead = next((a for a in losses.found if a.name == name), None)
@@ -140,12 +145,12 @@ def of_variable(context: Context, outputs: Sequence[Value], seeds: Sequence[Valu
         raise Restart(("ahead", losses.key, name), f"the gradient of `{name}` is taken where it is made, before "
                                                    f"`backward()` at {context.span()}")
     ahead.span = context.span()
-    freed = context.freed.get(outputs[0].id)
+    freed = record.of(context).freed.get(outputs[0].id)
     if freed is not None and (freed in context.path or any(
             freed in n.blocks for n in walk(Block(nodes=[n for b in context.path for n in b.nodes])))):
         raise carried_leaves.earlier(ahead.span)
     if not retain:
-        context.freed[outputs[0].id] = context.path[-1]
+        record.of(context).freed[outputs[0].id] = context.path[-1]
     context.gradient_state = True
     found: dict[Value, tuple[Value, Value | bool]] = {}
     for leaf, variable in zip(ahead.leaves, ahead.names, strict=True):

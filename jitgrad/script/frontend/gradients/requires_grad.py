@@ -11,9 +11,11 @@ from typing import Any
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import backward_name
 from jitgrad.script.autodiff import history
+from jitgrad.script.frontend.gradients import record
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.tensors import getter
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value
 
@@ -29,7 +31,7 @@ def exactly(context: Context, values: Sequence[Value], path: Sequence[Block] | N
 
     def root(v: Value) -> bool:
         if v in heads and context.has_history(v):
-            context.asked.setdefault(v, context.span())
+            record.of(context).asked.setdefault(v, context.span())
         return context.has_history(v)
 
     asked = [v for v in values if context.has_history(v)]
@@ -37,6 +39,7 @@ def exactly(context: Context, values: Sequence[Value], path: Sequence[Block] | N
     return [found.get(v, False) for v in values]
 
 
+@getter("requires_grad")
 def requires_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.requires_grad`: a bool, or a number of the run."""
     if not tensor.requires_grad or tensor.storage.requires_grad:

@@ -6,6 +6,7 @@ tensor is an `autograd.Function` that passes the tensor on and calls the hook in
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.eager.autograd.function import Function
@@ -16,10 +17,26 @@ from jitgrad.script.frontend.library import customs
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import Storage, SymTensor, type_word
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.tensors import method
+from jitgrad.script.frontend.values.values import Storage, SymTensor
 from jitgrad.script.graph.ir import Block, Value, walk
 
 _EFFECTS = frozenset({"print", "callback", "check"})
+
+
+@dataclass(slots=True)
+class Hooked:
+    """The hooks of one evaluation: tensors on which the script has put some, and leaves whose hooks print or call
+    Python."""
+
+    hooked: set[Storage] = field(default_factory=set)
+    observed: set[Storage] = field(default_factory=set)
+
+
+def of(context: Context) -> Hooked:
+    """The record of an evaluation."""
+    return context.part(Hooked)
 
 
 class HookHandle:
@@ -44,6 +61,7 @@ class TensorHook(Function):
         return (gradient if changed is None else changed), None
 
 
+@method("register_hook")
 def register(context: Context, tensor: SymTensor, hook: Any) -> Any:
     """`tensor.register_hook(hook)` for a tensor that the script computes."""
     if not tensor.requires_grad:
@@ -53,7 +71,7 @@ def register(context: Context, tensor: SymTensor, hook: Any) -> Any:
     if storage.input >= 0 or storage.requires_grad:
         raise UnsupportedCall("a hook on a leaf or an argument, registered inside a script", context.span(),
                               hint="register it before the call")
-    if tensor.path or storage in context.links or storage.retains_grad or storage.alias or not context.grad:
+    if tensor.path or storage in heap.of(context).links or storage.retains_grad or storage.alias or not context.grad:
         raise UnsupportedCall("a hook on a view, or on a tensor whose gradient is retained", context.span(),
                               hint="register it on the tensor itself, first of all")
     value = heap.current_value(context, storage)
@@ -62,13 +80,13 @@ def register(context: Context, tensor: SymTensor, hook: Any) -> Any:
                               hint="register it right after the tensor is computed")
     hooked = customs.apply(context, (TensorHook, tensor, hook), {})
     context.state.values[storage] = heap.current_value(context, hooked.storage)
-    context.hooked.add(storage)
+    of(context).hooked.add(storage)
     return HookHandle()
 
 
 def check_unhooked(context: Context, tensor: SymTensor, what: str) -> None:
     """Refuse to ask for the gradient of a tensor itself where a hook in the script changes it."""
-    if tensor.storage in context.hooked:
+    if tensor.storage in of(context).hooked:
         raise UnsupportedCall(f"{what} of a tensor with a hook", context.span(),
                               hint="do in the program what the hook does, or leave the hook out")
 
@@ -121,8 +139,8 @@ def _call(context: Context, storage: Storage, hook: Any, argument: SymTensor) ->
     result = calls.call(context, hook, (argument,), {})
     context.grad = before
     if any(n.op in ("print", "callback") for n in walk(Block(nodes=block.nodes[count:]))):
-        context.observed.add(storage)
-        if len(context.observed) > 1:
+        of(context).observed.add(storage)
+        if len(of(context).observed) > 1:
             raise UnsupportedCall("hooks of several tensors that print or call Python", context.span(),
                                   hint="take the gradient outside the script")
     return result

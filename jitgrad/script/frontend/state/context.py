@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from jitgrad.device import CPU, device
 from jitgrad.dims import Size, Symbol
@@ -20,22 +20,21 @@ from jitgrad.errors import ScriptError, Span
 from jitgrad.ops import autocast
 from jitgrad.ops.opdef import NONDIFF
 from jitgrad.ops.types import BoolType, FloatType, IntType, NumberType, OptionalType, SeqType, TensorType, Type
+from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.state.outside import Outside
 from jitgrad.script.frontend.state.sizes import Sizes
 from jitgrad.script.graph.ir import Block, Builder, Node, Value
 from jitgrad.script.graph.irops import infer
 
-if TYPE_CHECKING:
-    from jitgrad.script.frontend.boundary.inputs import Inputs
-    from jitgrad.script.frontend.gradients.carried_losses import Losses
-    from jitgrad.script.frontend.state.frames import Frame
-    from jitgrad.script.frontend.values.values import Storage
-
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+T = TypeVar("T")
 _NUMBERS = (IntType, FloatType, BoolType, NumberType)
 
 
 #: the decision that call-backs and draws of random numbers alternate
 RANDOM = ("random numbers and call-backs",)
+#: the decision that what branches and loops bring together stays a choice of references, not a copy of what they hold
+REFERENCES = ("references",)
 
 
 class Restart(Exception):
@@ -140,50 +139,29 @@ class Context:
         self.gradient_state = False
         self.device_state = False
         self.late_checks = False
-        #: on a GPU: tensors that say which index was out of range, and the exception, text before and after it
-        self.expected: list[tuple[Any, tuple[type[Exception], str, str]]] = []
-        self.second: tuple[device, Span | None] | None = None  # another GPU, and where it was met
         self.device = CPU  # of the tensors: a GPU from the first one on that is there
         self.log: list[str] = []
         self.frame: Frame = None  # type: ignore[assignment]
         self.node: ast.AST | None = None
-        self.inputs: Inputs = None  # type: ignore[assignment]
-        self.links: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> what it may be (links.py)
-        self.peers: dict[Any, list[tuple[Value, bool, Any]]] = {}  # merged storage -> others merged with it
-        self.heads: dict[Any, dict[Any, Any]] = {}  # loop -> the templates that it ended with (loops.py)
-        self.head_frames: dict[Any, int] = {}  # the frames in which those were
+        self.inputs: Outside = None  # type: ignore[assignment]
         self.ranges: dict[Symbol, tuple[int, Size | None]] = {}
         self.path: list[Block] = [self.builder.block]  # the blocks under construction, outermost first
         #: those of them that are bodies of loops: parameter -> what it is in the first iteration
         self.bodies_open: dict[Block, dict[Value, set[Value]]] = {}
-        self.asked: dict[Value, Span | None] = {}  # parameters with respect to which a gradient was taken, and where
-        #: of those the first, and a second on which the loss depends: it must not be made from the first
-        self.variables: dict[Value, tuple[Losses, str]] = {}  # parameter of a body -> the variable that it is
-        self.asked_apart: dict[tuple[Value, Value], Span | None] = {}
-        self.leaves: dict[Storage, None] = {}  # tensors that may get a `.grad`
-        self.optional_grads: dict[Storage, Any] = {}  # `.grad` of an input that could be None and is not: its slot
-        self.freed: dict[int, Block] = {}  # values whose history a gradient freed -> the block where it was taken
+        self._parts: dict[type, Any] = {}
         self._scopes: list[dict[Any, Any]] = [{}]
         self.calls = 0
         self._frames = itertools.count()
-        self.kept_references: dict[Any, set[Any]] = {}  # loop -> variables that it writes but never rebinds
         self.counters: list[tuple[Any, Any]] = []  # counters of loops of known length being evaluated, and where
         self.functions: dict[Any, None] = {}  # Python functions that were inlined
         self.nested: dict[Any, Any] = {}  # inner functions' parsed sources
         self.called_back = False  # an ignored function was called
-        self.references: list[Any] = []  # what items of lists may be (origins.py)
-        self.placeholders: list[Symbol] = []  # what sizes in their views are called
         self.open: set[Symbol] = set()  # sizes that may differ from element to element of a list
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)
         self.steps: list[Any] = []  # the statements inside them that are being evaluated, innermost last
         self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
-        self.chosen: set[Any] = set()  # storages that an Optional or a tuple's item may be: a branch chose
-        self.levels: list[Value] = []  # stand-ins of the transforms around (transforms.py)
-        self.hooked: set[Storage] = set()  # tensors on which the script has put hooks
-        self.observed: set[Storage] = set()  # leaves whose hooks print or call Python
         self.entering = False  # what is evaluated is what a `with` enters
-        self.borrowed: dict[Storage, None] = {}  # leaves that the script made in the memory of an input
         self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
         self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read
 
@@ -199,6 +177,13 @@ class Context:
     def modes(self, before: tuple[bool, autocast.State]) -> None:
         self.grad = before[0]
         autocast.restore(before[1])
+
+    def part(self, kind: type[T]) -> T:
+        """The record of `kind` that belongs to this evaluation: modules keep here what they know of it."""
+        found: T | None = self._parts.get(kind)
+        if found is None:
+            found = self._parts[kind] = kind()
+        return found
 
     # --- places ----------------------------------------------------------------------------------------------------
 

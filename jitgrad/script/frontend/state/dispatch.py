@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
-from jitgrad.script.graph.ir import Value
+from jitgrad.script.graph.ir import Block, Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -69,6 +69,31 @@ def branch(context: Context, condition: Any, then: Callable[[], Any], other: Cal
 
     `live`: names of the current frame that are read later; None: all of them.
     """
+    raise NotImplementedError
+
+
+# --- loops ---------------------------------------------------------------------------------------------------------
+
+
+class Carried(Protocol):
+    """What a loop carries besides the variables of the program: `names`, which its body sets."""
+
+    @property
+    def names(self) -> frozenset[str]: ...
+    def body(self, context: Context, body: Callable[[Any], Any]) -> Callable[[Any], Any]: ...
+    def enter(self, context: Context, variables: dict[Value, str]) -> None: ...
+    def forget(self, context: Context) -> None: ...
+
+
+@Slot
+def begin_loop(context: Context, key: Any, assigned: frozenset[str]) -> Carried:
+    """At a loop's entry: what it carries besides."""
+    raise NotImplementedError
+
+
+@Slot
+def settle_loop(context: Context, block: Block, results: Sequence[Value], initial: Sequence[Value]) -> None:
+    """A loop is complete: its parameters become `initial` before the first iteration and `results` after each."""
     raise NotImplementedError
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from jitgrad.errors import Span
 from jitgrad.script.frontend.source.liveness import Scope, scope_of
 from jitgrad.script.frontend.source.source import Source
-from jitgrad.script.frontend.state.context import Context
 
 
 class Frame:
@@ -30,9 +29,9 @@ class Frame:
     __slots__ = ("caller", "consumer", "function", "id", "inside", "loops", "names", "outer", "scope", "source",
                  "spans")
 
-    def __init__(self, context: Context, source: Source, function: Callable[..., Any] | None, outer: Frame | None,
+    def __init__(self, id_: int, source: Source, function: Callable[..., Any] | None, outer: Frame | None,
                  caller: Span | None):
-        self.id = context.new_id()
+        self.id = id_
         self.source, self.function, self.outer, self.caller = source, function, outer, caller
         self.scope: Scope = scope_of(source)
         self.names: dict[str, str] = {}

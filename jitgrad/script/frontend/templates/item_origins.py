@@ -8,11 +8,13 @@ back the very objects that were put into it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, dim, substitute
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import Path, SymTensor
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 
@@ -20,6 +22,19 @@ from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 UNKNOWN = -1
 #: at most so many ints go with an item: a view of a view of an item, and so on in a loop, ends as UNKNOWN
 MOST = 12
+
+
+@dataclass(slots=True)
+class References:
+    """What items of lists may be, and what sizes in their views are called."""
+
+    references: list[sig.Reference] = field(default_factory=list)
+    placeholders: list[Symbol] = field(default_factory=list)
+
+
+def of(context: Context) -> References:
+    """The record of an evaluation."""
+    return context.part(References)
 
 
 def count(context: Context, tensor: SymTensor) -> int:
@@ -35,7 +50,7 @@ def count(context: Context, tensor: SymTensor) -> int:
         return n + more if n + more <= MOST else UNKNOWN
     if storage.unknown:
         return UNKNOWN
-    found = [count(context, _through(reference, tensor)) for _, _, reference in context.links.get(storage, ())]
+    found = [count(context, _through(reference, tensor)) for _, _, reference in heap.of(context).links.get(storage, ())]
     return UNKNOWN if UNKNOWN in found else max(found, default=0)
 
 
@@ -67,7 +82,7 @@ def _values(context: Context, tensor: SymTensor) -> list[Value]:
         first = context.one("num.select", is_made, context.constant(-1), context.constant(number))
         return [first, *storage.origin, *_sizes(context, symbols)]
     found = none(context, 1)
-    for condition, polarity, reference in context.links.get(storage, ()):
+    for condition, polarity, reference in heap.of(context).links.get(storage, ()):
         this = _values(context, _through(reference, tensor))
         n = max(len(this), len(found))
         this += none(context, n + 1)[1:][:n - len(this)]
@@ -104,9 +119,9 @@ def column(context: Context, leaf: Value) -> int:
     return _add(context, sig.Reference(context.inputs.values.index(leaf), 1, (), ()))
 
 
-def _number(context: Context, root: int, of: int, path: Path, symbols: Sequence[Symbol]) -> int:
+def _number(context: Context, root: int, base: int, path: Path, symbols: Sequence[Symbol]) -> int:
     """The number of the reference that is a view."""
-    places = context.placeholders
+    places = of(context).placeholders
     while len(places) < len(symbols):
         places.append(Symbol())
     names: dict[Any, Size] = {s: dim(p) for s, p in zip(symbols, places, strict=False)}
@@ -116,11 +131,11 @@ def _number(context: Context, root: int, of: int, path: Path, symbols: Sequence[
 
     steps = tuple([(op, {k: map_attr(_canonical(context, a), renamed) for k, a in attrs.items()})
                    for op, attrs in path])
-    return _add(context, sig.Reference(root, of, steps, tuple(places[:len(symbols)])))
+    return _add(context, sig.Reference(root, base, steps, tuple(places[:len(symbols)])))
 
 
 def _add(context: Context, reference: sig.Reference) -> int:
-    known = context.references
+    known = of(context).references
     if reference not in known:
         known.append(reference)
     return known.index(reference)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.device import device as Device
@@ -11,10 +12,10 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import TensorType, short_name
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import dispatch
-from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, current
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -169,6 +170,39 @@ class SymTensor(TensorBase["SymTensor"]):
     __hash__ = object.__hash__
 
 
+def tensor_word(type_: TensorType) -> str:
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    sizes = current().sizes
+    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
+    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
+
+
+@dataclass(slots=True)
+class Heap:
+    """What one evaluation knows of its storages.
+
+    Attributes:
+        leaves: tensors that may get a `.grad`.
+        optional_grads: `.grad` of an input that could be None and is not: its slot.
+        borrowed: leaves that the script made in the memory of an input.
+        chosen: storages that an Optional or a tuple's item may be: a branch chose.
+        links: merged storage -> what it may be (`aliases.py`): condition, whether it must hold, tensor.
+        peers: merged storage -> others merged with it.
+    """
+
+    leaves: dict[Storage, None] = field(default_factory=dict)
+    optional_grads: dict[Storage, Any] = field(default_factory=dict)
+    borrowed: dict[Storage, None] = field(default_factory=dict)
+    chosen: set[Storage] = field(default_factory=set)
+    links: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
+    peers: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
+
+
+def of(context: Context) -> Heap:
+    """The record of an evaluation."""
+    return context.part(Heap)
+
+
 def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
     """A tensor with memory of its own that holds `value`."""
     type_ = value.type
@@ -229,14 +263,7 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
     `linked`: what may be the same memory as a merged tensor shows it too.
     """
     storage = tensor.storage
-    if storage.alias:
-        raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
-                              context.span(), hint=_CLONE)
-    if storage in context.chosen:
-        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
-                              "None on the other side", context.span(), hint=_CLONE)
-    if tensor.copied:
-        raise _may_be_copy(context)
+    _writable(context, tensor)
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
     if recorded and storage.requires_grad:
         raise_leaf(context, bool(tensor.path))
@@ -261,11 +288,26 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
         if any(op == "reshape" for op, _ in tensor.path) and not context.inputs.contiguous(storage):
             raise _may_be_copy(context)
         context.inputs.note_written(storage)
-    if storage in context.optional_grads:
-        slot = context.optional_grads[storage]
+    if storage in of(context).optional_grads:
+        slot = of(context).optional_grads[storage]
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
-    if linked and (context.links or context.peers):
+    if linked and (of(context).links or of(context).peers):
         dispatch.propagate_write(context, storage)
+
+
+def _writable(context: Context, tensor: SymTensor) -> None:
+    """Refuse a write to memory of which not all names are known; where references would tell, they are asked for."""
+    storage = tensor.storage
+    if (storage.alias or storage in of(context).chosen) and REFERENCES not in context.decisions:
+        raise Restart(REFERENCES, "a tensor that a branch or loop chose is written: names refer to the one chosen")
+    if storage.alias:
+        raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
+                              context.span(), hint=_CLONE)
+    if storage in of(context).chosen:
+        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
+                              "None on the other side", context.span(), hint=_CLONE)
+    if tensor.copied:
+        raise _may_be_copy(context)
 
 
 def _computed_from(context: Context, value: Value, base: Value) -> bool:
@@ -290,7 +332,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     storage = tensor.storage
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         return _detached_leaf(context, tensor)
-    if tensor.path or storage.input >= 0 or storage in context.links:
+    if tensor.path or storage.input >= 0 or storage in of(context).links:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
                               hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
     if context.depth and storage.block is not context.path[-1]:
@@ -301,7 +343,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
         storage.root = context.one("leaf", value)
         context.builder.history.add(storage.root.id)
         context.state.values[storage] = storage.root
-        context.leaves[storage] = None
+        of(context).leaves[storage] = None
     elif storage.requires_grad:
         context.state.values[storage] = context.one("detach", value)
     storage.requires_grad = requires_grad
@@ -313,7 +355,7 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     storage = tensor.storage
     leaf = new_tensor(context, read(context, tensor))
     require_grad(context, leaf, True)
-    elsewhere = storage.input >= 0 or storage in context.links
+    elsewhere = storage.input >= 0 or storage in of(context).links
 
     def replaced(value: Any) -> Any:
         nonlocal elsewhere
@@ -335,13 +377,13 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     if elsewhere:
         storage.alias = leaf.storage.alias = "a leaf was made of it by `detach` and `requires_grad_`"
         if storage.input >= 0:
-            context.borrowed[leaf.storage] = None
+            of(context).borrowed[leaf.storage] = None
     return leaf
 
 
 def note_chosen(*tensors: SymTensor) -> None:
     """A branch put these into a container, or made them optional: what is there does not see later writes."""
-    current().chosen.update(t.storage for t in tensors)
+    of(current()).chosen.update(t.storage for t in tensors)
 
 
 def _may_be_copy(context: Context) -> UnsupportedCall:
