@@ -16,6 +16,7 @@ from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
     binary,
+    callee,
     compare,
     contains,
     get_attribute,
@@ -258,8 +259,18 @@ def make_function(context: Context, node: ast.Lambda | ast.FunctionDef) -> Funct
     return Function(node, source, context.frame, defaults, kw)
 
 
+def _callee(context: Context, node: ast.expr) -> Any:
+    if not isinstance(node, ast.Attribute):
+        return evaluate(context, node)
+    before, context.node = context.node, node
+    try:
+        return callee(context, evaluate(context, node.value), node.attr)
+    finally:
+        context.node = before
+
+
 def _call(context: Context, node: ast.Call) -> Any:
-    fn = evaluate(context, node.func)
+    fn = _callee(context, node.func)
     if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
         if fn in (any, all) and not node.keywords:
             return comprehensions.quantified(context, node.args[0], fn is all)

@@ -26,7 +26,7 @@ from jitgrad.script.frontend.values.protocol import (
     set_item,
     type_name,
 )
-from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
+from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor, Union
 
 
 def assign_name(context: Context, name: str, value: Any, node: ast.AST) -> None:
@@ -144,12 +144,17 @@ def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     context.node = s
     old = unions.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
                                     f"'{type_name(value)}'")
+    if isinstance(old, Union):
+        return unions.switch(context, old, lambda v: _in_place(context, op, v, value))
+    return _in_place(context, op, old, value)
+
+
+def _in_place(context: Context, op: str, old: Any, value: Any) -> Any:
+    """`old op= value`: tensors and lists are changed and stay what they are."""
     if isinstance(old, SymTensor) and hasattr(type(old), f"__i{op}__"):
         given = argument(context, value)
         return effects.guarded(context, lambda: getattr(old, f"__i{op}__")(given))
     if isinstance(old, SymList) and op == "add":
-
-
         sequences.extend(context, old, value)
         return old
     return binary(context, op, old, value)

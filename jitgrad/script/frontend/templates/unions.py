@@ -99,8 +99,8 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
     """
     if not isinstance(value, Union):
         return value
-    missing = [s for s in value.statics if not isinstance(s, SymTensor)]
-    if value.inner is None and len(missing) == len(value.statics):
+    missing = [s for s in value.statics if not isinstance(s, (SymTensor, *HELD))]
+    if value.inner is None and not any(isinstance(s, SymTensor) for s in value.statics):
         return value
     absent: Any = False
     for s in missing:
@@ -110,7 +110,8 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
                      template=(what.replace("{}", type(missing[0]).__name__),))
     for s in missing:
         value = without(context, value, s)
-    return switch(context, value, lambda v: v) if isinstance(value, Union) else value
+    tensors = isinstance(value, Union) and all(isinstance(s, SymTensor) for s in value.statics)
+    return switch(context, value, lambda v: v) if tensors else value
 
 
 def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None

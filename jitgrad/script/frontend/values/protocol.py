@@ -70,6 +70,10 @@ class Kind:
             raise self.no_attribute(context, obj, name)
         return Method(name, lambda cx, args, kwargs: method(cx, obj, *args, **kwargs))
 
+    def callee(self, context: Context, obj: Any, name: str) -> Any:
+        """What `obj.name(...)` calls."""
+        return self.get_attribute(context, obj, name)
+
     def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
         """The refusal of an attribute that is not there, or not known."""
         return UnsupportedCall(f"`{name}` of {self.type_word(obj)}", context.span())
@@ -253,6 +257,11 @@ def argument(context: Context, obj: Any) -> Any:
 def get_attribute(context: Context, obj: Any, name: str) -> Any:
     """`obj.name`."""
     return kind_of(obj).get_attribute(context, obj, name)
+
+
+def callee(context: Context, obj: Any, name: str) -> Any:
+    """What `obj.name(...)` calls: `obj.name`, but that of one of several objects the call itself finds out which."""
+    return kind_of(obj).callee(context, obj, name)
 
 
 def has_attribute(context: Context, obj: Any, name: str) -> Any:

@@ -12,7 +12,7 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.templates.unions import force, is_static, switch
 from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, is_dynamic, register, type_name, type_word
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Method, Number, Union
 
 
 def may_be_unbound(value: Any) -> bool:
@@ -56,6 +56,15 @@ class UnionKind(Kind):
             return protocol.get_attribute(context, force(
                 context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError), name)
         return switch(context, obj, lambda v: protocol.get_attribute(context, v, name))
+
+    def callee(self, context: Context, obj: Union, name: str) -> Any:
+        if obj.inner is not None and all(s is None for s in obj.statics):
+            return self.get_attribute(context, obj, name)
+
+        def each(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return switch(cx, obj, lambda v: protocol.call(cx, protocol.get_attribute(cx, v, name), *args, **kwargs))
+
+        return Method(name, each)
 
     def has_attribute(self, context: Context, obj: Union, name: str) -> Any:
         return switch(context, obj, lambda v: protocol.has_attribute(context, v, name))
