@@ -442,7 +442,7 @@ def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
 def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
     """Whether anything but `key` refers to the tensor's storage before the loop."""
     storage = tensor.storage
-    if storage.input >= 0 or storage in heap.of(context).links or storage.alias.startswith(ARGUMENT):
+    if storage.input >= 0 or storage in heap.of(context).aliases or storage.alias.startswith(ARGUMENT):
         return True
     return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -11,9 +10,8 @@ from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import heap, strings
-from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTuple, Union
-from jitgrad.script.graph.ir import Value
+from jitgrad.script.frontend.values import strings
+from jitgrad.script.frontend.values.values import SymDict, SymList, SymTuple, Union
 
 
 class Stream:
@@ -27,21 +25,6 @@ class Stream:
 
 STREAMS = {name: Stream(name) for name in ("stdout", "stderr")}
 Template = tuple[Any, ...]
-
-
-def template_of(context: Context, parts: Sequence[Any]) -> tuple[Template, list[Value]]:
-    """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
-    template: list[Any] = []
-    values: list[Value] = []
-    found = strings.text(context, [(p, "s", "") for p in parts])
-    for part in [found] if isinstance(found, str) else found.parts:
-        if isinstance(part, str):
-            template.append(part)
-            continue
-        value, conversion, spec = part
-        template.append((len(values), conversion, spec))
-        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
-    return tuple(template), values
 
 
 def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -67,7 +50,7 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
             return
         parts.append(a)
     parts.append("\n" if end is None else end)
-    template, values = template_of(context, parts)
+    template, values = strings.template_of(context, parts)
     if stream is STREAMS["stderr"]:
         effects.emit(context, "print", *values, template=template, stream="stderr")
     else:
@@ -80,7 +63,7 @@ def _print_list(context: Context, before: list[Any], value: SymList | SymDict, a
     if isinstance(value, SymTuple):
         raise run_lists.not_static(context)
     if before:
-        template, values = template_of(context, before)
+        template, values = strings.template_of(context, before)
         effects.emit(context, "print", *values, template=template)
     if isinstance(value, SymDict):
         calls.call(context, dict_methods.show, open_dicts.parts(context, value), {})

@@ -27,7 +27,7 @@ def content(context: Context, value: SymList) -> Any:
 
 
 def run_items(context: Context, value: Any) -> RunItems | None:
-    """What a list holds, if only the run knows how much."""
+    """What a list holds, if that is of run-time length."""
     found = content(context, value) if isinstance(value, SymList) else value
     return found if isinstance(found, RunItems) else None
 

@@ -12,9 +12,8 @@ from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.boundary.inputs import trusted
 from jitgrad.script.frontend.containers import containers, contents
 from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.gradients import backward, requires_grad
-from jitgrad.script.frontend.library import hooks
-from jitgrad.script.frontend.library.customs import SymFunctionCtx
+from jitgrad.script.frontend.gradients import backward, hooks, requires_grad
+from jitgrad.script.frontend.gradients.customs import SymFunctionCtx
 from jitgrad.script.frontend.library.printing import STREAMS
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context

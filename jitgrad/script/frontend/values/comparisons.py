@@ -144,7 +144,7 @@ def _is(context: Context, a: Any, b: Any) -> Any:
             return test
     if isinstance(a, SymTensor) and isinstance(b, SymTensor):
         for storage in (a.storage, b.storage):
-            if a.storage is not b.storage and (storage.alias or storage in heap.of(context).links):
+            if a.storage is not b.storage and (storage.alias or storage in heap.of(context).aliases):
                 raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
                                 context.span(), hint="keep a bool that says which one was chosen")
         return heap.same_reference(a, b)

@@ -33,6 +33,7 @@ from jitgrad.script.frontend.values.values import (
     is_dynamic,
     type_word,
 )
+from jitgrad.script.graph.ir import Value
 
 _formatter_split: Any = string.Formatter.get_field.__globals__["_string"].formatter_field_name_split
 _CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
@@ -308,3 +309,18 @@ def method(context: Context, obj: str | Text, name: str) -> Any:
         return getattr(obj, name)
     raise UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
                           hint="format the number itself (`f'{x:>8}'`), or work on the string outside the script")
+
+
+def template_of(context: Context, parts: Sequence[Any]) -> tuple[tuple[Any, ...], list[Value]]:
+    """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
+    template: list[Any] = []
+    values: list[Value] = []
+    found = text(context, [(p, "s", "") for p in parts])
+    for part in [found] if isinstance(found, str) else found.parts:
+        if isinstance(part, str):
+            template.append(part)
+            continue
+        value, conversion, spec = part
+        template.append((len(values), conversion, spec))
+        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
+    return tuple(template), values
