@@ -22,6 +22,7 @@ from jitgrad.ops.library.compare import *
 from jitgrad.ops.library.convert import *
 from jitgrad.ops.library.core import is_tensor as is_tensor
 from jitgrad.ops.library.creation import *
+from jitgrad.ops.library.elementary import *
 from jitgrad.ops.library.linear_algebra.decompositions import *
 from jitgrad.ops.library.linear_algebra.linalg import *
 from jitgrad.ops.library.order import *
@@ -32,6 +33,7 @@ from jitgrad.ops.library.shapes.gather import *
 from jitgrad.ops.library.shapes.join import *
 from jitgrad.ops.library.shapes.rearrange import *
 from jitgrad.ops.library.shapes.shape import *
+from jitgrad.ops.library.spatial.adaptive_pooling import *
 from jitgrad.ops.library.spatial.convolution import *
 from jitgrad.ops.library.spatial.pooling import *
 from jitgrad.ops.library.spatial.resampling import *

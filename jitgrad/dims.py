@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Union
 
@@ -51,7 +51,7 @@ class Call:
 
     def __repr__(self) -> str:
         if not self._text:  # kept: sorting asks again and again, and calls nest
-            self._text = f"{self.fn}({', '.join([_text(a) for a in self.args])})"
+            self._text = f"{self.fn}({', '.join([render(a, repr) for a in self.args])})"
         return self._text
 
 
@@ -123,22 +123,29 @@ class Dim:
         if _spelling.into is not None:
             _spelling.into.append(self)
             return f"\0{len(_spelling.into) - 1}\0"
-        return _text(self)
+        return render(self, repr)
 
 
 Size = Union[int, Dim]
 
 
-def _text(size: Size) -> str:
+def render(size: Size, atom: Callable[[Atom], str], times: str = "*", number: Callable[[int], str] = str) -> str:
+    """`size` as a sum of products: of a number, left out where it is 1, and what `atom` makes of symbols and calls."""
     if isinstance(size, int):
-        return str(size)
-    parts = []
+        return number(size)
+    terms = []
     for monomial, coefficient in size.terms:
-        factors = [repr(a) for a in monomial]
+        factors = [atom(a) for a in monomial]
         if coefficient != 1 or not factors:
-            factors.insert(0, str(coefficient))
-        parts.append("*".join(factors))
-    return " + ".join(parts)
+            factors.insert(0, number(coefficient))
+        terms.append(times.join(factors))
+    return " + ".join(terms)
+
+
+def render_call(fn: str, args: Sequence[str]) -> str:
+    """A function of sizes as Python: an operator, in parentheses, where there is one."""
+    operator = {"floordiv": " // ", "mod": " % "}.get(fn)
+    return f"({operator.join(args)})" if operator else f"{fn}({', '.join(args)})"
 
 
 class _Spelling(threading.local):

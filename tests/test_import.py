@@ -96,6 +96,13 @@ def test_functional_names(name: str) -> None:
     assert hasattr(jitgrad.nn.functional, name)
 
 
+def test_layers_are_in_nn_and_in_nn_modules() -> None:
+    modules = jitgrad.nn.modules
+    assert {"Linear", "LSTMCell", "Module", "Sequential", "CrossEntropyLoss"} <= set(modules.__all__)
+    assert all(isinstance(getattr(modules, name), type) and getattr(jitgrad.nn, name) is getattr(modules, name)
+               for name in modules.__all__)
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'jitgrad' has no attribute 'nothing'"):
         _ = jitgrad.nothing

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from jitgrad.kernels.functions import unary32
 from jitgrad.kernels.math64 import INF, polynomial, to_int
 from jitgrad.kernels.values import V
 
@@ -42,6 +43,7 @@ def _small_to_int(n: V) -> V:
     return (n + magic).bits() - n.code.const(magic, "float", n.lanes).bits()
 
 
+@unary32
 def exp(x: V) -> V:
     x = _clamp(x, -105.0, 90.0)
     n = (x * (1 / math.log(2))).intrinsic("roundeven")
@@ -50,6 +52,7 @@ def exp(x: V) -> V:
     return scale(y, n)
 
 
+@unary32
 def exp2(x: V) -> V:
     x = _clamp(x, -152.0, 130.0)
     n = x.intrinsic("roundeven")
@@ -59,6 +62,7 @@ def exp2(x: V) -> V:
     return scale(y, n)
 
 
+@unary32
 def expm1(x: V) -> V:
     given = x
     x = _clamp(x, -20.0, 89.0)
@@ -99,6 +103,7 @@ def _log_sum(k: V, f: V, extra: V | None = None) -> V:
     return k.mad(LN2_HI, f + y)
 
 
+@unary32
 def log(x: V) -> V:
     k, m = _split(x)
     y = _log_sum(k, m - 1.0)
@@ -107,6 +112,7 @@ def log(x: V) -> V:
     return (x.eq(INF) | x.isnan()).where(x, y)
 
 
+@unary32
 def log1p(x: V) -> V:
     u = x + 1.0
     near = (x > -0.2928) & (x < 0.4142)
@@ -123,6 +129,7 @@ def log1p(x: V) -> V:
 _TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
 
 
+@unary32
 def tanh(x: V) -> V:
     a = x.abs()
     z = a * a
@@ -137,6 +144,7 @@ _LOG_ERFC = (-2.1701494915760122e-05, 1.3769934594165534e-04, -7.30212195776403e
              -1.646580919623375e-02, -9.237509965896606e-01, -4.418160915374756, -5.364941120147705)
 
 
+@unary32
 def erf(x: V) -> V:
     """x + x P(x^2) under 1, else 1 - e^Q(|x| - 2)."""
     a = x.abs()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from jitgrad.kernels.functions import binary64, unary64
 from jitgrad.kernels.values import V, mangle
 
 LN2_HI, LN2_LO = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 32 bits: k * LN2_HI is exact
@@ -67,6 +68,7 @@ def _reduce_exp(x: V) -> tuple[V, V, V]:
     return n, r, (high - r) - low
 
 
+@unary64
 def exp(x: V, shift: int = 0, low: V | None = None) -> V:
     """e^(x + low) * 2^shift."""
     x = _clamp(x, -760.0, 720.0)
@@ -79,6 +81,7 @@ def exp(x: V, shift: int = 0, low: V | None = None) -> V:
     return scale(y, n + float(shift) if shift else n)
 
 
+@unary64
 def expm1(x: V) -> V:
     x_in = x
     x = _clamp(x, -45.0, 710.0)
@@ -91,6 +94,7 @@ def expm1(x: V) -> V:
     return x_in.eq(0).where(x_in, y)
 
 
+@unary64
 def exp2(x: V) -> V:
     x = _clamp(x, -1080.0, 1030.0)
     n = x.intrinsic("roundeven")
@@ -141,6 +145,7 @@ def _log_edges(x: V, y: V) -> V:
     return (x.eq(INF) | x.isnan()).where(x, y)
 
 
+@unary64
 def log(x: V) -> V:
     k, m = _split(x)
     f = m - 1.0
@@ -164,15 +169,18 @@ def _log_base(x: V, per_octave: float, per_octave_low: float, high: float, low: 
     return _log_edges(x, total + value)
 
 
+@unary64
 def log2(x: V) -> V:
     return _log_base(x, 1.0, 0.0, 1.44269504072144627571e+00, 1.67517131648865118353e-10)
 
 
+@unary64
 def log10(x: V) -> V:
     return _log_base(x, 3.01029995663611771306e-01, 3.69423907715893078616e-13, 4.34294481878168880939e-01,
                      2.50829467116452752298e-11)
 
 
+@unary64
 def log1p(x: V) -> V:
     u = x + 1.0
     near = (x > -0.2928) & (x < 0.4142)
@@ -205,6 +213,7 @@ def _odd_ratio(a: V, p: Sequence[float], q: Sequence[float], near: V) -> V:
     return (a * z).mad(polynomial(z, p) / polynomial(z, q), a)
 
 
+@unary64
 def tanh(x: V) -> V:
     a = x.abs()
     near = a < 0.625
@@ -212,6 +221,7 @@ def tanh(x: V) -> V:
     return near.where(_odd_ratio(a, _TANH_P, _TANH_Q, near), far).copysign(x)
 
 
+@unary64
 def sinh(x: V) -> V:
     a = x.abs()
     near = a < 1.0
@@ -219,6 +229,7 @@ def sinh(x: V) -> V:
     return near.where(_odd_ratio(a, _SINH_P, _SINH_Q, near), e - 0.25 / e).copysign(x)
 
 
+@unary64
 def cosh(x: V) -> V:
     a = x.abs()
     t = expm1((a > 1.0).where(1.0, a))
@@ -227,6 +238,7 @@ def cosh(x: V) -> V:
     return (a < 0.35).where(near, e + 0.25 / e)
 
 
+@unary64
 def asinh(x: V) -> V:
     a = x.abs()
     big = a > 268435456.0
@@ -237,6 +249,7 @@ def asinh(x: V) -> V:
     return y.copysign(x)
 
 
+@unary64
 def acosh(x: V) -> V:
     big = x > 268435456.0
     t = big.where(1.0, x - 1.0)
@@ -245,6 +258,7 @@ def acosh(x: V) -> V:
     return (x < 1.0).where(math.nan, y)
 
 
+@unary64
 def atanh(x: V) -> V:
     a = x.abs()
     t = a + a
@@ -356,6 +370,7 @@ def _half_angle(a: V) -> tuple[V, V, V]:
     return s, s.eq(0).where(0.0, lost), _asin_ratio(z)
 
 
+@unary64
 def asin(x: V) -> V:
     a = x.abs()
     small = a < 0.5
@@ -366,6 +381,7 @@ def asin(x: V) -> V:
     return (a > 1.0).where(math.nan, y)
 
 
+@unary64
 def acos(x: V) -> V:
     a = x.abs()
     small = a < 0.5
@@ -407,10 +423,12 @@ def _atan_positive(numerator: V, denominator: V, low: V | None = None) -> V:
     return high - ((t * s - lower) - t)
 
 
+@unary64
 def atan(x: V) -> V:
     return _atan_positive(x.abs(), x.code.const(1.0, "double", x.lanes)).copysign(x)
 
 
+@binary64
 def atan2(y: V, x: V) -> V:
     ay, ax = y.abs(), x.abs()
     same = (ay.eq(0) & ax.eq(0)) | (ay.eq(INF) & ax.eq(INF))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from jitgrad.kernels.functions import binary64, unary64
 from jitgrad.kernels.math64 import (
     INF,
     LN2_HI,
@@ -65,6 +66,7 @@ def _log_twice(x: V) -> tuple[V, V]:
     return final, low
 
 
+@binary64
 def pow(x: V, y: V, precise: bool = True) -> V:
     """x ** y as C's pow. precise=False: about 2^-44 relative, enough for a float32 result."""
     a = x.abs()
@@ -144,6 +146,7 @@ def _erf_pieces(x: V) -> tuple[V, V, V, V]:
     return a, y, middle, tail
 
 
+@unary64
 def erf(x: V) -> V:
     a, y, middle, tail = _erf_pieces(x)
     value = (a < 1.25).where(middle + _ERX, 1.0 - tail).copysign(x)
@@ -151,6 +154,7 @@ def erf(x: V) -> V:
     return x.isnan().where(x, value)
 
 
+@unary64
 def erfc(x: V) -> V:
     a, y, middle, tail = _erf_pieces(x)
     negative = x < 0
@@ -179,6 +183,7 @@ _INV_F = (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.8463183175100
           5.99832206555887937690e-1, 1.0)
 
 
+@unary64
 def erfinv(x: V, precise: bool = True) -> V:
     """precise=False: about 6 ulp, enough for a float32 result; else one Newton step on top."""
     a = x.abs()
@@ -291,6 +296,7 @@ def _sin_pi(z: V) -> V:
     return far.where(kernel_cos(r, lost), kernel_sin(r, lost))
 
 
+@unary64
 def lgamma(x: V) -> V:
     """log |gamma(x)|; below 0 by reflection (relative error is large only near its zeros there)."""
     q = x.abs()
@@ -317,6 +323,7 @@ _PSI_Q = (-0.55789841321675513e-6, 0.0021284987017821144, 0.054151797245674225, 
 _PSI_Y = 0.99558162689208984375
 
 
+@unary64
 def digamma(x: V) -> V:
     """The logarithmic derivative of gamma; NaN at the negative integers, -+inf at +-0."""
     negative = x < 0

@@ -7,26 +7,13 @@ compiled once per machine and version and kept in the disk cache (`codegen/llvm/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from jitgrad.kernels import arrays, math32, math64, math64_special
+from jitgrad.kernels.functions import BINARY64, UNARY32, UNARY64, Function
 from jitgrad.kernels.values import Code, V, mangle, type_text
 from jitgrad.random import MASK32, MULTIPLIERS, ROUNDS, WEYL
 
-Function = Callable[..., V]
-
-UNARY64: dict[str, Function] = {
-    "exp": math64.exp, "expm1": math64.expm1, "exp2": math64.exp2, "log": math64.log, "log1p": math64.log1p,
-    "log2": math64.log2, "log10": math64.log10, "asin": math64.asin, "acos": math64.acos, "atan": math64.atan,
-    "sinh": math64.sinh, "cosh": math64.cosh, "tanh": math64.tanh, "asinh": math64.asinh, "acosh": math64.acosh,
-    "atanh": math64.atanh, "erf": math64_special.erf, "erfc": math64_special.erfc, "erfinv": math64_special.erfinv,
-    "lgamma": math64_special.lgamma, "digamma": math64_special.digamma,
-}
-BINARY64: dict[str, Function] = {"pow": math64_special.pow, "atan2": math64.atan2}
-UNARY32: dict[str, Function] = {
-    "exp": math32.exp, "expm1": math32.expm1, "exp2": math32.exp2, "log": math32.log, "log1p": math32.log1p,
-    "tanh": math32.tanh, "erf": math32.erf,
-}
 CIRCULAR = ("sin", "cos", "tan")
 #: functions of float32 that are the float64 function, rounded
 THROUGH64 = tuple(name for name in (*UNARY64, *BINARY64, "tan", "fmod") if name not in UNARY32)

@@ -380,3 +380,6 @@ def _type_name(value: Any) -> str:
         return f"torch.{words[value.dtype.name]}Tensor"
     kind = type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+__all__ = ["Module"]

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jitgrad.ops.backend import AnyTensor, Tensor
-from jitgrad.ops.library import compare, pointwise, reduce
-from jitgrad.ops.library.core import OPERAND, is_tensor, library, product
+from jitgrad.ops.library import compare, elementary, pointwise, reduce
+from jitgrad.ops.library.core import OPERAND, library, product
 from jitgrad.ops.library.linear_algebra import linalg
 from jitgrad.ops.library.shapes import indexing, shape
+
+
+def _operator(fn: Callable[..., Any], operand: Any = OPERAND) -> Callable[[AnyTensor[Tensor], Any], Tensor]:
+    """`self <operator> other` by a function of the library."""
+    @library
+    def operator(self: Any, other: Any) -> Any:
+        return fn(self, other) if isinstance(other, operand) else NotImplemented
+
+    return operator
+
+
+def _reflected(fn: Callable[..., Any]) -> Callable[[AnyTensor[Tensor], Any], Tensor]:
+    """`other <operator> self`."""
+    @library
+    def operator(self: Any, other: Any) -> Any:
+        return fn(other, self) if isinstance(other, OPERAND) else NotImplemented
+
+    return operator
 
 
 class Operators(AnyTensor[Tensor]):
@@ -20,157 +38,47 @@ class Operators(AnyTensor[Tensor]):
     __hash__ = object.__hash__
     item: Any
 
-    @library
-    def __add__(self: Any, other: Any) -> Tensor:
-        return pointwise.add(self, other) if isinstance(other, OPERAND) else NotImplemented
-
+    __add__ = _operator(pointwise.add)
     __radd__ = __add__
-
-    @library
-    def __sub__(self: Any, other: Any) -> Tensor:
-        return pointwise.sub(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rsub__(self: Any, other: Any) -> Tensor:
-        return pointwise.sub(other, self) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __mul__(self: Any, other: Any) -> Tensor:
-        return pointwise.mul(self, other) if isinstance(other, OPERAND) else NotImplemented
-
+    __sub__ = _operator(pointwise.sub)
+    __rsub__ = _reflected(pointwise.sub)
+    __mul__ = _operator(pointwise.mul)
     __rmul__ = __mul__
-
-    @library
-    def __truediv__(self: Any, other: Any) -> Tensor:
-        return pointwise.div(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rtruediv__(self: Any, other: Any) -> Tensor:
-        return pointwise.div(other, self) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __floordiv__(self: Any, other: Any) -> Tensor:
-        return pointwise.floor_divide(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rfloordiv__(self: Any, other: Any) -> Tensor:
-        return pointwise.floor_divide(other, self) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __mod__(self: Any, other: Any) -> Tensor:
-        return pointwise.remainder(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rmod__(self: Any, other: Any) -> Tensor:
-        return pointwise.remainder(other, self) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __pow__(self: Any, other: Any) -> Tensor:
-        return pointwise.pow(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rpow__(self: Any, other: Any) -> Tensor:
-        return pointwise.pow(other, self) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __matmul__(self: Any, other: Any) -> Tensor:
-        return linalg.matmul(self, other) if is_tensor(other) else NotImplemented
-
-    @library
-    def __and__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_and(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __or__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_or(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __xor__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_xor(self, other) if isinstance(other, OPERAND) else NotImplemented
-
+    __truediv__ = _operator(pointwise.div)
+    __rtruediv__ = _reflected(pointwise.div)
+    __floordiv__ = _operator(pointwise.floor_divide)
+    __rfloordiv__ = _reflected(pointwise.floor_divide)
+    __mod__ = _operator(pointwise.remainder)
+    __rmod__ = _reflected(pointwise.remainder)
+    __pow__ = _operator(pointwise.pow)
+    __rpow__ = _reflected(pointwise.pow)
+    __matmul__ = _operator(linalg.matmul, AnyTensor)
+    __and__ = _operator(compare.bitwise_and)
+    __or__ = _operator(compare.bitwise_or)
+    __xor__ = _operator(compare.bitwise_xor)
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    __lshift__ = _operator(compare.bitwise_left_shift)
+    __rshift__ = _operator(compare.bitwise_right_shift)
+    __rlshift__ = _reflected(compare.bitwise_left_shift)
+    __rrshift__ = _reflected(compare.bitwise_right_shift)
+    __eq__ = _operator(compare.eq)  # type: ignore[assignment]
+    __ne__ = _operator(compare.ne)  # type: ignore[assignment]
+    __lt__ = _operator(compare.lt)
+    __le__ = _operator(compare.le)
+    __gt__ = _operator(compare.gt)
+    __ge__ = _operator(compare.ge)
+    __iadd__ = _operator(pointwise.add_)
+    __isub__ = _operator(pointwise.sub_)
+    __imul__ = _operator(pointwise.mul_)
+    __itruediv__ = _operator(pointwise.div_)
+    __ifloordiv__ = _operator(pointwise.floor_divide_)
+    __imod__ = _operator(pointwise.remainder_)
+    __ipow__ = _operator(pointwise.pow_)
+    __iand__ = _operator(compare.bitwise_and_)
+    __ior__ = _operator(compare.bitwise_or_)
+    __ixor__ = _operator(compare.bitwise_xor_)
 
-    @library
-    def __lshift__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_left_shift(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rshift__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_right_shift(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rlshift__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_left_shift(other, self) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __rrshift__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_right_shift(other, self) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __eq__(self: Any, other: object) -> Tensor:  # type: ignore[override]
-        return compare.eq(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __ne__(self: Any, other: object) -> Tensor:  # type: ignore[override]
-        return compare.ne(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __lt__(self: Any, other: Any) -> Tensor:
-        return compare.lt(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __le__(self: Any, other: Any) -> Tensor:
-        return compare.le(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __gt__(self: Any, other: Any) -> Tensor:
-        return compare.gt(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __ge__(self: Any, other: Any) -> Tensor:
-        return compare.ge(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __iadd__(self: Any, other: Any) -> Tensor:
-        return pointwise.add_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __isub__(self: Any, other: Any) -> Tensor:
-        return pointwise.sub_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __imul__(self: Any, other: Any) -> Tensor:
-        return pointwise.mul_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __itruediv__(self: Any, other: Any) -> Tensor:
-        return pointwise.div_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __ifloordiv__(self: Any, other: Any) -> Tensor:
-        return pointwise.floor_divide_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __imod__(self: Any, other: Any) -> Tensor:
-        return pointwise.remainder_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __ipow__(self: Any, other: Any) -> Tensor:
-        return pointwise.pow_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __iand__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_and_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __ior__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_or_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    @library
-    def __ixor__(self: Any, other: Any) -> Tensor:
-        return compare.bitwise_xor_(self, other) if isinstance(other, OPERAND) else NotImplemented
-
-    __neg__, __pos__, __abs__, __invert__ = pointwise.neg, pointwise.positive, pointwise.abs, compare.bitwise_not
+    __neg__, __pos__, __abs__, __invert__ = pointwise.neg, pointwise.positive, elementary.abs, compare.bitwise_not
     __getitem__, __setitem__ = indexing.getitem, indexing.setitem
 
     def __len__(self: Any) -> int:

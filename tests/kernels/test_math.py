@@ -16,7 +16,8 @@ from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.run import runtime
 from jitgrad.dims import Symbol, dim
-from jitgrad.kernels.runtime import BINARY64, CIRCULAR, UNARY64
+from jitgrad.kernels.functions import BINARY64, UNARY64
+from jitgrad.kernels.runtime import CIRCULAR
 from tests.codegen.kernels import run
 
 special = pytest.importorskip("scipy.special")

@@ -6,7 +6,7 @@ import pytest
 
 import jitgrad
 from jitgrad import autograd
-from jitgrad.script.call.graph_function import pack, unpack
+from jitgrad.codegen.run.serial import pack, unpack
 
 
 def tensor(*values):

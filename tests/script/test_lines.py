@@ -6,7 +6,7 @@ import os
 
 import jitgrad
 from jitgrad.errors import Span
-from jitgrad.script.graph.lines import Line, function_around, functions_of, line_of, user_span
+from jitgrad.script.inspect.lines import Line, function_around, functions_of, line_of, user_span
 
 HERE = __file__
 INSIDE = os.path.join(os.path.dirname(jitgrad.__file__), "nn", "functional.py")

@@ -20,7 +20,7 @@ from typing import Literal
 from jitgrad import dtypes
 from jitgrad.codegen.llvm import engine
 from jitgrad.codegen.llvm.nest import BLOCK, Carried, Nest
-from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, STORED, better, combine, convert, identity
+from jitgrad.codegen.llvm.scalars import COMPUTED, EMIT, FOLDS, STORED, better, convert
 from jitgrad.codegen.program.kernel import Kernel, is_expensive
 from jitgrad.codegen.program.plan import STORES, SUMS, Plan, is_reloaded, make_plan, needed
 from jitgrad.dims import Size
@@ -223,7 +223,7 @@ class _Emitter(Nest):
         pointer = self.pointers[stmt.operand] if stmt.op == "store" else self.gather_pointer(i)
         contiguous = self.contiguous(stmt.operand) and not pointer[1]
         if stmt.op == "scatter_add":
-            value = combine("sum", self.read(pointer, d, vector), value, d)
+            value = FOLDS["sum"].combine(self.read(pointer, d, vector), value, d)
         self.write(pointer, value, d, contiguous)
 
     # --- the nest ---
@@ -322,7 +322,7 @@ class _Emitter(Nest):
         for i in reductions:
             fn, d, lanes = self.kernel.body[i].fn, self.acc_dtype(i), self.acc_lanes(i)
             elem = "i1" if fn in ("any", "all") else COMPUTED[d.name]
-            result.append(self.code.const(identity(fn, d), elem, lanes))
+            result.append(self.code.const(FOLDS[fn].identity(d), elem, lanes))
             if fn in ("argmax", "argmin"):
                 result.append(self.code.const(INT64_MAX, "i64", lanes))
         return result
@@ -346,7 +346,7 @@ class _Emitter(Nest):
         if len(a) == 2:
             take = better(fn, b[0], b[1], a[0], a[1], d)
             return [take.where(b[0], a[0]), take.where(b[1], a[1])]
-        return [combine(fn, a[0], b[0], d if fn not in ("any", "all") else dtypes.bool_)]
+        return [FOLDS[fn].combine(a[0], b[0], d if fn not in ("any", "all") else dtypes.bool_)]
 
     def accumulate(self, reductions: list[int], carried: Carried) -> Carried:
         """One more element (or vector of them) in every accumulator."""
@@ -360,7 +360,7 @@ class _Emitter(Nest):
                 values = [v if v.elem == "i1" else v.ne(0) for v in values]
             if masked:
                 assert self.mask is not None
-                values = [self.mask.where(v, identity(stmt.fn, d)) for v in values]
+                values = [self.mask.where(v, FOLDS[stmt.fn].identity(d)) for v in values]
             if stmt.fn == "dot":
                 a, b = values
                 result.append(a.fma(b, group[0]) if a.is_float else group[0] + a * b)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from jitgrad import dtypes
 from jitgrad.codegen.program.kernel import RANDOM_WORD
@@ -341,36 +342,43 @@ EMIT: dict[str, Row] = {
 
 # --- reductions ---
 
-def identity(fn: str, d: dtype) -> Number:
-    """What a reduction of nothing gives; argmax and argmin compare from it."""
-    if fn in ("sum", "dot", "any"):
-        return 0
-    if fn in ("prod", "all"):
-        return 1
-    lowest = fn in ("max", "fastmax", "argmax")
-    if d.is_floating_point:
-        return -math.inf if lowest else math.inf
-    if d is dtypes.bool_:
-        return not lowest
-    bits = 8 * d.itemsize
-    if d.is_signed:
-        return -(1 << (bits - 1)) if lowest else (1 << (bits - 1)) - 1
-    return 0 if lowest else (1 << bits) - 1
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How a reduction starts, and how it joins two parts of one dtype."""
+
+    identity: Callable[[dtype], Number]
+    combine: Callable[[V, V, dtype], V]
 
 
-def combine(fn: str, a: V, b: V, d: dtype) -> V:
-    """Two partial results of a reduction."""
-    if fn in ("sum", "dot"):
-        return a | b if d is dtypes.bool_ else a + b
-    if fn == "prod":
-        return a & b if d is dtypes.bool_ else a * b
-    if fn in ("any", "all"):
-        return a | b if fn == "any" else a & b
-    if fn == "fastmax":
-        return (a > b if d.is_signed else a.compare("ugt", b)).where(a, b)
-    if d is dtypes.bool_:
-        return a | b if fn == "max" else a & b
-    return keep_nan_extremum(a, b, fn == "max", d.is_signed)
+def _lowest(d: dtype) -> Number:
+    if d.is_floating_point or d is dtypes.bool_:
+        return -math.inf if d.is_floating_point else False
+    return -(1 << (8 * d.itemsize - 1)) if d.is_signed else 0
+
+
+def _highest(d: dtype) -> Number:
+    if d.is_floating_point or d is dtypes.bool_:
+        return math.inf if d.is_floating_point else True
+    return (1 << (8 * d.itemsize - d.is_signed)) - 1
+
+
+def _larger(a: V, b: V, d: dtype) -> V:
+    return a | b if d is dtypes.bool_ else keep_nan_extremum(a, b, True, d.is_signed)
+
+
+def _smaller(a: V, b: V, d: dtype) -> V:
+    return a & b if d is dtypes.bool_ else keep_nan_extremum(a, b, False, d.is_signed)
+
+
+_SUM = Fold(lambda d: 0, lambda a, b, d: a | b if d is dtypes.bool_ else a + b)
+#: by the rows' `fold`, and what lowering makes of these; argmax and argmin compare with `better`
+FOLDS: dict[str, Fold] = {
+    "sum": _SUM, "dot": _SUM, "prod": Fold(lambda d: 1, lambda a, b, d: a & b if d is dtypes.bool_ else a * b),
+    "any": Fold(lambda d: 0, lambda a, b, d: a | b), "all": Fold(lambda d: 1, lambda a, b, d: a & b),
+    "max": Fold(_lowest, _larger), "argmax": Fold(_lowest, _larger),
+    "min": Fold(_highest, _smaller), "argmin": Fold(_highest, _smaller),
+    "fastmax": Fold(_lowest, lambda a, b, d: (a > b if d.is_signed else a.compare("ugt", b)).where(a, b)),
+}
 
 
 def better(fn: str, value: V, index: V, best: V, best_index: V, d: dtype) -> V:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from jitgrad.codegen.lower.commits import leaves
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
-from jitgrad.codegen.lower.recompute import Repeats
+from jitgrad.codegen.lower.rematerialise import Rematerialisation
 from jitgrad.codegen.lower.state import tensor
 from jitgrad.codegen.lower.units import Units
 from jitgrad.dtypes import float32
@@ -43,7 +43,7 @@ class ColumnSums:
         for item in list(fusion.items):
             if is_copy(item.node):
                 self.join_copy(item)
-        Repeats(self.units, fusion).run()
+        Rematerialisation(self.units, fusion).run()
         return list(dict.fromkeys(fusion.group[item] for item in fusion.items))
 
     def eras(self) -> dict[object, int]:

@@ -72,7 +72,7 @@ def values(site: Site, block: Any, word: int, memory: Memory = HOST) -> list[Any
 
 def failure(site: Site, block: Any, word: int, memory: Memory = HOST) -> BaseException:
     """The exception of a check that failed."""
-    from jitgrad.script.graph.interpret import exception
+    from jitgrad.script.graph.effects import exception
 
     template, error = site.attrs["template"], site.attrs["error"]
     if isinstance(error, ErrorName):
@@ -82,7 +82,7 @@ def failure(site: Site, block: Any, word: int, memory: Memory = HOST) -> BaseExc
 
 def pending(sites: Sequence[Site], number: int, block: Any, memory: Memory = HOST) -> Any:
     """What is to be stored after an exception, from the site that says so."""
-    from jitgrad.script.graph.unwinding import Pending
+    from jitgrad.script.graph.effects import Pending
 
     chain: list[Site] = []
     while number >= 0:
@@ -112,7 +112,7 @@ def annotated(error: BaseException, site: Site) -> BaseException:
 
 
 def run_print(site: Site, block: Any, word: int, memory: Memory) -> None:
-    from jitgrad.script.graph.interpret import render
+    from jitgrad.script.graph.effects import render
 
     found = values(site, block, word, memory)
     getattr(sys, site.attrs.get("stream", "stdout")).write(render(site.attrs["template"], found))

@@ -30,7 +30,7 @@ from jitgrad.codegen.program.step import Ref, every
 from jitgrad.codegen.program.steps import CallStep
 from jitgrad.codegen.run.compiled import Compiled
 from jitgrad.codegen.run.launch import Interface, OutputPlan
-from jitgrad.dims import Dim, Size, Symbol
+from jitgrad.dims import Atom, Dim, Size, Symbol, render
 from jitgrad.ops.types import OptionalType, TensorType, Type
 from jitgrad.script.graph.ir import Graph, Node
 
@@ -117,22 +117,12 @@ def _passes_window(type_: Type) -> bool:
 
 def python_size(size: Size, places: Mapping[Symbol, tuple[int, int]]) -> str:
     """A size as a Python expression over `s<input>[axis]`."""
-    if isinstance(size, int):
-        return str(size)
-    terms = []
-    for monomial, coefficient in size.terms:
-        factors = [str(coefficient)] if coefficient != 1 or not monomial else []
-        for atom in monomial:
-            if isinstance(atom, Symbol):
-                factors.append("s{}_[{}]".format(*places[atom]))
-            else:
-                arguments = [python_size(a, places) for a in atom.args]
-                text = arguments[0]
-                for other in arguments[1:]:
-                    text = f"dims[{atom.fn!r}]({text}, {other})"
-                factors.append(text if len(arguments) > 1 else f"dims[{atom.fn!r}]({text})")
-        terms.append("*".join(factors))
-    return " + ".join(terms)
+    def atom(a: Atom) -> str:
+        if isinstance(a, Symbol):
+            return "s{}_[{}]".format(*places[a])
+        return f"dims[{a.fn!r}]({', '.join([python_size(s, places) for s in a.args])})"
+
+    return render(size, atom)
 
 
 # --- for people ---

@@ -6,6 +6,8 @@ Exception classes are stored by module and name, and looked up when a check fail
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 from jitgrad import dtypes
@@ -91,3 +93,20 @@ def load(data: Json) -> Interface:
 
 def to_json(value: Json) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
+
+
+def pack(parts: Sequence[bytes]) -> bytes:
+    """Several byte strings as one."""
+    return b"".join(struct.pack("<q", len(p)) + p for p in parts)
+
+
+def unpack(data: bytes) -> list[bytes]:
+    """The inverse of `pack`. Raises ValueError for a truncated string."""
+    parts, at = [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<q", data, at)
+        at += 8 + length
+        if length < 0 or at > len(data):
+            raise ValueError("truncated data")
+        parts.append(data[at - length:at])
+    return parts

@@ -2,176 +2,28 @@
 
 Numbers grow with time and a node is younger than everything it leads to; a heap of numbers is therefore a topological
 order, and nothing recurses, however long the chain. One loop serves both orders of derivative: its values are arrays,
-or Tensors where the pass itself is recorded (`create_graph`); `_Arrays` and `_Tensors` say how to handle them.
+or Tensors where the pass itself is recorded (`create_graph`); `cotangents.py` says how to handle them.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
-from jitgrad import dtypes
-from jitgrad.eager.arrays.arrays import copy, filled_like, library, several, there
+from jitgrad.eager.arrays.arrays import filled_like, several
 from jitgrad.eager.arrays.errstate import SILENT, restore, silence
+from jitgrad.eager.autograd.cotangents import Arrays, Placed, Tensors, own
 from jitgrad.eager.autograd.grad_mode import mode
-from jitgrad.eager.autograd.node import Edge, Node, TapedArray, edge_of, storage_of
-from jitgrad.eager.autograd.tape import TAPE, tape_of
+from jitgrad.eager.autograd.node import Edge, Node, TapedArray, edge_of
+from jitgrad.eager.autograd.tape import TAPE
 from jitgrad.eager.construct import wrap
 from jitgrad.eager.tensor import Tensor, install_engine
-from jitgrad.ops.namespaces import unbroadcast
 
 Given = Tensor | Sequence[Tensor]
 _ndarray = np.ndarray
-
-
-def _references(value: Any) -> int:
-    """How many references to `value` there are, counted here."""
-    return sys.getrefcount(value)
-
-
-def _references_of_one() -> int:
-    """What `_references` says in a function whose argument only its caller knows, in a list or a local variable.
-
-    Measured, for how many references the calls themselves hold differs between versions of Python.
-    """
-    def callee(array: Any) -> int:
-        return _references(array)
-
-    holder, local = [np.zeros(1)], np.zeros(1)
-    return min(callee(holder[0]), callee(local))
-
-
-_ONE = _references_of_one()
-
-
-def _is_memory(value: Any) -> bool:
-    """Whether `value` is an ndarray that owns writable memory (a view of it would be one more reference to it)."""
-    return (value.flags.owndata and value.flags.writeable) if type(value) is _ndarray else library(value).owns(value)
-
-
-def _in_order(value: Any) -> Any:
-    """`value`, which nobody else knows, as a C-ordered ndarray with memory of its own."""
-    return value if _is_memory(value) and value.flags.c_contiguous else copy(value)
-
-
-def _own(value: Any) -> Any:
-    """`value`, which its caller has in a variable and in a dict, likewise; a copy where somebody else knows it too."""
-    return copy(value) if _references(value) > _ONE + 1 else _in_order(value)
-
-
-class _Arrays:
-    """First order: values are ndarrays, or NumPy scalars."""
-
-    @staticmethod
-    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        return node.first_order(cotangents, needs)
-
-    @staticmethod
-    def fit(value: Any, meta: Any) -> Any:
-        if value.shape != meta.shape:
-            value = (unbroadcast(value, meta.shape) if value.ndim else
-                     library(value).xp.broadcast_to(value, meta.shape))
-        d = value.dtype
-        return value if d is meta.dtype or d == meta.dtype else value.astype(meta.dtype)
-
-    @staticmethod
-    def add(total: Any, value: Any, own: bool) -> Any:
-        """The sum; written over `total` if that is the engine's `own`, or nobody else knows it."""
-        if type(total) is _ndarray and (own or (_references(total) <= _ONE and _is_memory(total))):
-            return np.add(total, value, out=total)
-        return total + value
-
-    @staticmethod
-    def wrap(value: Any) -> Tensor:
-        return wrap(value)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def unwrap(value: Tensor) -> Any:
-        return value._data
-
-    @staticmethod
-    def accumulate(leaf: TapedArray, value: Any, known: bool | None = None) -> None:
-        """Add to the leaf's gradient; `known`: whether somebody else knows `value`, if the caller counted already."""
-        grad = leaf._grad
-        if grad is None:
-            if known is None:
-                known = _references(value) > _ONE
-            leaf._grad = wrap(copy(value) if known else _in_order(value))
-            return
-        data = grad._data
-        if type(data) is _ndarray:
-            if not data.flags.writeable:
-                grad._data = data = data.copy()
-            np.add(data, value, out=data)
-        else:
-            home = library(data)
-            if not home.writable(data):
-                grad._data = data = copy(data)
-            home.xp.add(data, value, out=data)
-        storage_of(grad).version += 1
-
-
-class _Placed(_Arrays):
-    """As `_Arrays`, where there are several GPUs: each step is done on that of its arrays."""
-
-    @staticmethod
-    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        with there(cotangents):
-            return node.first_order(cotangents, needs)
-
-    @staticmethod
-    def fit(value: Any, meta: Any) -> Any:
-        with there((value,)):
-            return _Arrays.fit(value, meta)
-
-    @staticmethod
-    def add(total: Any, value: Any, own: bool) -> Any:
-        with there((total,)):
-            return total + value
-
-    @staticmethod
-    def accumulate(leaf: TapedArray, value: Any, known: bool | None = None) -> None:
-        known = _references(value) > _ONE
-        with there((value,)):
-            _Arrays.accumulate(leaf, value, known)
-
-
-class _Tensors:
-    """`create_graph`: values are Tensors, and everything done to them is recorded."""
-
-    @staticmethod
-    def run(node: Node, cotangents: list[Any], needs: tuple[bool, ...]) -> Sequence[Any]:
-        return node.on_tape(cotangents, needs)
-
-    @staticmethod
-    def fit(value: Any, meta: Any) -> Any:
-        if value._data.shape != meta.shape:
-            if value._data.ndim:
-                value = tape_of(value).sum_to(value, shape=meta.shape)
-            else:
-                value = TAPE.expand(value, shape=meta.shape)
-        return value if value._data.dtype == meta.dtype else TAPE.cast(value, dtype=dtypes.from_numpy(meta.dtype))
-
-    @staticmethod
-    def add(total: Any, value: Any, own: bool) -> Any:
-        return TAPE.add(total, value)
-
-    @staticmethod
-    def wrap(value: Any) -> Tensor:
-        return value  # type: ignore[no-any-return]
-
-    unwrap = wrap
-
-    @staticmethod
-    def accumulate(leaf: TapedArray, value: Any) -> None:
-        if leaf._grad is None:  # a copy: the same Tensor may be the gradient of something else too
-            leaf._grad = TAPE.cast(value, dtype=value.dtype)
-        else:
-            leaf._grad = TAPE.add(leaf._grad, value)
 
 
 class _Pass:
@@ -185,7 +37,7 @@ class _Pass:
         inner: part of another pass: end at every wanted edge, and leave the hooks there to that pass.
     """
 
-    def __init__(self, values: _Arrays | _Tensors, keep_graph: bool, wanted: Sequence[Edge] | None, collect: bool,
+    def __init__(self, values: Arrays | Tensors, keep_graph: bool, wanted: Sequence[Edge] | None, collect: bool,
                  inner: bool = False):
         self.inner = inner
         self.values, self.keep_graph, self.collect = values, keep_graph, collect
@@ -378,7 +230,7 @@ def _roots(outputs: tuple[Tensor, ...], given: Any) -> list[tuple[Edge, Tensor]]
 
 def _run(roots: list[tuple[Edge, Tensor]], keep_graph: bool, create_graph: bool, wanted: Sequence[Edge] | None,
          collect: bool, inner: bool = False) -> _Pass:
-    values: _Arrays | _Tensors = _Tensors() if create_graph else _Placed() if several() else _Arrays()
+    values: Arrays | Tensors = Tensors() if create_graph else Placed() if several() else Arrays()
     work = _Pass(values, keep_graph, wanted, collect, inner)
     work.prune([edge for edge, _ in roots])
     for edge, g in roots:
@@ -466,7 +318,7 @@ def grad(outputs: Given, inputs: Given, grad_outputs: Any = None, retain_graph: 
     for i, (x, edge) in enumerate(zip(targets, wanted, strict=True)):
         value = work.collected.get(edge)
         if value is not None:
-            results.append(value if create_graph else wrap(_own(value)))
+            results.append(value if create_graph else wrap(own(value)))
         elif materialize_grads:
             results.append(wrap(filled_like(x._data, "zeros_like")))
         elif allow_unused:

@@ -12,52 +12,32 @@ from typing import Any
 
 import jitgrad
 from jitgrad.eager.tensor import Tensor
-from jitgrad.nn.functional import alignments, attention, bags, losses
-from jitgrad.nn.functional import spatial as _spatial
+from jitgrad.nn.functional.alignments import *
+from jitgrad.nn.functional.attention import *
+from jitgrad.nn.functional.bags import *
+from jitgrad.nn.functional.losses import *
 from jitgrad.nn.functional.norms import like as _like
 from jitgrad.nn.functional.norms import p_norm as _p_norm
 from jitgrad.nn.functional.norms import wide as _wide
+from jitgrad.nn.functional.spatial import *
 from jitgrad.ops.autocast import lower as _lower
 from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.autocast import widest as _widest
 from jitgrad.ops.library import activation as _activation
 from jitgrad.ops.library import classes as _classes
-from jitgrad.ops.library import pointwise as _pointwise
+from jitgrad.ops.library import elementary as _elementary
 from jitgrad.ops.library import reduce as _reduce
 from jitgrad.ops.library.core import library
 from jitgrad.ops.library.linear_algebra import linalg as _linalg
 from jitgrad.ops.library.random import dropout as _dropout
 from jitgrad.ops.library.shapes.join import pad_constant
-from jitgrad.ops.library.spatial import convolution as _convolution
+from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive
 from jitgrad.ops.library.spatial import pooling as _pooling
 from jitgrad.ops.library.spatial import resampling as _resampling
+from jitgrad.ops.library.spatial.convolution import *
+from jitgrad.ops.library.spatial.resampling import *
 
 Number = bool | int | float
-
-scaled_dot_product_attention = attention.scaled_dot_product_attention
-multi_head_attention_forward = attention.multi_head_attention_forward
-embedding, embedding_bag = bags.embedding, bags.embedding_bag
-ctc_loss, multi_margin_loss = alignments.ctc_loss, alignments.multi_margin_loss
-multilabel_margin_loss = alignments.multilabel_margin_loss
-multilabel_soft_margin_loss = alignments.multilabel_soft_margin_loss
-triplet_margin_with_distance_loss = alignments.triplet_margin_with_distance_loss
-pairwise_distance = losses.pairwise_distance
-mse_loss = losses.mse_loss
-l1_loss = losses.l1_loss
-smooth_l1_loss = losses.smooth_l1_loss
-huber_loss = losses.huber_loss
-nll_loss = losses.nll_loss
-cross_entropy = losses.cross_entropy
-binary_cross_entropy = losses.binary_cross_entropy
-binary_cross_entropy_with_logits = losses.binary_cross_entropy_with_logits
-kl_div = losses.kl_div
-gaussian_nll_loss = losses.gaussian_nll_loss
-poisson_nll_loss = losses.poisson_nll_loss
-hinge_embedding_loss = losses.hinge_embedding_loss
-margin_ranking_loss = losses.margin_ranking_loss
-soft_margin_loss = losses.soft_margin_loss
-cosine_embedding_loss = losses.cosine_embedding_loss
-triplet_margin_loss = losses.triplet_margin_loss
 
 # --- activations ---------------------------------------------------------------------------------------------------
 
@@ -68,7 +48,7 @@ softsign, tanhshrink = _activation.softsign, _activation.tanhshrink
 relu_, elu_, celu_, selu_, leaky_relu_ = (_activation.relu_, _activation.elu_, _activation.celu_, _activation.selu_,
                                           _activation.leaky_relu_)
 hardtanh_, threshold_ = _activation.hardtanh_, _activation.threshold_
-sigmoid, tanh = _pointwise.sigmoid, _pointwise.tanh
+sigmoid, tanh = _elementary.sigmoid, _elementary.tanh
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -177,29 +157,16 @@ def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: N
     return one - soft.detach() + soft
 
 
-# --- convolutions --------------------------------------------------------------------------------------------------
-
-conv1d, conv2d, conv3d = _convolution.conv1d, _convolution.conv2d, _convolution.conv3d
-conv_transpose1d, conv_transpose2d, conv_transpose3d = (
-    _convolution.conv_transpose1d, _convolution.conv_transpose2d, _convolution.conv_transpose3d)
-
 # --- pooling, columns ----------------------------------------------------------------------------------------------
 
 max_pool1d, max_pool2d, max_pool3d = _pooling.max_pool1d, _pooling.max_pool2d, _pooling.max_pool3d
 avg_pool1d, avg_pool2d, avg_pool3d = _pooling.avg_pool1d, _pooling.avg_pool2d, _pooling.avg_pool3d
 lp_pool1d, lp_pool2d = _pooling.lp_pool1d, _pooling.lp_pool2d
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
-    _pooling.adaptive_avg_pool1d, _pooling.adaptive_avg_pool2d, _pooling.adaptive_avg_pool3d)
+    _adaptive.adaptive_avg_pool1d, _adaptive.adaptive_avg_pool2d, _adaptive.adaptive_avg_pool3d)
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
-    _pooling.adaptive_max_pool1d, _pooling.adaptive_max_pool2d, _pooling.adaptive_max_pool3d)
+    _adaptive.adaptive_max_pool1d, _adaptive.adaptive_max_pool2d, _adaptive.adaptive_max_pool3d)
 unfold, fold = _pooling.unfold, _pooling.fold
-
-# --- images --------------------------------------------------------------------------------------------------------
-
-interpolate, upsample = _spatial.interpolate, _spatial.upsample
-pixel_shuffle, pixel_unshuffle = _resampling.pixel_shuffle, _resampling.pixel_unshuffle
-channel_shuffle = _resampling.channel_shuffle
-instance_norm, local_response_norm = _spatial.instance_norm, _spatial.local_response_norm
 
 # --- dropout -------------------------------------------------------------------------------------------------------
 

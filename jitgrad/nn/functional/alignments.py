@@ -146,3 +146,7 @@ def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_leng
     if reduction == "mean":
         return (loss / labels.clamp_min(1)).mean()
     return _reduced(loss.squeeze(0) if one else loss, reduction)
+
+
+__all__ = ["ctc_loss", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+           "triplet_margin_with_distance_loss"]

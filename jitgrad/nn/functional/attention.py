@@ -228,3 +228,6 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
     if unbatched:
         return out.squeeze(1), None if weights is None else weights.squeeze(0)
     return out, weights
+
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]

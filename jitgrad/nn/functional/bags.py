@@ -103,3 +103,6 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
         return jitgrad.where(sizes > 0, jitgrad.gather(rows, 0, best.squeeze(1)), 0.0)
     total = weight.new_zeros(bags, weight.shape[1]).index_add(0, bag, rows * counts.unsqueeze(1))
     return total if mode == "sum" else total / sizes.clamp_min(1)
+
+
+__all__ = ["embedding", "embedding_bag"]

@@ -256,3 +256,9 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     if swap:
         far = jitgrad.minimum(far, pairwise_distance(positive, negative, p, eps))
     return reduced((near - far + margin).clamp_min(0), reduction)
+
+
+__all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy",
+           "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss",
+           "mse_loss", "nll_loss", "pairwise_distance", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
+           "triplet_margin_loss"]

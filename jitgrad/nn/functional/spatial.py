@@ -15,6 +15,7 @@ from jitgrad.nn.functional.norms import wide as _wide
 from jitgrad.ops.autocast import widen as _widen
 from jitgrad.ops.library import classes as _classes
 from jitgrad.ops.library.shapes.join import pad_constant
+from jitgrad.ops.library.spatial import adaptive_pooling as _adaptive
 from jitgrad.ops.library.spatial import pooling as _pooling
 from jitgrad.ops.library.spatial import resampling as _resampling
 
@@ -81,8 +82,8 @@ def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode:
         raise NotImplementedError(f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D)")
     if mode == "area":
         if axes == 1:
-            return _pooling.adaptive_avg_pool1d(input, sizes)
-        return _pooling.adaptive_avg_pool2d(input, sizes) if axes == 2 else _pooling.adaptive_avg_pool3d(input, sizes)
+            return _adaptive.adaptive_avg_pool1d(input, sizes)
+        return _adaptive.adaptive_avg_pool2d(input, sizes) if axes == 2 else _adaptive.adaptive_avg_pool3d(input, sizes)
     return _resampling.resize(input, sizes, ratios, mode, bool(align_corners))
 
 
@@ -137,3 +138,6 @@ def local_response_norm(input: Tensor, size: int, alpha: Number = 1e-4, beta: Nu
     padded: Tensor = pad_constant(squares, (0, 0, size // 2, (size - 1) // 2), 0.0)
     means = _pooling.avg_pool2d(padded, (size, 1), 1).reshape(input.shape)
     return input / (means * alpha + k) ** beta
+
+
+__all__ = ["instance_norm", "interpolate", "local_response_norm", "upsample"]

@@ -122,3 +122,6 @@ class MultiheadAttention(Module):
             k_proj_weight=self.k_proj_weight, v_proj_weight=self.v_proj_weight,
             average_attn_weights=average_attn_weights, is_causal=is_causal)
         return (out.transpose(0, 1) if swap else out), weights
+
+
+__all__ = ["MultiheadAttention"]

@@ -227,3 +227,6 @@ class ConvTranspose3d(_ConvTransposeNd):
         extra = self._output_padding(input, output_size)
         return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding,  # type: ignore[arg-type]
                                   extra, self.groups, self.dilation)
+
+
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

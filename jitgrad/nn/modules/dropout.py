@@ -66,3 +66,6 @@ class FeatureAlphaDropout(_Dropout):
     def forward(self, input: Tensor) -> Tensor:
         """The input's shape."""
         return F.feature_alpha_dropout(input, self.p, self.training)
+
+
+__all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]

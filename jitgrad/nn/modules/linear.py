@@ -131,3 +131,6 @@ class Unflatten(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+__all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]

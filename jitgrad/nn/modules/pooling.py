@@ -201,3 +201,8 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     def forward(self, input: Tensor) -> Any:
         """(N, C, D, H, W) -> (N, C, *output_size); with return_indices also the indices."""
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+__all__ = ["AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
+           "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d", "LPPool2d", "MaxPool1d", "MaxPool2d",
+           "MaxPool3d"]

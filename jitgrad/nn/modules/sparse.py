@@ -138,3 +138,6 @@ class EmbeddingBag(Module):
             text += f", scale_grad_by_freq={self.scale_grad_by_freq}"
         text += f", mode={self.mode!r}"
         return text if self.padding_idx is None else text + f", padding_idx={self.padding_idx}"
+
+
+__all__ = ["Embedding", "EmbeddingBag"]

@@ -237,3 +237,7 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: dtype | None = None) -> Tensor:
         """(sz, sz): 0 on and below the diagonal, -inf above."""
         return jitgrad.triu(jitgrad.full((sz, sz), float("-inf"), dtype=dtype, device=device), diagonal=1)
+
+
+__all__ = ["Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+           "TransformerEncoderLayer"]

@@ -24,6 +24,27 @@ from jitgrad.ops.library.core import (
 from jitgrad.ops.library.shapes.shape import take_slice
 
 
+class median_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
+class sort_result(NamedTuple):
+    """Sorted values and their positions before."""
+
+    values: Any
+    indices: Any
+
+
+class topk_result(NamedTuple):
+    """Values and their positions."""
+
+    values: Any
+    indices: Any
+
+
 class cummax_result(NamedTuple):
     """Values and their positions."""
 
@@ -278,5 +299,53 @@ def unique_consecutive(input: AnyTensor[Tensor], return_inverse: bool = False, r
     inverse = apply("reshape", number, shape=tuple(input.shape))
     return _answer(values, inverse, counts, return_inverse, return_counts)
 
-__all__ = ["bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "msort", "quantile", "searchsorted",
-           "unique", "unique_consecutive"]
+
+# --- sorting -------------------------------------------------------------------------------------------------------
+
+
+@library
+def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> sort_result:
+    """Named (values, indices) in order along dim; NaN counts as largest."""
+    a = axis(dim, input.ndim)
+    if input.ndim == 0:
+        return sort_result(input, backend().lift(0, int64))
+    return sort_result(*apply("sort", input, axis=a, descending=bool(descending), stable=bool(stable)))
+
+
+@library
+def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The positions that sort dim."""
+    a = axis(dim, input.ndim)
+    if input.ndim == 0:
+        return backend().lift(0, int64)
+    return apply("argsort", input, axis=a, descending=bool(descending), stable=bool(stable))
+
+
+@library
+def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> topk_result:
+    """Named (values, indices) of the k largest (or smallest) along dim, in order."""
+    a = axis(dim, input.ndim)
+    if input.ndim == 0:
+        return topk_result(input, backend().lift(0, int64))
+    k = size_of(k)
+    require(k >= 0, RuntimeError, "selected index k out of range")
+    require(k <= input.shape[a], RuntimeError, "selected index k out of range")
+    return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
+
+
+@library
+def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower median: of all elements, or named (values, indices) along dim."""
+    if dim is None:
+        flat = apply("reshape", input, shape=(product(input.shape),))
+        values, _ = apply("sort", flat, axis=0, descending=False, stable=True)
+        return apply("select", values, axis=0, index=(flat.shape[0] - 1) // 2)
+    a = axis(dim, input.ndim)
+    values, positions = apply("sort", input, axis=a, descending=False, stable=True)
+    middle = (input.shape[a] - 1) // 2
+    name, attrs = ("slice", {"start": middle, "length": 1, "step": 1}) if keepdim else ("select", {"index": middle})
+    return median_result(apply(name, values, axis=a, **attrs), apply(name, positions, axis=a, **attrs))
+
+
+__all__ = ["argsort", "bucketize", "cummax", "cummin", "isin", "kthvalue", "logcumsumexp", "median", "msort",
+           "quantile", "searchsorted", "sort", "topk", "unique", "unique_consecutive"]

@@ -1,4 +1,4 @@
-"""Reductions, scans, softmax, norms and sorting.
+"""Reductions, scans, softmax and norms.
 
 Functions with several results return named tuples, as torch does: `x.max(dim=1).values`.
 """
@@ -29,7 +29,6 @@ from jitgrad.ops.library.core import (
     require_tensor,
     result_dtype,
     same_float,
-    size_of,
     static_int,
     word,
 )
@@ -61,13 +60,6 @@ class median_result(NamedTuple):
 
 class sort_result(NamedTuple):
     """Sorted values and their positions before."""
-
-    values: Any
-    indices: Any
-
-
-class topk_result(NamedTuple):
-    """Values and their positions."""
 
     values: Any
     indices: Any
@@ -419,55 +411,8 @@ def diff(input: AnyTensor[Tensor], n: int = 1, dim: int = -1, prepend: AnyTensor
     return x
 
 
-# --- sorting -------------------------------------------------------------------------------------------------------
-
-
-@library
-def sort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> sort_result:
-    """Named (values, indices) in order along dim; NaN counts as largest."""
-    a = axis(dim, input.ndim)
-    if input.ndim == 0:
-        return sort_result(input, backend().lift(0, int64))
-    return sort_result(*apply("sort", input, axis=a, descending=bool(descending), stable=bool(stable)))
-
-
-@library
-def argsort(input: AnyTensor[Tensor], dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The positions that sort dim."""
-    a = axis(dim, input.ndim)
-    if input.ndim == 0:
-        return backend().lift(0, int64)
-    return apply("argsort", input, axis=a, descending=bool(descending), stable=bool(stable))
-
-
-@library
-def topk(input: AnyTensor[Tensor], k: Any, dim: int = -1, largest: bool = True, sorted: bool = True) -> topk_result:
-    """Named (values, indices) of the k largest (or smallest) along dim, in order."""
-    a = axis(dim, input.ndim)
-    if input.ndim == 0:
-        return topk_result(input, backend().lift(0, int64))
-    k = size_of(k)
-    require(k >= 0, RuntimeError, "selected index k out of range")
-    require(k <= input.shape[a], RuntimeError, "selected index k out of range")
-    return topk_result(*apply("topk", input, k=k, axis=a, largest=bool(largest), sorted=bool(sorted)))
-
-
-@library
-def median(input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower median: of all elements, or named (values, indices) along dim."""
-    if dim is None:
-        flat = apply("reshape", input, shape=(product(input.shape),))
-        values, _ = apply("sort", flat, axis=0, descending=False, stable=True)
-        return apply("select", values, axis=0, index=(flat.shape[0] - 1) // 2)
-    a = axis(dim, input.ndim)
-    values, positions = apply("sort", input, axis=a, descending=False, stable=True)
-    middle = (input.shape[a] - 1) // 2
-    name, attrs = ("slice", {"start": middle, "length": 1, "step": 1}) if keepdim else ("select", {"index": middle})
-    return median_result(apply(name, values, axis=a, **attrs), apply(name, positions, axis=a, **attrs))
-
-
 cumsum_, cumprod_ = inplace(cumsum), inplace(cumprod)
 
-__all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "argsort", "count_nonzero", "cumprod", "cumsum",
-           "diff", "dist", "log_softmax", "logsumexp", "max", "mean", "median", "min", "nanmean", "nansum", "norm",
-           "prod", "softmax", "sort", "std", "std_mean", "sum", "topk", "var", "var_mean"]
+__all__ = ["all", "amax", "amin", "aminmax", "any", "argmax", "argmin", "count_nonzero", "cumprod", "cumsum", "diff",
+           "dist", "log_softmax", "logsumexp", "max", "mean", "min", "nanmean", "nansum", "norm", "prod", "softmax",
+           "std", "std_mean", "sum", "var", "var_mean"]

@@ -2,6 +2,7 @@
 
 from jitgrad.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from jitgrad.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
+from jitgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
 from jitgrad.optim.lr_scheduler.schedules import (
     ConstantLR,
     CosineAnnealingLR,
@@ -12,7 +13,6 @@ from jitgrad.optim.lr_scheduler.schedules import (
     MultiplicativeLR,
     MultiStepLR,
     PolynomialLR,
-    ReduceLROnPlateau,
     StepLR,
 )
 

@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from jitgrad.optim.lr_scheduler.schedules import LRScheduler, ReduceLROnPlateau, _set_rate, _values
+from jitgrad.optim.lr_scheduler.plateau import ReduceLROnPlateau
+from jitgrad.optim.lr_scheduler.schedules import LRScheduler, _set_rate, _values
 from jitgrad.optim.optimizer import Optimizer
 
 

@@ -20,10 +20,10 @@ from jitgrad.script.autodiff.amend import abstract
 from jitgrad.script.autodiff.cotangents import Cotangent, as_bool, cotangent_type, masked, zero
 from jitgrad.script.autodiff.flow import Flow, is_differentiable
 from jitgrad.script.autodiff.frame import Context, Frame
-from jitgrad.script.autodiff.lean import with_rows
 from jitgrad.script.autodiff.mirrors import FunctionFrame
 from jitgrad.script.autodiff.prepare import expand_composites, without_effects
 from jitgrad.script.autodiff.regions import flatten, fold
+from jitgrad.script.autodiff.rematerialise import with_rows
 from jitgrad.script.autodiff.reverse import Reverse
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed
 
@@ -38,12 +38,12 @@ class Derivative:
             knows that nobody writes them, need not have those residuals copied.
     """
 
-    def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int], lean: bool = False):
+    def __init__(self, graph: Graph, wrt: Sequence[int], outputs: Sequence[int], rematerialise: bool = False):
         self.wrt, self.outputs = tuple(wrt), tuple(outputs)
         self._present = (True,) * len(self.outputs)
         graph = fold(expand_composites(graph))
         self._instead: dict[Value, Value] | None = None
-        if lean:
+        if rematerialise:
             graph, self._instead = with_rows(graph)
         context, frame, self._full = self._sweep(graph, self._present, None)
         assert frame.residuals is not None
@@ -79,15 +79,15 @@ class Derivative:
         return context, frame, flatten(Graph(frame.out, f"{graph.name}_backward"))
 
 
-def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], lean: bool = False) -> Derivative:
+def differentiate(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], rematerialise: bool = False) -> Derivative:
     """The derivative of `graph`'s outputs (indices) with respect to its inputs (indices).
 
-    `lean`: what moves fewer bytes when it is computed again than when it is saved, is (`lean.py`): for devices.
+    `rematerialise`: what moves fewer bytes when it is computed again than when it is saved, is: for devices.
 
     Raises NonDifferentiable, with the place in the user's source, where a gradient would have to flow through an op
     that has none.
     """
-    return Derivative(graph, wrt, outputs, lean)
+    return Derivative(graph, wrt, outputs, rematerialise)
 
 
 def gradient_function(graph: Graph, wrt: Sequence[int], outputs: Sequence[int], present: Sequence[bool]) -> Graph:
@@ -136,4 +136,20 @@ def _differentiate(context: Context, frame: Frame, wrt: Sequence[Value], outputs
     return results
 
 
-__all__ = ["Derivative", "differentiate", "gradient_function", "is_differentiable"]
+def split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
+    """A graph of (value, reached) pairs as one of values, then the flags that are not always true; and which is whose.
+
+    Returns pairs (output number of a value, output number of its flag).
+    """
+    always = {n.outputs[0] for n in backward.block.nodes if n.op == "num.const" and n.attrs["value"] is True}
+    results = list(backward.outputs[::2])
+    flags = []
+    for i, flag in enumerate(backward.outputs[1::2]):
+        if flag not in always:
+            flags.append((i, len(results)))
+            results.append(flag)
+    block = backward.block
+    return Graph(Block(block.params, block.nodes, tuple(results), block.binds), backward.name), tuple(flags)
+
+
+__all__ = ["Derivative", "differentiate", "gradient_function", "is_differentiable", "split_flags"]

@@ -10,7 +10,7 @@ from jitgrad.ops.types import OptionalType, SeqType, TensorType
 from jitgrad.script.autodiff.amend import NUMBERS, abstract
 from jitgrad.script.autodiff.cotangents import holds_list
 from jitgrad.script.autodiff.frame import Context, Frame, Mirror
-from jitgrad.script.autodiff.lean import Lean
+from jitgrad.script.autodiff.rematerialise import Saved
 from jitgrad.script.graph.ir import Block, Node, Value
 
 
@@ -27,7 +27,7 @@ class FunctionFrame(Mirror):
     def __init__(self, context: Context, block: Block, residuals: Sequence[Value] | None,
                  instead: Mapping[Value, Value] | None = None):
         super().__init__(context, block, None)
-        self.lean = Lean(self, instead) if instead is not None else None
+        self.choice = Saved(self, instead) if instead is not None else None
         self.residuals = residuals
         self.cotangents: list[Value] = []
         for v in residuals or ():
@@ -39,14 +39,14 @@ class FunctionFrame(Mirror):
         self.local[symbol] = symbol  # another graph, so the symbols can be the same
 
     def substitute(self) -> None:
-        if self.lean is not None:
-            self.lean.substitute()
+        if self.choice is not None:
+            self.choice.substitute()
 
     def is_cheaper(self, node: Node) -> bool:
-        return self.lean is not None and self.lean.is_cheaper(node)
+        return self.choice is not None and self.choice.is_cheaper(node)
 
     def is_cheap(self, node: Node) -> bool:
-        return super().is_cheap(node) or (self.lean is not None and is_kind(node.op, RANDOM))
+        return super().is_cheap(node) or (self.choice is not None and is_kind(node.op, RANDOM))
 
     def may_save(self, v: Value) -> None:
         assert self.residuals is None, f"the compiled forward does not save {v}"

@@ -32,6 +32,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import backend
 from jitgrad.script.call import signature as sig
+from jitgrad.script.graph.effects import render
 from jitgrad.script.graph.ir import map_attr
 
 #: what a result may be besides a tensor
@@ -338,8 +339,6 @@ def make(tree: Any, run: Run, values: Sequence[Any]) -> Any:
             case sig.ViewOf(index, path, sizes, made):
                 return _view((values if made else objects)[index], path, {s: values[i] for s, i in sizes.items()})
             case Formatted(template, indices):
-                from jitgrad.script.graph.interpret import render  # here: a stored program runs without the interpreter
-
                 return render(template, [values[i] for i in indices])
             case sig.Container(identity=identity):
                 if identity in shared:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+
 from jitgrad.eager.autograd.node import SECOND_BACKWARD, Node, changed, edge_of, next_number
 from jitgrad.script.call import callback
 
@@ -132,4 +134,12 @@ def version_of(tensor: Any) -> int:
     return version
 
 
-__all__ = ["CallNode", "flat", "version_of"]
+def as_arrays(cotangent: Any) -> Any:
+    """A cotangent as an array; that of a list with its items as arrays. NumPy makes scalars of 0-dim results."""
+    if type(cotangent) is list:
+        return [np.asarray(c) if isinstance(c, np.generic) else as_arrays(c) if type(c) is list else c
+                for c in cotangent]
+    return np.asarray(cotangent) if isinstance(cotangent, np.generic) else cotangent
+
+
+__all__ = ["CallNode", "as_arrays", "flat", "version_of"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.device import FACTS, device
-from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.dims import Atom, Dim, Size, Symbol
 from jitgrad.eager.arrays.arrays import overlap
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import list_kinds
@@ -265,27 +265,16 @@ class EntryWriter:
 
     def size(self, size: Size, symbols: dict[Symbol, str]) -> str:
         """A Python expression for a size over input symbols."""
-        if isinstance(size, int):
-            return repr(size)
-        terms = []
-        for monomial, coefficient in size.terms:
-            factors = [str(coefficient)] if coefficient != 1 or not monomial else []
-            for atom in monomial:
-                factors.append(symbols[atom] if isinstance(atom, Symbol) else self._call(atom, symbols))
-            terms.append(" * ".join(factors))
-        return "(" + " + ".join(terms) + ")"
+        def atom(a: Atom) -> str:
+            if isinstance(a, Symbol):
+                return symbols[a]
+            args = [self.size(s, symbols) for s in a.args]
+            if a.fn in ("floordiv", "mod", "min", "max"):
+                return dims.render_call(a.fn, args)
+            return f"{self.constant(dims.FUNCTIONS[a.fn])}({', '.join(args)})"
 
-    def _call(self, atom: Call, symbols: dict[Symbol, str]) -> str:
-        args = [self.size(a, symbols) for a in atom.args]
-        if atom.fn == "floordiv":
-            return f"({args[0]} // {args[1]})"
-        if atom.fn == "mod":
-            return f"({args[0]} % {args[1]})"
-        if atom.fn in ("min", "max"):
-            return f"{atom.fn}({', '.join(args)})"
-        from jitgrad.dims import FUNCTIONS
-
-        return f"{self.constant(FUNCTIONS[atom.fn])}({', '.join(args)})"
+        text = dims.render(size, atom, " * ")
+        return text if isinstance(size, int) else f"({text})"
 
     def finish(self, result: str) -> Callable[[Sequence[Any]], Any]:
         """Compile: a function of the parameter tuple that returns None or `result`."""

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import functools
 import json
-import struct
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from jitgrad import config
 from jitgrad.determinism import are_deterministic_algorithms_enabled
@@ -25,7 +22,7 @@ from jitgrad.eager.construct import wrap
 from jitgrad.errors import ErrorName
 from jitgrad.ops.types import ListType, OptionalType, TensorType
 from jitgrad.script.call import devices
-from jitgrad.script.call.callnode import CallNode, version_of
+from jitgrad.script.call.callnode import CallNode, as_arrays, version_of
 from jitgrad.script.graph.ir import Block, Graph, committed, walk
 
 if TYPE_CHECKING:
@@ -122,7 +119,7 @@ class GraphFunction:
         return any(n.op == "custom" for n in walk(self.graph.block))
 
     @property
-    def lean(self) -> bool:
+    def rematerialise(self) -> bool:
         """Whether the backward computes again what costs more bytes to save."""
         return self.device.type != "cpu"
 
@@ -131,7 +128,7 @@ class GraphFunction:
         """The graph's derivative; deterministic, so that residuals fit programs compiled in another process."""
         from jitgrad.script.autodiff import differentiate
 
-        return differentiate(self.graph, self.wrt, self.differentiable, self.lean)
+        return differentiate(self.graph, self.wrt, self.differentiable, self.rematerialise)
 
     def gradient_graphs(self) -> tuple[Graph, Graph]:
         """The forward that saves and the backward for cotangents of every output, simplified, not yet in primitives.
@@ -156,14 +153,15 @@ class GraphFunction:
             self._backwards[(True,) * len(self.differentiable)] = Backward(programs["backward"], flags)
 
     def _graphs(self) -> tuple[dict[str, Graph], Any, tuple[int, ...]]:
-        """What is compiled, the backward's flags (`_split_flags`), and where residuals are (`_without_inputs`)."""
+        """What is compiled, the backward's flags (`split_flags`), and where residuals are (`_without_inputs`)."""
+        from jitgrad.script.autodiff import split_flags
         from jitgrad.script.passes import pipeline
 
         if not self.differentiable:
-            return {"forward": pipeline.run(self.graph, device=self.lean)}, (), ()
-        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.lean))
-        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.lean)
-        backward, flags = _split_flags(backward)
+            return {"forward": pipeline.run(self.graph, device=self.rematerialise)}, (), ()
+        forward, places = self._without_inputs(pipeline.run(self.derivative.forward, device=self.rematerialise))
+        backward = pipeline.run(self.derivative.backward((True,) * len(self.differentiable)), device=self.rematerialise)
+        backward, flags = split_flags(backward)
         return {"forward": forward, "backward": backward}, flags, places
 
     def _without_inputs(self, forward: Graph) -> tuple[Graph, tuple[int, ...]]:
@@ -218,6 +216,7 @@ class GraphFunction:
             return None  # its text has no form for the derivative
         if config.current().interpret or not self._compiled or not getattr(self._compiled[0], "storable", False):
             return None
+        from jitgrad.codegen.run.serial import pack
         from jitgrad.script.graph.text import to_text
 
         named: dict[str, Any] = {}
@@ -235,6 +234,7 @@ class GraphFunction:
     def from_bytes(cls, data: bytes) -> GraphFunction:
         """The inverse of `to_bytes`: loads native code; the graph's text is parsed only if somebody asks."""
         from jitgrad.codegen.run.compiled import Compiled
+        from jitgrad.codegen.run.serial import unpack
 
         header_bytes, text, program = unpack(data)
         header = json.loads(header_bytes)
@@ -282,12 +282,12 @@ class GraphFunction:
             raise ValueError(f"kernels are generated for \"cpu\" and \"cuda\", not for \"{device}\"")
         from jitgrad.codegen.cuda.host.module import kernels
 
-        return kernels((self if self.lean else self._on_device())._graphs()[0], self.ordered)
+        return kernels((self if self.rematerialise else self._uncompiled(Device("cuda")))._graphs()[0], self.ordered)
 
-    def _on_device(self) -> GraphFunction:
-        """The same function for a GPU, not compiled."""
+    def _uncompiled(self, device: Device) -> GraphFunction:
+        """The same function, for a device, not compiled."""
         return GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
-                             self.n_outputs, self.writes, self._lists, self.list_inputs, Device("cuda"), self.on_host)
+                             self.n_outputs, self.writes, self._lists, self.list_inputs, device, self.on_host)
 
     def asm(self) -> str:
         """The machine code as text; a program from the disk cache is compiled again for it."""
@@ -295,9 +295,7 @@ class GraphFunction:
 
         compiled = self._compiled
         if any(not c.llvm for c in compiled):
-            again = GraphFunction(self.graph, self.wrt, self.differentiable, self.name, self._tensors, self.arguments,
-                                  self.n_outputs, self.writes, self._lists, self.list_inputs, self.device,
-                                  self.on_host)
+            again = self._uncompiled(self.device)
             again._compile()
             compiled = again._compiled
         return "\n".join(engine.assembly(c.llvm) for c in compiled)
@@ -350,7 +348,7 @@ class GraphFunction:
         """First order: arrays in, arrays (or None where an input was not reached) out."""
         present = tuple([c is not None for c in cotangents])
         backward = self._backwards.get(present) or self._compile_backward(present)
-        given = [_arrays(c) for c in cotangents if c is not None]
+        given = [as_arrays(c) for c in cotangents if c is not None]
         values = backward.program([*residuals, *given])
         for value, flag in backward.flags:
             if not values[flag]:
@@ -375,12 +373,13 @@ class GraphFunction:
         return result
 
     def _compile_backward(self, present: tuple[bool, ...]) -> Backward:
+        from jitgrad.script.autodiff import split_flags
         from jitgrad.script.passes import pipeline
 
         with self._lock:
             if present not in self._backwards:
-                backward = pipeline.run(self.derivative.backward(present), device=self.lean)
-                graph, flags = _split_flags(backward)
+                backward = pipeline.run(self.derivative.backward(present), device=self.rematerialise)
+                graph, flags = split_flags(backward)
                 self._backwards[present] = Backward(self._programs({"backward": graph})["backward"], flags)
             return self._backwards[present]
 
@@ -434,39 +433,6 @@ def _items(value: Any) -> list[Any]:
     return [wrap(v) if hasattr(v, "dtype") else _items(v) if type(v) is list else v for v in found]
 
 
-def _split_flags(backward: Graph) -> tuple[Graph, tuple[tuple[int, int], ...]]:
-    """A graph of (value, reached) pairs as one of values, then the flags that are not always true; and which is whose.
-
-    Returns pairs (output number of a value, output number of its flag).
-    """
-    always = {n.outputs[0] for n in backward.block.nodes if n.op == "num.const" and n.attrs["value"] is True}
-    results = list(backward.outputs[::2])
-    flags = []
-    for i, flag in enumerate(backward.outputs[1::2]):
-        if flag not in always:
-            flags.append((i, len(results)))
-            results.append(flag)
-    block = backward.block
-    return Graph(Block(block.params, block.nodes, tuple(results), block.binds), backward.name), tuple(flags)
-
-
-def pack(parts: Sequence[bytes]) -> bytes:
-    """Several byte strings as one."""
-    return b"".join(struct.pack("<q", len(p)) + p for p in parts)
-
-
-def unpack(data: bytes) -> list[bytes]:
-    """The inverse of `pack`. Raises ValueError for a truncated string."""
-    parts, at = [], 0
-    while at < len(data):
-        (length,) = struct.unpack_from("<q", data, at)
-        at += 8 + length
-        if length < 0 or at > len(data):
-            raise ValueError("truncated data")
-        parts.append(data[at - length:at])
-    return parts
-
-
 def _payload(type_: Any) -> Any:
     return type_.elem if isinstance(type_, OptionalType) else type_
 
@@ -480,11 +446,3 @@ def _is_floating(type_: Any) -> bool:
         type_ = type_.elem
     payload = _payload(type_)
     return isinstance(payload, TensorType) and payload.dtype.is_floating_point
-
-
-def _arrays(cotangent: Any) -> Any:
-    """A cotangent as an array; that of a list with its items as arrays. NumPy makes scalars of 0-dim results."""
-    if type(cotangent) is list:
-        return [np.asarray(c) if isinstance(c, np.generic) else _arrays(c) if type(c) is list else c
-                for c in cotangent]
-    return np.asarray(cotangent) if isinstance(cotangent, np.generic) else cotangent

@@ -35,7 +35,7 @@ from jitgrad.script.call.sources import (
     type_of_tensor,
 )
 from jitgrad.script.call.storing import Leave, commit_writer, gather, leave_writer
-from jitgrad.script.graph import unwinding
+from jitgrad.script.graph import effects
 
 
 class Specialisation:
@@ -197,7 +197,7 @@ class Specialisation:
                     return self._run(params, entered)
             return self._run(params, entered)
         except BaseException as error:
-            pending = unwinding.take(error)
+            pending = effects.take(error)
             if pending is not None:
                 self._store_pending(params, entered[0], pending)
             if hasattr(error, "_place") and not config.current().debug:
@@ -230,7 +230,7 @@ class Specialisation:
                 outputs[i]._node, outputs[i]._slot, outputs[i]._needs = None, 0, False
         return self.leave(params, objects, outputs)
 
-    def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: unwinding.Pending) -> None:
+    def _store_pending(self, params: Sequence[Any], objects: Sequence[Any], pending: effects.Pending) -> None:
         """Store what the program had changed when it raised."""
         script = self.script
         followed, stores, outputs = gather(pending, script.recipes, script.graph.name, script.device)

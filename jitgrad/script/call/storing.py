@@ -19,7 +19,7 @@ from jitgrad.eager.construct import wrap
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.entering import EntryWriter
 from jitgrad.script.call.returning import NOTHING, ResultWriter
-from jitgrad.script.graph.unwinding import Pending
+from jitgrad.script.graph.effects import Pending
 
 #: what the gradient of a tensor that an exception left behind is
 ENDED = ("this tensor was left behind by a compiled function that raised: its history ended with the exception. Take "

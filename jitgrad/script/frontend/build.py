@@ -19,6 +19,10 @@ from jitgrad.script.call.list_kinds import NOTHING, Kind
 from jitgrad.script.frontend.boundary import deferred_stores, list_arguments, placement
 from jitgrad.script.frontend.boundary.inputs import Inputs
 from jitgrad.script.frontend.boundary.results import Results
+from jitgrad.script.frontend.containers import (
+    mappings,  # noqa: F401  (it registers kinds)
+    sequences,  # noqa: F401
+)
 from jitgrad.script.frontend.evaluate import aliases, attempts, calls, expressions, merge, statements
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (
@@ -36,7 +40,16 @@ from jitgrad.script.frontend.state.context import Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values import (
+    functions,  # noqa: F401
+    heap,
+    instances,  # noqa: F401
+    numeric,  # noqa: F401
+    raised,  # noqa: F401
+    strings,  # noqa: F401
+    tensors,  # noqa: F401
+    unions,  # noqa: F401
+)
 from jitgrad.script.frontend.values.values import Storage
 from jitgrad.script.graph.ir import Block, Graph, Value
 

@@ -8,9 +8,7 @@ bounded by Python's.
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,19 +16,15 @@ import numpy as np
 
 from jitgrad import dims
 from jitgrad.dims import Dim, Symbol
-from jitgrad.errors import JitgradError
 from jitgrad.ops.namespaces import ArrayNamespace
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, SeqType, TensorType, Type
 from jitgrad.script.graph import numbers
+from jitgrad.script.graph.control import CONTROL, Frame, InterpretError
+from jitgrad.script.graph.effects import Pending, exception, render
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, map_attr, type_symbols
 from jitgrad.script.graph.text import describe
-from jitgrad.script.graph.unwinding import Pending
 
 OnCommit = Callable[[int, Any], None]
-
-
-class InterpretError(JitgradError):
-    """A value that is not what its type says: a bug in whatever made the graph, or a wrong input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ class _Run:
 
     def run(self, block: Block) -> None:
         """Run a block and all that is nested in it, with one explicit stack of blocks under way."""
-        stack: list[_Frame] = [_Frame(block, None)]
+        stack: list[Frame] = [Frame(block, None)]
         while stack:
             frame = stack[-1]
             nodes, values = frame.block.nodes, self.values
@@ -102,10 +96,10 @@ class _Run:
                 node = nodes[frame.next]
                 frame.next += 1
                 if node.blocks:
-                    control = _CONTROL[node.op](self, node)
+                    control = CONTROL[node.op](node, [values[v] for v in node.inputs], self.bind)
                     inner = control.enter()
                     if inner is not None:
-                        stack.append(_Frame(inner, control, frame.pending))
+                        stack.append(Frame(inner, control, frame.pending))
                     break
                 if node.op == "pending":
                     a, found = node.attrs, [_unwrap(values[v], v.type) for v in node.inputs]
@@ -331,109 +325,6 @@ class _Run:
         return ()
 
 
-class _Frame:
-    """A block under way: its next node, and the control node that it belongs to."""
-
-    __slots__ = ("around", "block", "control", "next", "pending")
-
-    def __init__(self, block: Block, control: _Control | None, pending: Pending | None = None):
-        self.block, self.control, self.next = block, control, 0
-        self.pending = self.around = pending  # what an exception would store, here and where the block begins
-
-
-class _Control:
-    """A structural node under way. `enter` and `leave` give the block to run next, or None at the end."""
-
-    def __init__(self, run: _Run, node: Node):
-        self.state, self.node = run, node
-        self.inputs = [run.values[v] for v in node.inputs]
-
-    def enter(self) -> Block | None:
-        raise NotImplementedError
-
-    def leave(self, results: list[Any]) -> Block | None:
-        raise NotImplementedError
-
-    def finish(self, results: list[Any]) -> None:
-        self.state.bind(self.node.outputs, results, self.node.binds)
-
-
-class _If(_Control):
-    def enter(self) -> Block:
-        return self.node.blocks[0 if self.inputs[0] else 1]
-
-    def leave(self, results: list[Any]) -> None:
-        self.finish(results)
-
-
-class _Loop(_Control):
-    """What `while` and `scan` share: the carries and the sequences of ys."""
-
-    carries: list[Any]
-    ys: list[list[Any]]
-    k = 0
-
-    def start(self, arguments: list[Any]) -> Block:
-        """Enter the body with `arguments`; in each iteration the block's symbols take the sizes of its parameters."""
-        body = self.node.blocks[0]
-        self.state.bind(body.params, arguments, body.binds)
-        return body
-
-    def store(self, ys: list[Any]) -> None:
-        for sequence, y in zip(self.ys, ys, strict=True):
-            sequence.append(y)
-
-
-class _While(_Loop):
-    def enter(self) -> Block | None:
-        self.going, *self.carries = self.inputs
-        self.ys = [[] for _ in range(len(self.node.outputs) - 1 - len(self.carries))]
-        return self.step()
-
-    def step(self) -> Block | None:
-        if self.going:
-            return self.start(self.carries)
-        self.finish([self.k, *self.carries, *self.ys])
-        return None
-
-    def leave(self, results: list[Any]) -> Block | None:
-        n = len(self.carries)
-        self.going, self.carries = results[0], results[1 : n + 1]
-        self.store(results[n + 1 :])
-        self.k += 1
-        return self.step()
-
-
-class _Scan(_Loop):
-    def enter(self) -> Block | None:
-        n = self.node.attrs["n_carries"]
-        self.trips, self.carries, self.xs = max(0, self.inputs[0]), self.inputs[1 : n + 1], self.inputs[n + 1 :]
-        self.reverse = bool(self.node.attrs.get("reverse"))
-        self.ys = [[] for _ in range(len(self.node.outputs) - n)]
-        for value, sequence in zip(self.node.inputs[n + 1 :], self.xs, strict=True):
-            if len(sequence) != self.trips:
-                raise InterpretError(f"`{value!r}` has {len(sequence)} elements in a scan of {self.trips}")
-        return self.step()
-
-    def step(self) -> Block | None:
-        if self.k < self.trips:
-            k = self.trips - 1 - self.k if self.reverse else self.k
-            return self.start([k, *self.carries, *(x[k] for x in self.xs)])
-        if self.reverse:
-            for sequence in self.ys:
-                sequence.reverse()
-        self.finish([*self.carries, *self.ys])
-        return None
-
-    def leave(self, results: list[Any]) -> Block | None:
-        n = len(self.carries)
-        self.carries = results[:n]
-        self.store(results[n:])
-        self.k += 1
-        return self.step()
-
-
-_CONTROL: dict[str, type[_Control]] = {"if": _If, "while": _While, "scan": _Scan}
 _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
     "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
@@ -444,85 +335,6 @@ _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
     "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }
-
-
-_CONVERSIONS: dict[str, Callable[[Any], str]] = {"s": str, "r": repr, "a": ascii}
-
-
-def render(template: Sequence[Any], values: Sequence[Any]) -> str:
-    """The text of a `check` or `print`: literal parts, and (index, conversion, format) of values.
-
-    A conversion is "s", "r", "a" or "", or the texts of which an int chooses one. After its letter it may say what is
-    shown of a tensor besides its elements (see `Tensor._text`).
-    """
-    parts = []
-    for part in template:
-        if isinstance(part, str):
-            parts.append(part)
-            continue
-        index, conversion, spec = part
-        value = values[index]
-        if _is_array(value):
-            value = _tensor(value)
-        if isinstance(conversion, tuple):
-            value = conversion[value]
-        elif conversion:
-            value = value._text(conversion[1:]) if conversion[1:] else _CONVERSIONS[conversion](value)
-        parts.append(format(value, spec))
-    return "".join(parts)
-
-
-def exception(error: type[BaseException], template: Sequence[Any] | None, values: Sequence[Any]) -> BaseException:
-    """The exception of a `check`: without arguments, of one text, or (a template that starts with None) of several."""
-    if template is None:
-        return error()
-    if len(template) and template[0] is None:
-        return error(*[_argument(a, values) for a in template[1:]])
-    return error(render(template, values))
-
-
-def _argument(stated: Any, values: Sequence[Any]) -> Any:
-    """One argument: a value by its number, None, or ("text" | "tuple" | "list", *parts)."""
-    if stated is None:
-        return None
-    if isinstance(stated, int):
-        value = values[stated]
-        return _tensor(value.copy()) if _is_array(value) else value
-    kind, *parts = stated
-    if kind == "text":
-        return render(parts, values)
-    found = [_argument(a, values) for a in parts]
-    return found if kind == "list" else tuple(found)
-
-
-def _is_array(value: Any) -> bool:
-    """Whether a value is an array, of any library, and no tensor."""
-    return hasattr(value, "dtype") and not hasattr(value, "requires_grad")
-
-
-class _Shown(threading.local):
-    where: Any = None
-
-
-_shown = _Shown()
-
-
-@contextmanager
-def tensors_on(where: Any) -> Iterator[None]:
-    """Inside, what is printed and raised has tensors of this device: of a program that is interpreted on the host."""
-    before, _shown.where = _shown.where, where
-    try:
-        yield
-    finally:
-        _shown.where = before
-
-
-def _tensor(array: Any) -> Any:
-    """The eager tensor of an array, on its device, that formats as the user expects."""
-    from jitgrad.ops.backend import backend
-
-    found = backend().from_data(array, None)
-    return found if _shown.where is None else found.to(_shown.where)
 
 
 def _wrap(value: Any, type_: Type) -> Any:

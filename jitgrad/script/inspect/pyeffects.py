@@ -36,7 +36,7 @@ def _print(p: Operands, node: Node) -> str:
 
 
 def _argument(p: Operands, stated: Any, values: Sequence[Value]) -> str:
-    """An argument of an exception; see `interpret.exception`."""
+    """An argument of an exception; see `effects.exception`."""
     if stated is None or isinstance(stated, int):
         return "None" if stated is None else p.text(values[stated])
     kind, *parts = stated

@@ -215,9 +215,10 @@ class Decoder(ABC):
 
     def script(self, stored: Json) -> sig.ScriptGraph:
         """All but the graph, which is `self.graph` or empty."""
+        n_inputs = None if self.graph is None else len(self.graph.inputs)
         return sig.ScriptGraph(
             graph=self.graph or Graph(Block()),
-            inputs=[self.source(s) for s in items(stored["inputs"], (self.graph and len(self.graph.inputs)) or None)],
+            inputs=[self.source(s) for s in items(stored["inputs"], n_inputs)],
             input_types=[self.type(t) for t in items(stored["input_types"], len(stored["inputs"]))],
             guards=[self.guard(g) for g in items(stored["guards"])],
             size_guards=[self._pair(p) for p in items(stored["size_guards"])],

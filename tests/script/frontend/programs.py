@@ -9,7 +9,7 @@ import numpy as np
 
 from jitgrad.eager.autograd.grad_mode import no_grad
 from jitgrad.eager.construct import wrap
-from jitgrad.ops.library import creation, pointwise
+from jitgrad.ops.library import creation, elementary
 from jitgrad.ops.library.shapes import join
 
 PROGRAMS: list[tuple[Any, tuple[Any, ...]]] = []
@@ -241,7 +241,7 @@ def chained_comparison(a, b):
 
 @program((t(3), True), (t(3), False))
 def different_functions(x, flag):
-    act = pointwise.tanh if flag else pointwise.sigmoid
+    act = elementary.tanh if flag else elementary.sigmoid
     return act(x)
 
 
@@ -452,7 +452,7 @@ def reversed_rows(x):
 
 @program((t(3),))
 def static_loop_over_tuple(x):
-    for f in (pointwise.tanh, pointwise.sigmoid, pointwise.exp):
+    for f in (elementary.tanh, elementary.sigmoid, elementary.exp):
         x = f(x)
     return x
 
@@ -759,13 +759,13 @@ def pick_from_tuple(a, b, c):
 
 @program((t(3), 2), (t(3), 0), (t(3), 5))
 def pick_function(x, k):
-    fs = (pointwise.tanh, pointwise.sigmoid, pointwise.exp)
+    fs = (elementary.tanh, elementary.sigmoid, elementary.exp)
     return fs[k](x)
 
 
 @program((t(3),))
 def unrolled_by_index(x):
-    fs = (pointwise.tanh, pointwise.sigmoid, pointwise.exp)
+    fs = (elementary.tanh, elementary.sigmoid, elementary.exp)
     for i in range(3):
         x = fs[i](x)
     return x
@@ -974,7 +974,7 @@ def branch_in_loop(x, n, c):
 
 @program((t(2, 3), 2), (t(2, 3), 0))
 def static_unrolled_break(x, k):
-    for i, f in enumerate((pointwise.tanh, pointwise.sigmoid, pointwise.exp)):
+    for i, f in enumerate((elementary.tanh, elementary.sigmoid, elementary.exp)):
         if i == k:
             break
         x = f(x)
@@ -986,7 +986,7 @@ def gather_and_mask(x):
     y = x.clone()
     y[y < 0] = 0.0
     rows = creation.arange(x.shape[0])
-    return y, x[rows, rows], x[..., -1], x[None], pointwise.tanh(x)[0, 0].item()
+    return y, x[rows, rows], x[..., -1], x[None], elementary.tanh(x)[0, 0].item()
 
 
 @program((t(4, 6),), (t(4, 1),))

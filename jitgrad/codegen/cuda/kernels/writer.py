@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.kernels.addresses import Addresses
 from jitgrad.codegen.cuda.kernels.scalars import COMPUTED, EXPRESSIONS, STORED, convert, literal, narrow, widen
-from jitgrad.codegen.llvm.scalars import identity
+from jitgrad.codegen.llvm.scalars import FOLDS
 from jitgrad.codegen.program.kernel import Kernel
 from jitgrad.codegen.program.plan import STORES, Plan, dependencies, is_reloaded, make_plan
 
@@ -296,7 +296,7 @@ class Writer(Addresses):
 
     def identity(self, i: int) -> str:
         fn = self.kernel.body[i].fn
-        value = literal(identity(fn, self.kernel.dtype_of(self.kernel.body[i].args[0])), self.source_of(i))
+        value = literal(FOLDS[fn].identity(self.kernel.dtype_of(self.kernel.body[i].args[0])), self.source_of(i))
         return f"{{{value}, {literal(LARGEST, dtypes.int64)}}}" if fn in ("argmax", "argmin") else value
 
     def join(self, i: int) -> str:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 from jitgrad import dtypes
@@ -45,7 +46,7 @@ from jitgrad.codegen.program.steps import (
     Point,
     ScalarStep,
 )
-from jitgrad.dims import Call, Size, Symbol
+from jitgrad.dims import Call, Size, Symbol, render
 from jitgrad.dtypes import dtype
 from jitgrad.ops.numbers import NUMBERS, family
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
@@ -282,24 +283,16 @@ class _Region:
     # --- sizes and places ---
 
     def size(self, size: Size) -> str:
-        if isinstance(size, int):
-            return f"{size}" if abs(size) < 1 << 31 else f"{size}LL"
-        terms = []
-        for monomial, coefficient in size.terms:
-            factors = [self.atom(a) for a in monomial]
-            if coefficient != 1 or not factors:
-                factors.insert(0, self.size(coefficient))
-            terms.append(" * ".join(factors))
-        return terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+        text = render(size, self.atom, " * ", lambda n: f"{n}" if abs(n) < 1 << 31 else f"{n}LL")
+        return text if isinstance(size, int) or len(size.terms) == 1 else f"({text})"
 
     def atom(self, atom: Symbol | Call) -> str:
         if isinstance(atom, Symbol):
             return self.name(atom)
-        arguments = [f"(i64)({self.size(a)})" for a in atom.args]
-        text = arguments[0]
-        for other in arguments[1:]:
-            text = f"jg_size_{atom.fn}({text}, {other})"
-        return text if len(arguments) > 1 else f"jg_size_{atom.fn}({text})"
+        function, arguments = f"jg_size_{atom.fn}", [f"(i64)({self.size(a)})" for a in atom.args]
+        if len(arguments) == 1:
+            return f"{function}({arguments[0]})"
+        return reduce(lambda text, other: f"{function}({text}, {other})", arguments)
 
     def address(self, buffer: Buffer, offset: Size) -> str:
         if offset == 0:

@@ -430,6 +430,13 @@ class Inputs:
             return self.constant(value)
         return self.read(value, sig.Attr(source, name), slot)
 
+    def guard_inherited(self, obj: Any, name: str) -> None:
+        """Guard that a method stays the class's: an optimizer's `step` is replaced by one that calls hooks, say."""
+        source = self.source(obj)
+        if source is not None and hasattr(obj, "__dict__") and not isinstance(obj, type) and (
+                name in ("forward", "step") or not trusted(type(obj).__module__)):
+            self.guard(source, "inherited", name)
+
     def source(self, obj: Any) -> sig.Source | None:
         """Where a real object was found; None for a constant."""
         if isinstance(obj, types.ModuleType) and trusted(obj.__name__):

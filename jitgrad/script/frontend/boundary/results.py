@@ -13,13 +13,14 @@ from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.containers import contents, open_dicts
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import item_origins, run_lists
+from jitgrad.script.frontend.templates import item_origins, locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, tag_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, locations, objects
+from jitgrad.script.frontend.values import heap, instances
+from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_word
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
     Borrowed,
@@ -38,8 +39,6 @@ from jitgrad.script.frontend.values.values import (
     TensorMap,
     Text,
     Union,
-    is_dynamic,
-    type_word,
 )
 from jitgrad.script.graph.ir import Value, attr_symbols
 
@@ -109,7 +108,7 @@ class Results:
                 raise run_lists.not_static(self.context)
             if held is not None:
                 return self._list(value, held)
-            items = tuple(self.tree(v) for v in contents.items_of(self.context, value))
+            items = tuple(self.tree(v) for v in items_of(self.context, value))
             return sig.Container(list, None, items, self._identity(value))
         if open_dicts.is_open(self.context, value):
             return self._pairs(value, locations.fetch(self.context, self.context.state, value))
@@ -117,7 +116,7 @@ class Results:
             found = contents.dict_of(self.context, value)
             return sig.Container(dict, tuple(found), tuple(self.tree(v) for v in found.values()), self._identity(value))
         if isinstance(value, Instance):
-            found = {k: v for k, v in objects.items_of(self.context, value).items() if v is not UNBOUND}
+            found = {k: v for k, v in instances.items_of(self.context, value).items() if v is not UNBOUND}
             return sig.Object(value.cls, tuple(found), tuple(self.tree(v) for v in found.values()),
                               self._identity(value))
         if isinstance(value, Text):

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import locations
-from jitgrad.script.frontend.values.values import (
-    Part,
-    Range,
-    RunPairs,
-    SymDict,
-    SymList,
-    SymTensor,
-    TensorMap,
-    Union,
-    class_of,
-    is_dynamic,
-    type_word,
-)
+from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.values.protocol import is_dynamic, type_name, type_word
+from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
 
 
 def new_list(context: Context, items: list[Any]) -> SymList:
@@ -44,7 +30,7 @@ def new_set(context: Context, items: list[Any], cls: type = set) -> Any:
     """A set of static items: a plain Python set that nothing changes."""
     if is_dynamic(items):
         raise UnsupportedCall("a set of run-time values", context.span(), hint="use a list, or `torch.unique`")
-    return effects.guarded(context, lambda: cls(items))
+    return guarded(context, lambda: cls(items))
 
 
 def writable(context: Context, container: Any) -> None:
@@ -54,14 +40,19 @@ def writable(context: Context, container: Any) -> None:
                               hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
                                    "`rows.append(row.copy())`")
     if container in context.frozen:
-        raise UnsupportedCall(f"this {calls.type_name(container)} may or may not be another one: a branch chose it, "
+        if REFERENCES not in context.decisions:
+            raise Restart(REFERENCES, "a container that a branch chose is changed: names refer to the one chosen")
+        raise UnsupportedCall(f"this {type_name(container)} may or may not be another one: a branch chose it, "
                               "and it is changed", context.span(), hint="copy it before the change")
 
 
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:
     """The items of a list now."""
-    items = run_lists.content(context, value)
+    items = locations.fetch(context, context.state, value)
+    if isinstance(items, Tail):
+        items = context.state.values[value] = (*context.inputs.items(value), *items)
     if not isinstance(items, tuple):
+
         raise run_lists.not_static(context)
     return items
 
@@ -77,67 +68,6 @@ def dict_of(context: Context, value: Any) -> dict[Any, Any]:
     if isinstance(value, dict):
         return value
     raise UnsupportedCall(f"a dict is needed here, not {type_word(value)}", context.span())
-
-
-def items_of(context: Context, value: Any) -> list[Any]:
-    """The items of an iterable whose length is known. Raises NotStatic."""
-    items = static_items(context, value)
-    if items is None:
-        raise NotStatic(f"the length of {type_word(value)} is known only at run time", context.span(),
-                        hint="unpack a tuple, or loop with `for`")
-    return items
-
-
-def static_items(context: Context, value: Any) -> list[Any] | None:
-    """The items of an iterable; None where its length is known only at run time."""
-    from jitgrad.script.frontend.containers.iteration import Iterable
-
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, SymList):
-        held = locations.fetch(context, context.state, value)
-        return list(held) if isinstance(held, tuple) else None
-    if isinstance(value, SymDict):
-        held = locations.fetch(context, context.state, value)
-        return static_items(context, held[Part.KEYS]) if isinstance(held, RunPairs) else list(held)
-    if isinstance(value, (str, bytes, range, dict, set, frozenset)):
-        return list(value)
-    if isinstance(value, Iterable) and not isinstance(value.length, int):
-        return None  # and none of its items is taken
-    iterable = Iterable.of(context, value)
-    if iterable is None:
-        return None
-    n = iterable.length
-    return [iterable.item(context, k) for k in range(n)] if isinstance(n, int) else None
-
-
-def length(context: Context, value: Any) -> Any:
-    """`len(value)`."""
-    if isinstance(value, SymTensor):
-        if not value.ndim:
-            raise TypeError("len() of a 0-d tensor")
-        return value.shape[0]
-    if isinstance(value, SymList):
-        held = run_lists.run_items(context, value)
-        return run_lists.length(context, held) if held is not None else len(context_items(context, value))
-    if isinstance(value, SymDict):
-        from jitgrad.script.frontend.containers import open_dicts
-
-        return open_dicts.length(context, value) if open_dicts.is_open(context, value) else len(dict_of(context, value))
-    if isinstance(value, TensorMap):
-        from jitgrad.script.frontend.containers import foreign_dicts
-
-        return foreign_dicts.length(context, value)
-    if isinstance(value, Range):
-        from jitgrad.script.frontend.containers.iteration import range_length
-
-        return range_length(context, value)
-    if isinstance(value, Union):
-        return unions.switch(context, value, lambda v: length(context, v))
-    method = getattr(class_of(value), "__len__", None)
-    if isinstance(method, types.FunctionType):
-        return calls.call(context, method, (value,), {})
-    return effects.guarded(context, lambda: len(value))
 
 
 def own(context: Context, container: SymList) -> None:

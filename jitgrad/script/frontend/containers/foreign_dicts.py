@@ -15,13 +15,15 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
-from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values import locations, numbers
-from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap, type_word
+from jitgrad.script.frontend.templates import locations
+from jitgrad.script.frontend.templates.unions import bound
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import call, type_word
+from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap
 
 
 def is_tensor_map(value: dict[Any, Any]) -> bool:
@@ -62,7 +64,7 @@ def slot(context: Context, target: TensorMap, key: Any) -> Slot:
                                   context.span(), hint="use the parameter itself as the key")
         index = key.storage.input
         return Slot(target, context.inputs.tensors[index], sig.At(target.source, context.inputs.sources[index]))
-    return Slot(target, calls.static(context, key, "a dict key"), sig.Item(target.source, key))
+    return Slot(target, static(context, key, "a dict key"), sig.Item(target.source, key))
 
 
 def find(context: Context, target: TensorMap, key: Any) -> Any:
@@ -74,11 +76,11 @@ def getitem(context: Context, target: TensorMap, key: Any) -> Any:
     """`target[key]`; a missing item is made if the dict makes its items."""
     found = find(context, target, key)
     if found is not UNBOUND:
-        return unions.bound(context, found, KeyError, type_word(key))
+        return bound(context, found, KeyError, type_word(key))
     factory = target.real.default_factory if isinstance(target.real, defaultdict) else None
     if factory is None:
         raise effects.raise_now(context, KeyError, (type_word(key),))
-    made = calls.call(context, factory, (), {})
+    made = call(context, factory)
     setitem(context, target, key, made)
     return made
 
@@ -141,7 +143,7 @@ def look_up(context: Context, items: dict[Any, Any], key: Number, otherwise: Cal
             return otherwise() if otherwise is not None else None
         if not isinstance(tests[k], Number):
             return items[keys[k]] if tests[k] else chosen(k + 1)
-        return merge.branch(context, tests[k], lambda: items[keys[k]], lambda: chosen(k + 1))
+        return dispatch.branch(context, tests[k], lambda: items[keys[k]], lambda: chosen(k + 1))
 
     return chosen(0)
 

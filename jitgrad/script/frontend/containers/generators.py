@@ -7,13 +7,15 @@ known while compiling.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.state.frames import Frame
-from jitgrad.script.frontend.values.values import Number
+from jitgrad.script.frontend.values.protocol import Kind, items_of, register
+from jitgrad.script.frontend.values.values import Iterable, Number, sequence
 
 #: takes an item; whether the consumer is done (False, True or a run-time bool)
 Consumer = Callable[[Any], Any]
@@ -34,6 +36,17 @@ class Generator:
                                   hint="make a list of it, `list(...)`, or make the generator where it is used")
         self._consumed = True
         self._produce(context, consumer)
+
+
+@register(Generator)
+class GeneratorKind(Kind):
+    """A generator: a loop over its items that is no `for` collects them."""
+
+    def class_of(self, obj: Generator) -> type:
+        return types.GeneratorType
+
+    def iterate(self, context: Context, obj: Generator) -> Iterable:
+        return sequence(collect(context, obj))
 
 
 def collect(context: Context, generator: Generator) -> list[Any]:
@@ -82,8 +95,6 @@ def _leave(context: Context, frame: Frame, done: Any) -> None:
 
 def yield_from(context: Context, value: Any) -> None:
     """`yield from`: the items of another iterable, one after the other."""
-    from jitgrad.script.frontend.containers import contents
-
     frame = context.frame
     if isinstance(value, Generator):
         def forward(item: Any) -> Any:
@@ -97,7 +108,7 @@ def yield_from(context: Context, value: Any) -> None:
 
         value.run(context, forward)
         return
-    for item in contents.items_of(context, value):
+    for item in items_of(context, value):
         left = context.state.values.get((frame.id, "return"), False)
         if left is True:
             return

@@ -2,86 +2,14 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitgrad.errors import TypeMismatch, UnsupportedCall
-from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.containers.generators import Generator, collect
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context, Restart
-from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import numbers, subscripts
-from jitgrad.script.frontend.values.values import (
-    UNBOUND,
-    Number,
-    Range,
-    SymDict,
-    SymList,
-    SymTensor,
-    Union,
-    class_of,
-    type_word,
-)
-
-UNROLL_LIMIT = 64
-
-
-class Iterable:
-    """An iterable of a script.
-
-    Attributes:
-        length: int, or a Number where only the run knows.
-        item: `(context, k) -> value`, k an int or a Number in [0, length).
-        unrolled: the items are separate objects (a tuple, a list, modules), so that each gets a body of its own.
-    """
-
-    __slots__ = ("item", "length", "unrolled")
-
-    def __init__(self, length: Any, item: Callable[[Context, Any], Any], unrolled: bool):
-        self.length, self.item, self.unrolled = length, item, unrolled
-
-    @staticmethod
-    def of(context: Context, value: Any) -> Iterable | None:
-        """The iterable that `value` is; TypeMismatch for something that is none."""
-        if isinstance(value, Iterator):
-            return value.rest(context)
-        if isinstance(value, Iterable):
-            return value
-        if isinstance(value, (range, Range)):
-            return _range(context, value)
-        if isinstance(value, SymTensor):
-            if not value.ndim:
-                raise TypeMismatch("iteration over a 0-d tensor", context.span(),
-                                   hint="a 0-d tensor has no elements to loop over; for a count write "
-                                        "`range(int(n))`")
-            return Iterable(value.shape[0], lambda cx, k: subscripts.getitem(cx, value, k), False)
-        if isinstance(value, SymList):
-            from jitgrad.script.frontend.containers import lists
-
-            held = run_lists.run_items(context, value)
-            if held is not None:
-                return lists.iterable(context, value, held)
-        if isinstance(value, SymDict):
-            from jitgrad.script.frontend.containers import open_dicts
-
-            if open_dicts.is_open(context, value):
-                return open_dicts.iterable(context, value)
-        if isinstance(value, Union):
-            value = unions.force(context, value, "'{}' object is not iterable")
-            if isinstance(value, (tuple, SymTensor)):
-                return Iterable.of(context, value)
-        if isinstance(value, Generator):
-            return sequence(collect(context, value))
-        if isinstance(value, (tuple, SymList, SymDict, str, bytes, dict, set, frozenset)):
-            return sequence(contents.items_of(context, value))
-        if isinstance(value, (Number, Union)) or value is None:
-            number = isinstance(value, Number)
-            raise TypeMismatch(f"iteration over {type_word(value)}", context.span(),
-                               hint="write `range(n)`" if number else "")
-        return _of_object(context, value)
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import Kind, register
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, guarded_int
 
 
 class Iterator(Iterable):
@@ -123,75 +51,6 @@ class Iterator(Iterable):
         return self.item(context, self._taken - 1)
 
 
-def sequence(items: Sequence[Any]) -> Iterable:
-    """An iterable of separate objects."""
-    return Iterable(len(items), lambda cx, k: items[k], True)
-
-
-def _of_object(context: Context, value: Any) -> Iterable:
-    """A user's or our object: modules in a ModuleList, anything with `__len__` and `__getitem__`, plain iterators."""
-    if type(value).__name__ in ("dict_values", "dict_keys", "dict_items"):
-        return sequence(list(value))
-    cls = class_of(value)
-    if isinstance(value, enum.EnumMeta):
-        return sequence(list(value))
-    own = hasattr(getattr(cls, "__iter__", None), "__code__") and not hasattr(cls, "_modules") and (
-        not cls.__module__.startswith("jitgrad"))
-    if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys") and not own:
-        n = calls.static(context, contents.length(context, value), "a length")
-        return sequence([subscripts.getitem(context, value, k) for k in range(n)])
-    if hasattr(cls, "__iter__"):
-        inner = getattr(cls.__iter__, "__code__", None)
-        if inner is not None:
-            return Iterable.of(context, calls.call(context, cls.__iter__, (value,), {}))  # type: ignore[return-value]
-    raise TypeMismatch(f"`{cls.__name__}` cannot be iterated in a script", context.span(),
-                       hint="loop over a range, a tuple, a list, a ModuleList or a tensor")
-
-
-def range_length(context: Context, r: Range) -> Any:
-    """`len(range(start, stop, step))`."""
-    start, stop, step = r.start, r.stop, r.step
-    if isinstance(step, Number):
-        raise TypeMismatch("a `range` whose step is known only at run time", context.span(),
-                           hint="use a literal step, or a `while` loop")
-    if step == 0:
-        raise ValueError("range() arg 3 must not be zero")
-    span = numbers.binary(context, "sub", stop, start) if isinstance(start, Number) or start else stop
-    if step < 0:
-        span = numbers.unary(context, "neg", span)
-    if abs(step) != 1:
-        span = numbers.binary(context, "add", span, abs(step) - 1)
-        span = numbers.binary(context, "floordiv", span, abs(step))
-    if isinstance(span, Number) and not (span.low is not None and span.low >= 0):
-        length = numbers.minimum(context, 0, span, largest=True)
-        length.span = span
-        return length
-    return max(span, 0) if isinstance(span, int) else span
-
-
-def _range(context: Context, r: range | Range) -> Iterable:
-    length = len(r) if isinstance(r, range) else range_length(context, r)
-    start, step = r.start, r.step
-
-    def item(cx: Context, k: Any) -> Any:
-        if not isinstance(k, Number) and not isinstance(start, Number):
-            return start + k * step
-        if step == 1 and not isinstance(start, Number) and start == 0:
-            return k
-        value = numbers.value_of(cx, k)
-        if step != 1:
-            value = cx.one("num.mul", value, cx.constant(step))
-        result = numbers.wrap(cx, cx.one("num.add", numbers.value_of(cx, start), value))
-        low, high = numbers.low_of(start), numbers.size_of(r.stop)
-        if step > 0:
-            result.low, result.high = low, high
-        elif isinstance(start, int) and isinstance(r.stop, int):
-            result.low = r.stop + 1
-        return result
-
-    return Iterable(length, item, False)
-
-
 def enumerated(context: Context, inner: Iterable, start: Any) -> Iterable:
     """`enumerate`."""
     def item(cx: Context, k: Any) -> Any:
@@ -216,15 +75,8 @@ def zipped(context: Context, parts: list[Iterable], strict: bool) -> Iterable:
             length = numbers.minimum(context, length, p.length)
     if isinstance(length, Number) and any(p.unrolled for p in parts):
         known = [p.length for p in parts if isinstance(p.length, int)]
-        length = _as_hint(length, min(known))
+        length = min(guarded_int(length), *known)  # the first call's, guarded
     return Iterable(length, lambda cx, k: tuple(p.item(cx, k) for p in parts), any(p.unrolled for p in parts))
-
-
-def _as_hint(length: Number, limit: int) -> int:
-    """A run-time length that must be known because it meets separate objects: the first call's, guarded."""
-    from jitgrad.script.frontend.values.values import guarded_int
-
-    return min(guarded_int(length), limit)
 
 
 def reversed_(context: Context, inner: Iterable) -> Iterable:
@@ -240,93 +92,24 @@ def reversed_(context: Context, inner: Iterable) -> Iterable:
     return Iterable(inner.length, item, inner.unrolled)
 
 
-# --- indexing what is no tensor ------------------------------------------------------------------------------------
+@register(Iterable)
+class IterableKind(Kind):
+    """What `zip`, `enumerate`, the view of a dict and kin give: a `for` goes over it."""
+
+    def iterate(self, context: Context, obj: Iterable) -> Iterable:
+        return obj
+
+    def items(self, context: Context, obj: Iterable) -> list[Any] | None:
+        return super().items(context, obj) if isinstance(obj.length, int) else None
+
+    def is_open(self, context: Context, obj: Iterable) -> bool:
+        return not isinstance(obj.length, int)
 
 
-def pick(context: Context, obj: Any, index: Any) -> Any:
-    """An item of a tuple, list, range or module list; a run-time index switches over the items."""
-    if isinstance(obj, SymList):
-        from jitgrad.script.frontend.containers import lists
+@register(Iterator)
+class IteratorKind(IterableKind):
+    """What gives each of its items once."""
 
-        held = run_lists.run_items(context, obj)
-        if held is not None:
-            return lists.get(context, held, index, type(obj))
-    if isinstance(obj, Range):
-        iterable = Iterable.of(context, obj)
-        assert iterable is not None
-        if isinstance(index, int) and index >= 0:
-            return iterable.item(context, index)
-        raise TypeMismatch("an index from the end into a run-time `range`", context.span())
-    if isinstance(index, SymTensor):
-        from jitgrad.ops.backend import backend
-
-        index = effects.guarded(context, lambda: backend().item(index))
-    if not isinstance(index, Number):
-        if isinstance(index, slice):
-            index = slice(*(None if p is None else calls.static(context, p, "a slice of a list or tuple")
-                            for p in (index.start, index.stop, index.step)))
-        items = obj if isinstance(obj, (tuple, range)) else contents.items_of(context, obj)
-        found = effects.guarded(context, lambda: items[index])
-        return contents.new_list(context, found) if isinstance(obj, SymList) and isinstance(index, slice) else found
-    _unroll_counter(context, index)
-    parts = contents.items_of(context, obj) if not hasattr(type(obj), "_modules") else []
-    iterable = Iterable.of(context, obj)
-    assert iterable is not None
-    items = parts or [iterable.item(context, k) for k in range(iterable.length)]
-    return _switch(context, items, index, calls.type_name(obj))
-
-
-def _unroll_counter(context: Context, index: Number) -> None:
-    """A loop's counter as an index into separate objects: the loop is unrolled."""
-    counter = next((c for c in context.counters if c[0] is index), None)
-    if counter is not None:
-        raise Restart(("unroll", counter[1]), f"unrolled the loop at {counter[1]}: its counter is an index into "
-                                              "separate objects")
-
-
-def assign_at(context: Context, items: Sequence[Any], index: Number, value: Any) -> tuple[Any, ...]:
-    """The items of a list after an assignment at a place that only the run knows."""
-    _unroll_counter(context, index)
-    place = _place(context, len(items), index, "list assignment")
-
-    def chosen(k: int, old: Any) -> Any:
-        condition = numbers.wrap(context, context.one("num.eq", place.value, context.constant(k)))
-        return merge.branch(context, condition, lambda: value, lambda: old)
-
-    return tuple([chosen(k, old) for k, old in enumerate(items)])
-
-
-def _switch(context: Context, items: Sequence[Any], index: Number, name: str) -> Any:
-    n = len(items)
-    place = _place(context, n, index, name)
-
-    def run(k: int) -> Any:
-        if k == n - 1:
-            return items[k]
-        condition = numbers.wrap(context, context.one("num.eq", place.value, context.constant(k)))
-        return merge.branch(context, condition, lambda: items[k], lambda: run(k + 1))
-
-    from jitgrad.script.frontend.values.values import is_dynamic
-
-    if not any(is_dynamic(i) for i in items) and not all(isinstance(i, (bool, int, float)) for i in items):
-        return Union(tuple(items), None, place.value, ()) if len({id(i) for i in items}) == n else run(0)
-    return run(0)
-
-
-def _place(context: Context, n: int, index: Number, name: str) -> Any:
-    """An index into `n` objects as one from the front, checked."""
-    if n > UNROLL_LIMIT:
-        raise TypeMismatch(f"a run-time index into {n} separate objects", context.span(),
-                           hint="stack them in a tensor")
-    ok = numbers.both(context, numbers.compare(context, "ge", index, -n), numbers.compare(context, "lt", index, n))
-    named = name in ("tuple", "list", "range", "list assignment")
-    text = f"{name} index out of range" if named else "index out of range"
-    if ok is False or not n:
-        raise effects.raise_now(context, IndexError, (text,))
-    if isinstance(ok, Number):
-        effects.emit(context, "check", ok.value, error=IndexError, template=(text,))
-    negative = numbers.compare(context, "lt", index, 0)
-    if negative is False:
-        return index
-    return numbers.select(context, negative, numbers.wrap(
-        context, context.one("num.add", index.value, context.constant(n))), index)
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        found: Iterable = obj.rest(context)
+        return found

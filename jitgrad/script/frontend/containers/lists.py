@@ -16,28 +16,26 @@ from jitgrad.dims import Symbol
 from jitgrad.errors import TypeMismatch, UnsupportedCall
 from jitgrad.ops.types import INT
 from jitgrad.script.frontend.containers import contents, list_methods
-from jitgrad.script.frontend.containers.iteration import Iterable
-from jitgrad.script.frontend.evaluate import calls, merge
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Num
 from jitgrad.script.frontend.templates.of_values import content_template, template_of
 from jitgrad.script.frontend.templates.sequences import ListOf, list_of
 from jitgrad.script.frontend.templates.sizes import Elements, Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import locations, numbers
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import call, is_open, items_of, type_name, type_word
 from jitgrad.script.frontend.values.values import (
+    Iterable,
     Number,
     Part,
-    Range,
     RunItems,
-    RunPairs,
     SymDict,
     SymList,
     SymTensor,
-    type_word,
 )
 from jitgrad.script.graph.ir import Value
 
@@ -50,21 +48,6 @@ def change(context: Context, target: SymList, items: Any) -> None:
     context.state.values[target] = items
 
 
-def is_open(context: Context, value: Any) -> bool:
-    """Whether only the run knows how many items an iterable has, which is no generator."""
-    if isinstance(value, SymList):
-        return run_lists.run_items(context, value) is not None
-    if isinstance(value, SymDict):
-        return isinstance(locations.fetch(context, context.state, value), RunPairs)
-    if isinstance(value, Iterable):
-        return not isinstance(value.length, int)
-    if not isinstance(value, (SymTensor, Range)):
-        return False
-    iterable = effects.guarded(context, lambda: Iterable.of(context, value))
-    assert isinstance(iterable, Iterable)
-    return not isinstance(iterable.length, int)
-
-
 def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | None:
     """An iterable whose length only the run knows, as something that has `len` and takes an index; None for others."""
     if not is_open(context, value):
@@ -74,7 +57,7 @@ def of_run_time_length(context: Context, value: Any) -> SymTensor | SymList | No
     if isinstance(value, SymDict):
         keys: SymList = locations.fetch(context, context.state, value)[Part.KEYS]
         return keys
-    found = calls.call(context, list_methods.collected, (value,), {})
+    found = call(context, list_methods.collected, value)
     assert isinstance(found, SymList)
     return found
 
@@ -92,7 +75,7 @@ def place(context: Context, held: RunItems, index: Any, text: str, empty: str = 
     kinds = (bool, int)
     if not isinstance(index, kinds) and not (isinstance(index, Number) and index.number_type in kinds):
         raise effects.raise_now(context, TypeError, (
-            f"list indices must be integers or slices, not {calls.type_name(index)}",))
+            f"list indices must be integers or slices, not {type_name(index)}",))
     n = run_lists.length(context, held)
     if empty:
         _require(context, numbers.compare(context, "gt", n, 0), empty)
@@ -175,8 +158,8 @@ def set_item(context: Context, held: RunItems, index: Any, value: Any) -> RunIte
         if given is None:
             whole = of_run_time_length(context, value)
             if isinstance(whole, SymTensor):
-                whole = calls.call(context, list_methods.collected, (whole,), {})
-            given = tuple(contents.items_of(context, value)) if whole is None else run_lists.run_items(context, whole)
+                whole = call(context, list_methods.collected, whole)
+            given = tuple(items_of(context, value)) if whole is None else run_lists.run_items(context, whole)
         before, after = _around(context, held, index)
         return extend(context, extend(context, before, given), after)  # type: ignore[no-any-return]
     return put(context, held, place(context, held, index, "list assignment index out of range"), value)
@@ -184,7 +167,7 @@ def set_item(context: Context, held: RunItems, index: Any, value: Any) -> RunIte
 
 def _around(context: Context, held: RunItems, index: slice) -> tuple[RunItems, RunItems]:
     """What is before a slice, and what is after it."""
-    step = 1 if index.step is None else calls.static(context, index.step, "the step of a slice of a list")
+    step = 1 if index.step is None else static(context, index.step, "the step of a slice of a list")
     if step != 1:
         raise UnsupportedCall("a change of every so many items of a list of run-time length", context.span(),
                               hint="write a loop")
@@ -251,7 +234,7 @@ def insert(context: Context, held: RunItems, index: Any, item: Any) -> RunItems:
         def other() -> Any:
             return run_lists.item_at(context, held, context.one("num.sub", i, after))
 
-        return merge.branch(context, here, lambda: value, other, frozenset())
+        return dispatch.branch(context, here, lambda: value, other, frozenset())
 
     return _gathered(context, held, count, chosen)
 
@@ -272,7 +255,7 @@ def _clipped(context: Context, index: Any, n: Number) -> Value:
 
 def _sliced(context: Context, held: RunItems, index: slice) -> RunItems:
     """`xs[start:stop:step]`; step is a literal."""
-    step = 1 if index.step is None else calls.static(context, index.step, "the step of a slice of a list")
+    step = 1 if index.step is None else static(context, index.step, "the step of a slice of a list")
     if step == 0:
         raise effects.raise_now(context, ValueError, ("slice step cannot be zero",))
     n, zero = run_lists.length(context, held), context.constant(0)
@@ -374,14 +357,14 @@ def holds_tensors(context: Context, value: SymTensor | SymList) -> bool:
 def ordered(context: Context, items: SymTensor | SymList, keys: SymTensor | SymList, reverse: bool) -> Any:
     """What a sorted list holds. Keys that are numbers, or tensors of one element, are sorted as a tensor."""
     if _are_scalars(context, keys):
-        keys = calls.call(context, list_methods.read, (keys,), {})
+        keys = call(context, list_methods.read, keys)
     held = run_lists.run_items(context, keys)
     kind = held.elem.kind if held is not None and isinstance(held.elem, Num) else object
     if kind is object:
-        found = calls.call(context, list_methods.ordered, (items, keys, reverse), {})
+        found = call(context, list_methods.ordered, items, keys, reverse)
     else:
         dtype = dtypes.float64 if kind is float else dtypes.int64
-        found = calls.call(context, list_methods.sorted_by, (items, keys, dtype, reverse), {})
+        found = call(context, list_methods.sorted_by, items, keys, dtype, reverse)
     return run_lists.content(context, found)
 
 

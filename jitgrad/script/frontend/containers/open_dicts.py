@@ -12,20 +12,11 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import run_lists
-from jitgrad.script.frontend.values import locations
-from jitgrad.script.frontend.values.values import (
-    Method,
-    Number,
-    Part,
-    RunPairs,
-    SymDict,
-    SymList,
-    is_dynamic,
-    type_word,
-)
+from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.values import protocol
+from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
+from jitgrad.script.frontend.values.values import Iterable, Method, Number, Part, RunPairs, SymDict, SymList
 
 _REQUIRED = object()
 
@@ -80,60 +71,58 @@ def key_of(context: Context, key: Any) -> Any:
 
 def getitem(context: Context, target: SymDict, key: Any) -> Any:
     """`target[key]`."""
-    return calls.call(context, dict_methods.getitem, (*parts(context, target), key_of(context, key)), {})
+    return call(context, dict_methods.getitem, *parts(context, target), key_of(context, key))
 
 
 def setitem(context: Context, target: SymDict, key: Any, value: Any) -> None:
     """`target[key] = value`."""
-    calls.call(context, dict_methods.setitem, (*_own(context, target), key_of(context, key), value), {})
+    call(context, dict_methods.setitem, *_own(context, target), key_of(context, key), value)
 
 
 def delitem(context: Context, target: SymDict, key: Any) -> None:
     """`del target[key]`."""
-    calls.call(context, dict_methods.pop, (*_own(context, target), key_of(context, key)), {})
+    call(context, dict_methods.pop, *_own(context, target), key_of(context, key))
 
 
 def contains(context: Context, target: SymDict, key: Any) -> Any:
     """`key in target`."""
-    return calls.call(context, list_methods.contains, (parts(context, target)[0], key_of(context, key)), {})
+    return call(context, list_methods.contains, parts(context, target)[0], key_of(context, key))
 
 
 def length(context: Context, target: SymDict) -> Any:
     """`len(target)`."""
-    return contents.length(context, parts(context, target)[0])
+    return protocol.length(context, parts(context, target)[0])
 
 
 def equal(context: Context, a: Any, b: Any) -> Any:
     """`a == b`."""
-    return calls.call(context, dict_methods.equal, (*parts(context, a), *parts(context, b)), {})
+    return call(context, dict_methods.equal, *parts(context, a), *parts(context, b))
 
 
-def iterable(context: Context, target: SymDict) -> iteration.Iterable:
+def iterable(context: Context, target: SymDict) -> Iterable:
     """What a `for` over the dict goes over."""
-    found = iteration.Iterable.of(context, parts(context, target)[0])
-    assert found is not None
-    return found
+    return iterate(context, parts(context, target)[0])
 
 
 # --- methods -------------------------------------------------------------------------------------------------------
 
 
 def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    return calls.call(context, dict_methods.get, (*parts(context, target), key_of(context, key), default), {})
+    return call(context, dict_methods.get, *parts(context, target), key_of(context, key), default)
 
 
 def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
-    return calls.call(context, dict_methods.setdefault, (*_own(context, target), key_of(context, key), default), {})
+    return call(context, dict_methods.setdefault, *_own(context, target), key_of(context, key), default)
 
 
 def _pop(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
     if default is _REQUIRED:
-        return calls.call(context, dict_methods.pop, (*_own(context, target), key_of(context, key)), {})
-    return calls.call(context, dict_methods.pop_or, (*_own(context, target), key_of(context, key), default), {})
+        return call(context, dict_methods.pop, *_own(context, target), key_of(context, key))
+    return call(context, dict_methods.pop_or, *_own(context, target), key_of(context, key), default)
 
 
 def _popitem(context: Context, target: SymDict) -> Any:
-    return calls.call(context, dict_methods.popitem, _own(context, target), {})
+    return call(context, dict_methods.popitem, *_own(context, target))
 
 
 def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
@@ -142,7 +131,7 @@ def _update(context: Context, target: SymDict, other: Any = None, **named: Any) 
             if not isinstance(more, (SymDict, dict)):
                 raise UnsupportedCall(f"`update` of a dict whose keys only the run knows with {type_word(more)}",
                                       context.span(), hint="write a loop")
-            calls.call(context, dict_methods.update, (*_own(context, target), *parts(context, more)), {})
+            call(context, dict_methods.update, *_own(context, target), *parts(context, more))
 
 
 def _clear(context: Context, target: SymDict) -> None:
@@ -158,12 +147,9 @@ def _copy(context: Context, target: SymDict) -> SymDict:
     return made
 
 
-def _view(context: Context, target: SymDict, *which: int) -> iteration.Iterable:
-    chosen = [iteration.Iterable.of(context, parts(context, target)[k]) for k in which]
-    if len(chosen) == 1:
-        assert chosen[0] is not None
-        return chosen[0]
-    return iteration.zipped(context, [c for c in chosen if c is not None], strict=False)
+def _view(context: Context, target: SymDict, *which: int) -> Iterable:
+    chosen = [iterate(context, parts(context, target)[k]) for k in which]
+    return chosen[0] if len(chosen) == 1 else iteration.zipped(context, chosen, strict=False)
 
 
 METHODS: dict[str, Callable[..., Any]] = {

@@ -15,11 +15,12 @@ from typing import Any
 from jitgrad.errors import ScriptError, UnsupportedCall
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, may_divide_by_zero
 from jitgrad.ops.types import FLOAT, TensorType
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart, State
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.raised import ExceptionValue
 from jitgrad.script.frontend.values.values import Number
 from jitgrad.script.graph.ir import Block, Value, walk
 from jitgrad.script.graph.irops import Effect, effect
@@ -34,7 +35,7 @@ class Handler:
 
     def __init__(self, context: Context, classes: Classes, node: ast.ExceptHandler):
         self.id, self.classes, self.node = context.new_id(), classes, node
-        self.raised: list[calls.ExceptionValue] = []
+        self.raised: list[ExceptionValue] = []
         inside = [n for s in node.body for n in ast.walk(s)]
         self.reads = any(isinstance(n, ast.Raise) and n.exc is None for n in inside) or (
             node.name is not None and any(isinstance(n, ast.Name) and n.id == node.name for n in inside))
@@ -95,7 +96,7 @@ class MayFail(Exception):
     `state`: variables and heap where it fails.
     """
 
-    def __init__(self, step: Step, condition: Number | None, error: calls.ExceptionValue, state: State):
+    def __init__(self, step: Step, condition: Number | None, error: ExceptionValue, state: State):
         super().__init__(error)
         self.step, self.condition, self.error, self.state = step, condition, error, state
 
@@ -219,10 +220,10 @@ def _passed(context: Context, attempt: Attempt) -> bool:
     return bool(step.seen <= step.passed)
 
 
-def thrown(context: Context, error: effects.Raised) -> calls.ExceptionValue:
+def thrown(context: Context, error: effects.Raised) -> ExceptionValue:
     """The exception object of a raise that unwound to its handler."""
     if error.template is None:
-        return calls.ExceptionValue(error.error, ())
+        return ExceptionValue(error.error, ())
     from jitgrad.script.frontend.values import strings
 
     def held(value: Value) -> Any:
@@ -243,7 +244,7 @@ def thrown(context: Context, error: effects.Raised) -> calls.ExceptionValue:
 
     several = error.template[:1] == (None,)
     args = tuple([argument(a) for a in error.template[1:]]) if several else (text(error.template),)
-    return calls.ExceptionValue(error.error, args)
+    return ExceptionValue(error.error, args)
 
 
 __all__ = ["Attempt", "Classes", "Handler", "MayFail", "Step", "intercept", "thrown", "watch"]

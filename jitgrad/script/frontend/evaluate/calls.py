@@ -9,8 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from jitgrad import dtypes
-from jitgrad.device import device
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.source.source import source_of
@@ -20,58 +18,22 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.handlers import HANDLERS
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.templates.alternatives import Num
-from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values.plain import PLAIN, static
+from jitgrad.script.frontend.values.protocol import argument, class_of, is_dynamic, type_name, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
-    Instance,
     Method,
     Number,
     SymDict,
     SymList,
     SymTensor,
-    SymTuple,
-    Text,
     Union,
-    class_of,
-    is_dynamic,
-    type_word,
 )
 from jitgrad.script.graph.marks import mark_of
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None), dtypes.dtype, slice, range, type(Ellipsis), device)
 DEPTH = 64
 #: what `contextlib.contextmanager` makes of a generator function
 _CONTEXT_MANAGER = contextlib.contextmanager(iter).__code__
-
-
-class Super:
-    """`super()` inside a method."""
-
-    __slots__ = ("instance", "owner")
-
-    def __init__(self, owner: type, instance: Any):
-        self.owner, self.instance = owner, instance
-
-
-class ExceptionValue:
-    """An exception that the script makes: class and arguments. `unknown`: one of several, decided at run time."""
-
-    __slots__ = ("args", "cls", "unknown")
-
-    def __init__(self, cls: type[BaseException], args: tuple[Any, ...], unknown: bool = False):
-        self.cls, self.args, self.unknown = cls, args, unknown
-
-
-def check_readable(context: Context, error: ExceptionValue) -> None:
-    """Refuse to look into an exception whose arguments are decided at run time, or by a class of the user's."""
-    if error.unknown:
-        raise UnsupportedCall("the arguments of an exception that only some runs raise", context.span(),
-                              hint="keep what the handler needs in a variable before the `raise`")
-    for name in ("__new__", "__init__", "__str__"):
-        if hasattr(getattr(error.cls, name), "__code__"):
-            raise UnsupportedCall(f"the arguments or text of a `{error.cls.__name__}`, whose class defines `{name}`",
-                                  context.span(), hint="keep what the handler needs in a variable before the `raise`")
 
 
 class GradScope:
@@ -81,37 +43,6 @@ class GradScope:
 
     def __init__(self, enabled: bool | Number, negated: bool = False):
         self.enabled, self.negated = enabled, negated
-
-
-def type_name(value: Any) -> str:
-    """`type(value).__name__` of what the value stands for."""
-    if isinstance(value, SymTensor):
-        return "Tensor"
-    if isinstance(value, Number):
-        return value.number_type.__name__
-    if isinstance(value, SymList):
-        return "tuple" if isinstance(value, SymTuple) else "list"
-    if isinstance(value, SymDict):
-        return "dict"
-    if isinstance(value, Instance):
-        return value.cls.__name__
-    if isinstance(value, Text):
-        return "str"
-    if isinstance(value, (Function, Method)):
-        return "function"
-    if isinstance(value, Union) and isinstance(value.inner, Tensor):
-        return "Tensor"
-    if isinstance(value, Union) and isinstance(value.inner, Num):
-        return value.inner.kind.__name__
-    return type(value).__name__
-
-
-def static(context: Context, value: Any, what: str) -> Any:
-    """`value`, which must be known now. Raises NotStatic."""
-    if is_dynamic(value):
-        raise NotStatic(f"{what} must be known while compiling, but this is {type_word(value)}", context.span(),
-                        hint="" if "key" not in what else "use a list or a tensor, which a run-time int can index")
-    return value
 
 
 def known(context: Context, value: Any, what: str) -> Any:
@@ -193,28 +124,6 @@ def library(context: Context, fn: Callable[..., Any], args: tuple[Any, ...], kwa
     return effects.guarded(context, lambda: fn(*given, **named))
 
 
-def argument(context: Context, value: Any) -> Any:
-    """A value as the library takes it: lists as Python lists, unions as what they hold."""
-    if isinstance(value, (SymTensor, Number, *PLAIN)):
-        return value
-    if isinstance(value, SymList):
-        from jitgrad.script.frontend.containers import contents
-
-        return [argument(context, v) for v in contents.context_items(context, value)]
-    if isinstance(value, tuple):
-        return tuple([argument(context, v) for v in value]) if not hasattr(value, "_fields") else value
-    if isinstance(value, slice):
-        return slice(argument(context, value.start), argument(context, value.stop), argument(context, value.step))
-    if isinstance(value, Union):
-        if value.inner is not None:
-            return unions.force(context, value, "a tensor or number is needed here, not an object of '{}'")
-        raise UnsupportedCall(f"this argument is {type_word(value)}, decided at run time", context.span(),
-                              hint="write an `if` around the call")
-    if isinstance(value, Text):
-        raise UnsupportedCall("a string that is known only at run time, as an argument of the library", context.span())
-    return value
-
-
 def _builtin(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if any(is_dynamic(a) for a in (*args, *kwargs.values())):
         name = getattr(fn, "__qualname__", repr(fn))
@@ -239,7 +148,7 @@ def _pure(fn: Any) -> bool:
 def _construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     from jitgrad.amp.autocast_mode import autocast
     from jitgrad.eager.autograd.grad_mode import _Scope
-    from jitgrad.script.frontend.values.objects import construct
+    from jitgrad.script.frontend.values.instances import construct
 
     if issubclass(cls, _Scope):
         name = cls.__name__

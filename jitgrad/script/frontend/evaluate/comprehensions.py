@@ -9,11 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.containers import containers, contents
-from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.containers import contents, sequences
+from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import calls, conditions, loops, merge, targets
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import iterate
 from jitgrad.script.frontend.values.values import Function, Number
 
 
@@ -22,7 +24,7 @@ def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) 
     made = contents.new_list(context, [])
 
     def add() -> None:
-        containers.append(context, made, dispatch.evaluate(context, node.elt))
+        sequences.append(context, made, dispatch.evaluate(context, node.elt))
 
     _generate(context, node, node.generators, add, frozenset(
         n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
@@ -96,7 +98,7 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
     items: dict[Any, Any] = {}
 
     def add() -> None:
-        key = calls.static(context, dispatch.evaluate(context, node.key), "a dict key")
+        key = static(context, dispatch.evaluate(context, node.key), "a dict key")
         items[key] = dispatch.evaluate(context, node.value)
 
     _generate(context, node, node.generators, add, None)
@@ -126,7 +128,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame = context.frame
     generator = generators[0]
     source = dispatch.evaluate(context, generator.iter)
-    iterable = effects.guarded(context, lambda: Iterable.of(context, source))
+    iterable = effects.guarded(context, lambda: iterate(context, source))
     assert iterable is not None
     length = iterable.length
     if bound is None and not isinstance(length, int):

@@ -8,7 +8,7 @@ from typing import Any
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values.comparisons import truth
+from jitgrad.script.frontend.values.protocol import truth
 from jitgrad.script.frontend.values.values import Number, Union
 
 

@@ -19,8 +19,7 @@ from jitgrad.errors import (
     UnsupportedCall,
     UnsupportedSyntax,
 )
-from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, conditions, control, merge, names
+from jitgrad.script.frontend.evaluate import conditions, control, merge, names
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
 from jitgrad.script.frontend.source.liveness import exits
@@ -28,7 +27,10 @@ from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import heap, strings
-from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union, is_dynamic
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
+from jitgrad.script.frontend.values.raised import ExceptionValue
+from jitgrad.script.frontend.values.values import UNBOUND, Number, SymList, SymTensor, Text, Union
 from jitgrad.script.graph.ir import Value
 
 # --- raising -------------------------------------------------------------------------------------------------------
@@ -42,7 +44,7 @@ def assert_(context: Context, s: ast.Assert) -> None:
 
     def fail() -> None:
         args = () if s.msg is None else (ex.evaluate(context, s.msg),)
-        throw(context, calls.ExceptionValue(AssertionError, args))
+        throw(context, ExceptionValue(AssertionError, args))
 
     if test is False:
         fail()
@@ -63,13 +65,13 @@ def raise_(context: Context, s: ast.Raise) -> None:
         ex.evaluate(context, s.cause)
     context.node = s
     if isinstance(value, type) and issubclass(value, BaseException):
-        value = calls.ExceptionValue(value, ())
-    if not isinstance(value, calls.ExceptionValue):
+        value = ExceptionValue(value, ())
+    if not isinstance(value, ExceptionValue):
         raise effects.raise_now(context, TypeError, ("exceptions must derive from BaseException",))
     throw(context, value)
 
 
-def throw(context: Context, error: calls.ExceptionValue) -> None:
+def throw(context: Context, error: ExceptionValue) -> None:
     """Raise an exception: to a handler in this function by its flag, else out of here."""
     if error.unknown:
         raise UnsupportedCall("which exception is raised again is known only at run time", context.span(),
@@ -87,7 +89,7 @@ def throw(context: Context, error: calls.ExceptionValue) -> None:
     raise raised(context, error)
 
 
-def raised(context: Context, error: calls.ExceptionValue) -> effects.Raised:
+def raised(context: Context, error: ExceptionValue) -> effects.Raised:
     """The raise of an exception, for the caller to raise."""
     if not error.args:
         return effects.raise_now(context, error.cls, None)
@@ -100,7 +102,7 @@ def raised(context: Context, error: calls.ExceptionValue) -> effects.Raised:
 
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
-    """An argument of an exception as a template has it (`interpret.exception`); graph values are added to `values`."""
+    """An argument of an exception as a template has it (`effects.exception`); graph values are added to `values`."""
     if value is None:
         return None
     if isinstance(value, Number):
@@ -117,7 +119,7 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
         if not isinstance(held, Union):
             return _stated(context, held, values)
     if type(value) is tuple or (isinstance(value, SymList) and run_lists.run_items(context, value) is None):
-        items = value if type(value) is tuple else contents.items_of(context, value)
+        items = value if type(value) is tuple else items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
     template, found = strings.template_of(context, [value])
     start = len(values)
@@ -194,7 +196,7 @@ def _handled(context: Context, s: ast.Try) -> None:
     frame, node, modes = context.frame, context.node, context.modes
     outer = context.tries
     context.tries = [*outer, attempt]
-    caught: calls.ExceptionValue | None = None
+    caught: ExceptionValue | None = None
     try:
         dispatch.run_block(context, s.body)
     except effects.Raised as error:
@@ -230,13 +232,13 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
         first = handler.raised[0]
         if not handler.reads:
             known = len(handler.raised) == 1 and not is_dynamic(first.args)
-            _take(context, handler, first if known else calls.ExceptionValue(first.cls, (), unknown=True))
+            _take(context, handler, first if known else ExceptionValue(first.cls, (), unknown=True))
             return
         cls, args = unions.without(context, arrived, UNBOUND, known=True)
         known = isinstance(args, tuple) and not any(isinstance(a, Union) and a.inner is not None for a in args)
 
         def run(cls: Any) -> None:
-            _take(context, handler, calls.ExceptionValue(cls, args if known else (), unknown=not known))
+            _take(context, handler, ExceptionValue(cls, args if known else (), unknown=not known))
 
         if isinstance(cls, Union):
             unions.switch(context, cls, run, live)
@@ -251,7 +253,7 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
         _after(context, s, rest)
 
 
-def _take(context: Context, handler: Handler, error: calls.ExceptionValue) -> None:
+def _take(context: Context, handler: Handler, error: ExceptionValue) -> None:
     """Run a handler's body."""
     name = handler.node.name
     if name is not None:
@@ -268,17 +270,17 @@ def _take(context: Context, handler: Handler, error: calls.ExceptionValue) -> No
 def _classes(context: Context, handler: ast.ExceptHandler) -> Classes:
     if handler.type is None:
         return (BaseException,)
-    found = calls.static(context, ex.evaluate(context, handler.type), "the class of an `except`")
+    found = static(context, ex.evaluate(context, handler.type), "the class of an `except`")
     return found if isinstance(found, tuple) else (found,)
 
 
-def _python_error(error: ScriptError) -> calls.ExceptionValue | None:
+def _python_error(error: ScriptError) -> ExceptionValue | None:
     """What Python would have raised where compilation found an error; None for a refusal."""
     if isinstance(error, UnresolvedAttribute):
-        return calls.ExceptionValue(AttributeError, (error.message,))
+        return ExceptionValue(AttributeError, (error.message,))
     if isinstance(error, UnresolvedName):
-        return calls.ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
+        return ExceptionValue(NameError, (f"name {error.message.replace('`', chr(39))} is not defined",))
     cause = error.__cause__
     if isinstance(error, (TypeMismatch, ShapeMismatch)) and isinstance(cause, (TypeError, RuntimeError)):
-        return calls.ExceptionValue(type(cause), (str(cause),))
+        return ExceptionValue(type(cause), (str(cause),))
     return None

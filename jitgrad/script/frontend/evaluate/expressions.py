@@ -7,14 +7,40 @@ from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
-from jitgrad.script.frontend.containers import containers, contents
+from jitgrad.ops.numbers import NUMBERS
+from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.evaluate import calls, comprehensions, conditions, merge, names
+from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import numbers, strings, subscripts
-from jitgrad.script.frontend.values.attributes import getattribute
-from jitgrad.script.frontend.values.comparisons import compare, truth
-from jitgrad.script.frontend.values.operators import BINARY, binary, unary
+from jitgrad.script.frontend.values import numbers, strings
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import (
+    binary,
+    compare,
+    contains,
+    get_attribute,
+    get_item,
+    identical,
+    items_of,
+    truth,
+    unary,
+)
 from jitgrad.script.frontend.values.values import Function, Number
+
+UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.family == "unary"}}
+
+
+def _compared(op: str) -> Callable[[Context, Any, Any], Any]:
+    return lambda context, a, b: compare(context, op, a, b)
+
+
+COMPARISONS: dict[type[ast.AST], Callable[[Context, Any, Any], Any]] = {
+    ast.Is: identical, ast.IsNot: lambda context, a, b: numbers.negate(context, identical(context, a, b)),
+    ast.In: lambda context, a, b: contains(context, b, a),
+    ast.NotIn: lambda context, a, b: numbers.negate(context, contains(context, b, a)), **{
+        row.syntax: _compared(row.name) for row in NUMBERS.values()
+        if row.syntax and row.family == "comparison"}}
 
 
 def evaluate(context: Context, node: ast.expr) -> Any:
@@ -46,7 +72,7 @@ def elements(context: Context, nodes: list[ast.expr]) -> list[Any]:
     items: list[Any] = []
     for e in nodes:
         if isinstance(e, ast.Starred):
-            items += contents.items_of(context, evaluate(context, e.value))
+            items += items_of(context, evaluate(context, e.value))
         else:
             items.append(evaluate(context, e))
     return items
@@ -58,9 +84,9 @@ def _list(context: Context, node: ast.List) -> Any:
     made = contents.new_list(context, [])
     for e in node.elts:
         if isinstance(e, ast.Starred):
-            containers.extend(context, made, evaluate(context, e.value))
+            sequences.extend(context, made, evaluate(context, e.value))
         else:
-            containers.append(context, made, evaluate(context, e))
+            sequences.append(context, made, evaluate(context, e))
     return made
 
 
@@ -71,7 +97,7 @@ def _dict(context: Context, node: ast.Dict) -> Any:
         if k is None:
             items.update(contents.dict_of(context, value))
         else:
-            items[calls.static(context, evaluate(context, k), "a dict key")] = value
+            items[static(context, evaluate(context, k), "a dict key")] = value
     return contents.new_dict(context, items)
 
 
@@ -81,11 +107,11 @@ def _set(context: Context, node: ast.Set) -> Any:
 
 
 def _attribute(context: Context, node: ast.Attribute) -> Any:
-    return getattribute(context, evaluate(context, node.value), node.attr)
+    return get_attribute(context, evaluate(context, node.value), node.attr)
 
 
 def _subscript(context: Context, node: ast.Subscript) -> Any:
-    return subscripts.getitem(context, evaluate(context, node.value), index_of(context, node.slice))
+    return get_item(context, evaluate(context, node.value), index_of(context, node.slice))
 
 
 def index_of(context: Context, node: ast.expr) -> Any:
@@ -105,7 +131,7 @@ def _binary(context: Context, node: ast.BinOp) -> Any:
 def _unary(context: Context, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
         return numbers.negate(context, conditions.condition(context, node.operand))
-    return unary(context, node.op, evaluate(context, node.operand))
+    return unary(context, UNARY[type(node.op)], evaluate(context, node.operand))
 
 
 def _compare(context: Context, node: ast.Compare) -> Any:
@@ -116,7 +142,7 @@ def _compare(context: Context, node: ast.Compare) -> Any:
 def _chain(context: Context, left: Any, rest: list[tuple[ast.cmpop, ast.expr]]) -> Any:
     op, node = rest[0]
     right = evaluate(context, node)
-    first = compare(context, op, left, right)
+    first = COMPARISONS[type(op)](context, left, right)
     if len(rest) == 1:
         return first
     test = truth(context, first)
@@ -217,7 +243,7 @@ def _joined(context: Context, node: ast.JoinedStr) -> Any:
         spec = ""
         if part.format_spec is not None:
             assert isinstance(part.format_spec, ast.JoinedStr)
-            spec = calls.static(context, _joined(context, part.format_spec), "a format specification")
+            spec = static(context, _joined(context, part.format_spec), "a format specification")
         parts.append((value, "" if part.conversion == -1 else chr(part.conversion), spec))
     return strings.text(context, parts)
 

@@ -17,27 +17,19 @@ from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import dispatch, effects
-from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.state.context import REFERENCES, Context, State
+from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
-from jitgrad.script.frontend.values import heap, locations, numbers
-from jitgrad.script.frontend.values.values import (
-    HELD,
-    UNBOUND,
-    Number,
-    Storage,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    type_word,
-)
+from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Block, Value
 
 PASSES = 8
@@ -111,7 +103,7 @@ class Head:
                     continue
                 if isinstance(value, SymList) and name not in rebound:
                     continue  # `xs += ...` changes the list, which stays what the name refers to
-                self.templates[(frame, name)] = merge.template(context, (frame, name), value, general=True)
+                self.templates[(frame, name)] = self._begun((frame, name), value)
         for key, remembered in of(context).heads.get(self.key, {}).items():
             place = (frame, key) if isinstance(key, str) else key
             if isinstance(place, (Storage, SymList, SymDict)) and place not in self.entry.values and (
@@ -123,7 +115,7 @@ class Head:
             mine = self.templates.get(place)
             value = locations.fetch(context, self.entry, place)
             if mine is None:
-                mine = merge.template(context, place, value, general=True)
+                mine = self._begun(place, value)
             self.templates[place] = _staying(self._recall(mine, remembered), remembered, value)
             if isinstance(place, tuple) and place[1] in ("return", "break", ("result",)):
                 self.exits.add(place)
@@ -144,6 +136,20 @@ class Head:
         if isinstance(remembered, (Num, Either)):
             return remembered
         return mine
+
+    def _outside(self, beside: Any) -> Outside:
+        """What a name at the head may refer to: what was there before the loop."""
+        def older(value: Any) -> bool:
+            if isinstance(value, HELD):
+                return value.source is not None or value in self.entry.values
+            return value.storage.input >= 0 or value.storage in self.entry.values
+
+        return Outside(self.context, older, self.widen, beside)
+
+    def _begun(self, key: Any, value: Any) -> Template:
+        """The template of what a location holds before the loop; names, attributes and items hold references."""
+        refers = REFERENCES in self.context.decisions and isinstance(value, HELD) and isinstance(key, tuple)
+        return merge.template(self.context, key, value, True, self._outside(UNBOUND) if refers else None)
 
     def remember(self) -> None:
         """Keep the templates for the next evaluation of this loop."""
@@ -228,8 +234,7 @@ class Head:
                 continue
             if variable and key[1] in ("return", "break", ("result",)):
                 self.exits.add(key)
-            self.templates[key] = self._join(key, merge.template(context, key, before, general=True), before, value,
-                                             end)
+            self.templates[key] = self._join(key, self._begun(key, before), before, value, end)
             changed = True
         if self._written_heads(head, end):
             return True
@@ -298,7 +303,7 @@ class Head:
 
     def _join(self, key: Any, t: Template, before: Any, value: Any, end: State) -> Template:
         context = self.context
-        new = merge.template(context, key, value)
+        new = merge.template(context, key, value, outside=self._outside(before))
         t = _plain(context, t)
         if isinstance(t, Num) and isinstance(new, Tensor):
             if not new.dims:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Symbol, symbols
@@ -10,16 +11,18 @@ from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.evaluate.aliases import Aliases
 from jitgrad.script.frontend.state import effects
-from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.state.context import REFERENCES, Context, State
+from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, locations, numbers
+from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (
     HELD,
     UNBOUND,
@@ -256,21 +259,21 @@ def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
 def _joined(context: Context, key: Any, a: Any, b: Any, widen: Widener, first: State, second: State) -> Template:
     before = context.state
     try:
+        outside = Outside(context, lambda v: _older(v, first, second), widen)
         context.state = first
-        one = template(context, key, a)
+        one = template(context, key, a, outside=replace(outside, beside=b))
         context.state = second
-        other = template(context, key, b)
+        other = template(context, key, b, outside=replace(outside, beside=a))
         context.state = before
         joined = one.join(other, widen)
         if isinstance(joined, (ListOf, Record)):
-
             joined = joined.enlist(context, a, b)
-        return _refine(joined, a, b, first, second)
+        return _refine(context, joined, a, b, first, second)
     except Clash as clash:
         raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
 
 
-def _refine(t: Template, a: Any, b: Any, first: State, second: State) -> Template:
+def _refine(context: Context, t: Template, a: Any, b: Any, first: State, second: State) -> Template:
     """A joined template with what the values add: items that are one object on both sides stay it; a tensor in an
     Optional that may be older memory is not to be written."""
     if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
@@ -279,11 +282,11 @@ def _refine(t: Template, a: Any, b: Any, first: State, second: State) -> Templat
         one = first.values.get(a) if isinstance(a, SymList) else a
         other = second.values.get(b) if isinstance(b, SymList) else b
         if isinstance(one, tuple) and isinstance(other, tuple):
-            return Items(t.type, tuple(_refine(i, x, y, first, second)
-                                          for i, x, y in zip(t.items, one, other, strict=True)))
+            return Items(t.type, tuple(_refine(context, i, x, y, first, second)
+                                       for i, x, y in zip(t.items, one, other, strict=True)))
     if isinstance(t, Either) and (isinstance(t.inner, Tensor) or (t.inner and UNBOUND not in t.statics)):
         older = [x for v in (a, b) for x in _tensors(v) if _older(x, first, second)]
-        if older:
+        if older and REFERENCES not in context.decisions:
             heap.note_chosen(*older)
             return t.unwritable()
     return t
@@ -307,7 +310,7 @@ def _older(value: Any, first: State, second: State) -> bool:
 def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None, place_b: Span | None,
                 why: str) -> TypeMismatch:
     """The refusal of a variable whose two values no variable can hold."""
-    from jitgrad.script.frontend.values.values import type_word
+    pass
 
     if isinstance(key, SymList):
         return TypeMismatch(f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",
@@ -322,7 +325,8 @@ def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None
                         hint="give both the same type, or assign different names")
 
 
-def template(context: Context, key: Any, value: Any, general: bool = False) -> Template:
+def template(context: Context, key: Any, value: Any, general: bool = False,
+             outside: Outside | None = None) -> Template:
     """The template of what a location holds."""
     if isinstance(value, Value):
         assert isinstance(value.type, TensorType)
@@ -332,7 +336,7 @@ def template(context: Context, key: Any, value: Any, general: bool = False) -> T
         return content_template(context, value, general)
     if isinstance(key, (SymDict, Instance)):
         return record(context, key, value, general)
-    return template_of(context, value, general)
+    return template_of(context, value, general, outside)
 
 
 def lower_location(context: Context, key: Any, t: Template, value: Any) -> list[Value]:

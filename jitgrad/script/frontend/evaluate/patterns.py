@@ -7,13 +7,22 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, conditions, control, merge, names
+from jitgrad.script.frontend.evaluate import conditions, control, merge, names
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.comparisons import compare, truth
-from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTensor, class_of
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import (
+    class_of,
+    compare,
+    get_attribute,
+    has_attribute,
+    identical,
+    items_of,
+    truth,
+)
+from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTensor
 
 Bindings = list[tuple[str, Any]]
 
@@ -57,9 +66,9 @@ def match(context: Context, s: ast.Match) -> None:
 def _matches(context: Context, pattern: ast.pattern, subject: Any, bindings: Bindings) -> Any:
     """Whether `subject` fits: a bool or a run-time bool; what it binds is added to `bindings`."""
     if isinstance(pattern, ast.MatchValue):
-        return truth(context, compare(context, ast.Eq(), subject, ex.evaluate(context, pattern.value)))
+        return truth(context, compare(context, "eq", subject, ex.evaluate(context, pattern.value)))
     if isinstance(pattern, ast.MatchSingleton):
-        return compare(context, ast.Is(), subject, pattern.value)
+        return identical(context, subject, pattern.value)
     if isinstance(pattern, ast.MatchAs):
         test = True if pattern.pattern is None else _matches(context, pattern.pattern, subject, bindings)
         if pattern.name is not None:
@@ -96,7 +105,7 @@ def _sequence(context: Context, pattern: ast.MatchSequence, subject: Any, bindin
             raise UnsupportedSyntax("a sequence pattern for a tensor", context.span(pattern),
                                     hint="unpack it: `a, b = x`")
         return False
-    items = contents.items_of(context, subject)
+    items = items_of(context, subject)
     star = next((i for i, p in enumerate(pattern.patterns) if isinstance(p, ast.MatchStar)), None)
     count = len(pattern.patterns)
     if len(items) != count if star is None else len(items) < count - 1:
@@ -128,7 +137,7 @@ def _mapping(context: Context, pattern: ast.MatchMapping, subject: Any, bindings
     items = dict(contents.dict_of(context, subject))
     parts = []
     for key, part in zip(pattern.keys, pattern.patterns, strict=True):
-        wanted = calls.static(context, ex.evaluate(context, key), "a dict key")
+        wanted = static(context, ex.evaluate(context, key), "a dict key")
         if wanted not in items:
             return False
         parts.append((part, items.pop(wanted)))
@@ -139,7 +148,7 @@ def _mapping(context: Context, pattern: ast.MatchMapping, subject: Any, bindings
 
 def _class(context: Context, pattern: ast.MatchClass, subject: Any, bindings: Bindings) -> Any:
     from jitgrad.script.frontend.state.handlers import HANDLERS
-    from jitgrad.script.frontend.values.attributes import getattribute, has_attribute
+    pass
 
     cls = ex.evaluate(context, pattern.cls)
     test = HANDLERS[isinstance](context, (subject, cls), {})
@@ -157,5 +166,5 @@ def _class(context: Context, pattern: ast.MatchClass, subject: Any, bindings: Bi
     for name, part in zip(names, [*pattern.patterns, *pattern.kwd_patterns], strict=True):
         if not has_attribute(context, subject, name):
             return False
-        parts.append((part, getattribute(context, subject, name)))
+        parts.append((part, get_attribute(context, subject, name)))
     return _all(context, parts, bindings)

@@ -17,7 +17,8 @@ from jitgrad.script.frontend.source.source import source_of
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values.values import Number, Union, class_of, type_word
+from jitgrad.script.frontend.values.protocol import class_of, type_word
+from jitgrad.script.frontend.values.values import Number, Union
 
 #: what a branch may have chosen between
 _SCOPES = (calls.GradScope, autocast, contextlib.nullcontext)

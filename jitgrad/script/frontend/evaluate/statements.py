@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedSyntax
 from jitgrad.script.frontend.containers import generators
-from jitgrad.script.frontend.containers.iteration import UNROLL_LIMIT, Iterable
+from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import (
     attempts,
     calls,
@@ -34,7 +34,8 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import UNBOUND, Number
+from jitgrad.script.frontend.values.protocol import iterate
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number
 
 
 class _Loop:
@@ -231,7 +232,7 @@ def _for(context: Context, s: ast.For) -> None:
     if isinstance(source, generators.Generator):
         _generated(context, s, source)
         return
-    iterable = effects.guarded(context, lambda: Iterable.of(context, source))
+    iterable = effects.guarded(context, lambda: iterate(context, source))
     context.node = s
     assert iterable is not None
     loop = _Loop(context, s)

@@ -6,14 +6,31 @@ import ast
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend.containers import contents, lists
-from jitgrad.script.frontend.evaluate import calls, names
+from jitgrad.ops.numbers import NUMBERS
+from jitgrad.script.frontend.containers import contents, lists, sequences
+from jitgrad.script.frontend.evaluate import names
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import checks, numbers, operators, subscripts
-from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, setattribute
+from jitgrad.script.frontend.values import checks, numbers, protocol
+from jitgrad.script.frontend.values.protocol import (
+    SYMBOLS,
+    argument,
+    binary,
+    delete_attribute,
+    delete_item,
+    get_attribute,
+    get_item,
+    items_of,
+    set_attribute,
+    set_item,
+    type_name,
+)
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor
+
+#: operators by their nodes
+BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.arity == 2 and row.family != "comparison"}}
 
 
 def assign(context: Context, target: ast.expr, value: Any) -> None:
@@ -25,12 +42,12 @@ def assign(context: Context, target: ast.expr, value: Any) -> None:
     elif isinstance(target, ast.Attribute):
         obj = dispatch.evaluate(context, target.value)
         context.node = target
-        setattribute(context, obj, target.attr, value)
+        set_attribute(context, obj, target.attr, value)
     elif isinstance(target, ast.Subscript):
         obj = dispatch.evaluate(context, target.value)
         index = dispatch.evaluate(context, target.slice)
         context.node = target
-        subscripts.setitem(context, obj, index, value)
+        set_item(context, obj, index, value)
     else:
         raise UnsupportedSyntax(f"assignment to `{type(target).__name__}`", context.span(target))
 
@@ -41,11 +58,11 @@ def _unpack(context: Context, target: ast.Tuple | ast.List, value: Any) -> None:
     held = run_lists.run_items(context, value) if isinstance(value, SymList) else None
     if held is not None and starred is None:
         items = _unpacked_list(context, held, wanted)
-    elif isinstance(value, SymTensor) and isinstance(contents.length(context, value), Number) and starred is None:
-        _check_count(context, contents.length(context, value), wanted)
-        items = [subscripts.getitem(context, value, k) for k in range(wanted)]
+    elif isinstance(value, SymTensor) and isinstance(protocol.length(context, value), Number) and starred is None:
+        _check_count(context, protocol.length(context, value), wanted)
+        items = [get_item(context, value, k) for k in range(wanted)]
     else:
-        items = contents.items_of(context, value)
+        items = items_of(context, value)
     if starred is None:
         if len(items) != wanted:
             text = (f"not enough values to unpack (expected {wanted}, got {len(items)})" if len(items) < wanted
@@ -93,39 +110,39 @@ def annotated(context: Context, s: ast.AnnAssign) -> None:
 
 
 def augmented(context: Context, s: ast.AugAssign) -> None:
-    op = operators.BINARY[type(s.op)]
+    op = BINARY[type(s.op)]
     target = s.target
     if isinstance(target, ast.Name):
         old = names.load(context, context.frame, target.id)
         names.assign(context, target.id, _updated(context, op, old, s), target)
     elif isinstance(target, ast.Attribute):
         obj = dispatch.evaluate(context, target.value)
-        old = getattribute(context, obj, target.attr)
+        old = get_attribute(context, obj, target.attr)
         new = _updated(context, op, old, s)
         if new is not old or not isinstance(new, SymTensor):
-            setattribute(context, obj, target.attr, new)
+            set_attribute(context, obj, target.attr, new)
     elif isinstance(target, ast.Subscript):
         obj, index = dispatch.evaluate(context, target.value), dispatch.evaluate(context, target.slice)
-        old = subscripts.getitem(context, obj, index)
+        old = get_item(context, obj, index)
         new = _updated(context, op, old, s)
         if new is not old or isinstance(obj, SymTensor) or not isinstance(new, SymTensor):
-            subscripts.setitem(context, obj, index, new)
+            set_item(context, obj, index, new)
 
 
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     value = dispatch.evaluate(context, s.value)
     context.node = s
-    old = unions.force(context, old, f"unsupported operand type(s) for {operators.SYMBOLS[op]}=: '{{}}' and "
-                                    f"'{calls.type_name(value)}'")
+    old = unions.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
+                                    f"'{type_name(value)}'")
     if isinstance(old, SymTensor) and hasattr(type(old), f"__i{op}__"):
-        given = calls.argument(context, value)
+        given = argument(context, value)
         return effects.guarded(context, lambda: getattr(old, f"__i{op}__")(given))
     if isinstance(old, SymList) and op == "add":
-        from jitgrad.script.frontend.containers import containers
 
-        containers.extend(context, old, value)
+
+        sequences.extend(context, old, value)
         return old
-    return operators.binary(context, op, old, value)
+    return binary(context, op, old, value)
 
 
 def delete(context: Context, s: ast.Delete) -> None:
@@ -152,7 +169,7 @@ def _delete(context: Context, target: ast.expr) -> None:
     elif isinstance(target, ast.Subscript):
         obj, index = dispatch.evaluate(context, target.value), dispatch.evaluate(context, target.slice)
         context.node = target
-        subscripts.delitem(context, obj, index)
+        delete_item(context, obj, index)
 
 
 __all__ = ["annotated", "assign", "assign_all", "augmented", "delete"]

@@ -16,15 +16,17 @@ from jitgrad.ops.saved import saved
 from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.gradients import carried_leaves, hooks, record, requires_grad
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.tensors import ARGUMENT
-from jitgrad.script.frontend.values import checks, heap, locations, numbers
-from jitgrad.script.frontend.values.values import Storage, SymTensor, Union, type_word
+from jitgrad.script.frontend.values import checks, heap, numbers
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
+from jitgrad.script.frontend.values.tensors import getter, method, setter
+from jitgrad.script.frontend.values.values import Storage, SymTensor, Union
 from jitgrad.script.graph.ir import Block, Node, Value
 
 UNUSED = ("The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
@@ -37,6 +39,7 @@ NO_HISTORY = "One of the differentiated Tensors does not require grad"
 # --- the two calls -------------------------------------------------------------------------------------------------
 
 
+@method("backward")
 def backward(context: Context, tensors: Any, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False,
              inputs: Any = None) -> None:
     """`tensor.backward(...)`; also of several tensors."""
@@ -109,7 +112,7 @@ def grad(context: Context, outputs: Any, inputs: Any, grad_outputs: Any = None, 
                                   hint="do in the program what the hook does")
         wrt.append(root if root is not None else heap.read(context, t))
     found = differentiate(context, results, seeds, wrt, create, retain)
-    unused = bool(calls.static(context, allow_unused, "`allow_unused`")) or bool(materialize_grads)
+    unused = bool(static(context, allow_unused, "`allow_unused`")) or bool(materialize_grads)
     return tuple([result_of(context, t, c, unused, bool(materialize_grads), create, i)
                   for i, (t, c) in enumerate(zip(targets, found, strict=True))])
 
@@ -137,14 +140,14 @@ def result_of(context: Context, target: SymTensor, c: Any, unused: bool, materia
 
 
 def _flags(context: Context, create_graph: Any, retain_graph: Any) -> tuple[bool, bool]:
-    create = bool(calls.static(context, create_graph, "`create_graph`"))
-    retain = calls.static(context, retain_graph, "`retain_graph`")
+    create = bool(static(context, create_graph, "`create_graph`"))
+    retain = static(context, retain_graph, "`retain_graph`")
     return create, create if retain is None else bool(retain)
 
 
 def _tensors(context: Context, given: Any) -> list[SymTensor]:
-    items = [given] if isinstance(given, (SymTensor, Union)) else contents.items_of(context, given)
-    found = [calls.argument(context, t) for t in items]
+    items = [given] if isinstance(given, (SymTensor, Union)) else items_of(context, given)
+    found = [argument(context, t) for t in items]
     for t in found:
         if not isinstance(t, SymTensor):
             raise UnsupportedCall(f"a gradient of {type_word(t)}", context.span(), hint="give tensors")
@@ -156,9 +159,9 @@ def _outputs(context: Context, tensors: Any, gradients: Any) -> tuple[list[Value
     given = _tensors(context, tensors)
     seeds: list[Any] = [None] * len(given)
     if isinstance(gradients, (SymTensor, Union)):
-        seeds = [calls.argument(context, gradients)]
+        seeds = [argument(context, gradients)]
     elif gradients is not None:
-        seeds = [calls.argument(context, g) for g in contents.items_of(context, gradients)]
+        seeds = [argument(context, g) for g in items_of(context, gradients)]
     if len(seeds) != len(given):
         raise effects.raise_now(context, RuntimeError, (
             f"got {len(given)} tensors and {len(seeds)} gradients",))
@@ -309,6 +312,7 @@ def slot_of(storage: Storage) -> tuple[str, Storage]:
     return ("grad", storage)
 
 
+@getter("grad")
 def read_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.grad`."""
     context.inputs.one_each()
@@ -336,6 +340,7 @@ def _current(context: Context, storage: Storage) -> Any:
     return found
 
 
+@setter("grad")
 def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.grad = value`."""
     context.inputs.one_each()
@@ -350,13 +355,14 @@ def write_grad(context: Context, tensor: SymTensor, value: Any) -> None:
             f"'[{', '.join(map(str, mine.dims))}]'. Please ensure that the gradient and the tensor are the same size"))
     elif value is not None and not isinstance(value, Union):
         raise effects.raise_now(context, TypeError, (
-            f"assigned grad expected to be a Tensor or None but got grad of type {calls.type_name(value)}",))
+            f"assigned grad expected to be a Tensor or None but got grad of type {type_name(value)}",))
     if tensor.path:
         raise UnsupportedCall("assignment to `.grad` of a view", context.span(), hint="assign to that of its base")
     _own(context, tensor.storage)
     _store(context, tensor.storage, value)
 
 
+@method("retain_grad")
 def retain(context: Context, tensor: SymTensor) -> None:
     """`tensor.retain_grad()`."""
     if not tensor.requires_grad:
@@ -372,12 +378,13 @@ def retain(context: Context, tensor: SymTensor) -> None:
     heap.of(context).leaves[storage] = None
 
 
+@setter("data")
 def set_data(context: Context, tensor: SymTensor, value: Any) -> None:
     """`tensor.data = value`: the content is replaced, the history is not."""
     target = tensor.detach()
     if not isinstance(value, SymTensor):
         raise effects.raise_now(context, TypeError, (f"Variable data has to be a tensor, but got "
-                                                   f"{calls.type_name(value)}",))
+                                                   f"{type_name(value)}",))
     if value.storage is tensor.storage:
         if heap.same_reference(value, target):
             return

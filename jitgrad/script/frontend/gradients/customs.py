@@ -15,7 +15,8 @@ from jitgrad.script.autodiff.regions import Rename
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import Method, SymTensor, is_dynamic
+from jitgrad.script.frontend.values.protocol import Kind, is_dynamic, register
+from jitgrad.script.frontend.values.values import Method, SymTensor
 from jitgrad.script.graph.custom import CustomDerivative
 from jitgrad.script.graph.ir import Block, Value, attr_symbols, map_attr, type_symbols, walk
 from jitgrad.script.graph.irops import effect
@@ -29,19 +30,6 @@ class SymFunctionCtx:
         self.saved: tuple[Any, ...] = ()
         self.flat: tuple[Any, ...] = ()
         self.values: dict[str, Any] = {"needs_input_grad": needs}
-
-    def get(self, context: Context, name: str) -> Any:
-        if name == "saved_tensors":
-            return self.saved
-        if name in _METHODS:
-            return Method(name, lambda cx, args, kwargs: self.tell(cx, name, args))
-        if name not in self.values:
-            raise UnresolvedAttribute(f"`ctx` has no attribute `{name}`", context.span())
-        return self.values[name]
-
-    def set(self, context: Context, name: str, value: Any) -> None:
-        self.fixed(context, f"`ctx.{name} = ...`")
-        self.values[name] = value
 
     def fixed(self, context: Context, what: str) -> None:
         if context.depth != self.depth:
@@ -63,6 +51,27 @@ class SymFunctionCtx:
 
 
 _METHODS = frozenset({"save_for_backward", "mark_non_differentiable", "mark_dirty", "set_materialize_grads"})
+
+
+@register(SymFunctionCtx)
+class CtxKind(Kind):
+    """What `forward` and `backward` do with `ctx`."""
+
+    def get_attribute(self, context: Context, obj: SymFunctionCtx, name: str) -> Any:
+        if name == "saved_tensors":
+            return obj.saved
+        if name in _METHODS:
+            return Method(name, lambda cx, args, kwargs: obj.tell(cx, name, args))
+        if name not in obj.values:
+            raise UnresolvedAttribute(f"`ctx` has no attribute `{name}`", context.span())
+        return obj.values[name]
+
+    def has_attribute(self, context: Context, obj: SymFunctionCtx, name: str) -> Any:
+        return name == "saved_tensors" or name in _METHODS or name in obj.values
+
+    def set_attribute(self, context: Context, obj: SymFunctionCtx, name: str, value: Any) -> None:
+        obj.fixed(context, f"`ctx.{name} = ...`")
+        obj.values[name] = value
 
 
 def apply(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

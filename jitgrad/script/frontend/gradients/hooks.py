@@ -17,7 +17,9 @@ from jitgrad.script.frontend.gradients import customs
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import Storage, SymTensor, type_word
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.tensors import method
+from jitgrad.script.frontend.values.values import Storage, SymTensor
 from jitgrad.script.graph.ir import Block, Value, walk
 
 _EFFECTS = frozenset({"print", "callback", "check"})
@@ -59,6 +61,7 @@ class TensorHook(Function):
         return (gradient if changed is None else changed), None
 
 
+@method("register_hook")
 def register(context: Context, tensor: SymTensor, hook: Any) -> Any:
     """`tensor.register_hook(hook)` for a tensor that the script computes."""
     if not tensor.requires_grad:

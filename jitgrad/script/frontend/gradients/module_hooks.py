@@ -16,7 +16,8 @@ from jitgrad.nn import hooks
 from jitgrad.script.frontend.gradients import customs
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import SymTensor, is_dynamic
+from jitgrad.script.frontend.values.protocol import is_dynamic
+from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.custom import CustomDerivative
 from jitgrad.script.graph.ir import Block, Value
 

@@ -15,6 +15,7 @@ from jitgrad.script.frontend.gradients import record
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.tensors import getter
 from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Block, Value
 
@@ -38,6 +39,7 @@ def exactly(context: Context, values: Sequence[Value], path: Sequence[Block] | N
     return [found.get(v, False) for v in values]
 
 
+@getter("requires_grad")
 def requires_grad(context: Context, tensor: SymTensor) -> Any:
     """`tensor.requires_grad`: a bool, or a number of the run."""
     if not tensor.requires_grad or tensor.storage.requires_grad:

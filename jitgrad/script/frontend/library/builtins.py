@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import operator
 import types
@@ -11,39 +10,51 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.ops.numbers import operator_of
-from jitgrad.script.frontend.containers import containers, contents, list_methods, lists
+from jitgrad.script.frontend.containers import contents, list_methods, lists, mappings, sequences
 from jitgrad.script.frontend.containers import iteration as it
 from jitgrad.script.frontend.containers.generators import Generator
 from jitgrad.script.frontend.evaluate import calls, merge
 from jitgrad.script.frontend.library.printing import print_
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import numbers, strings
-from jitgrad.script.frontend.values.attributes import delete_attribute, getattribute, has_attribute, setattribute
+from jitgrad.script.frontend.values import numbers, protocol, strings
+from jitgrad.script.frontend.values.plain import PLAIN, static
+from jitgrad.script.frontend.values.protocol import (
+    binary,
+    class_of,
+    compare,
+    delete_attribute,
+    get_attribute,
+    has_attribute,
+    is_dynamic,
+    is_open,
+    items_of,
+    iterate,
+    set_attribute,
+    truth,
+    type_name,
+    type_word,
+)
 from jitgrad.script.frontend.values.values import (
-    Borrowed,
     Function,
-    Instance,
+    Iterable,
     Method,
     Number,
     Range,
-    SymDict,
+    Super,
     SymList,
     SymTensor,
-    SymTuple,
-    Text,
     Union,
-    class_of,
-    is_dynamic,
-    type_word,
+    sequence,
 )
 
 
 @handles(len)
 def _len(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return effects.guarded(context, lambda: contents.length(context, args[0]))
+    return effects.guarded(context, lambda: protocol.length(context, args[0]))
 
 
 @handles(range)
@@ -70,7 +81,7 @@ def _enumerate(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 @handles(zip)
 def _zip(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args]
-    found = effects.guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
+    found = guarded(context, lambda: it.zipped(context, parts, bool(kwargs.get("strict"))))
     return it.Iterator(context, found)
 
 
@@ -93,9 +104,8 @@ def _next(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     return args[0].next(context, *args[1:])
 
 
-def _iterable(context: Context, value: Any) -> it.Iterable:
-    found = effects.guarded(context, lambda: it.Iterable.of(context, value))
-    assert isinstance(found, it.Iterable)
+def _iterable(context: Context, value: Any) -> Iterable:
+    found: Iterable = guarded(context, lambda: iterate(context, value))
     return found
 
 
@@ -123,39 +133,17 @@ def _isinstance(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         original = context.inputs.tensors.get(value.storage.input) if not value.path else None
         if original is not None:
             return isinstance(original, tuple(flat))
-        from jitgrad.eager.tensor import Tensor
-
-        return any(issubclass(Tensor, c) for c in flat if isinstance(c, type))
     if isinstance(value, Number) and value.number_type is object:
         answers = {any(issubclass(kind, c) for c in flat if isinstance(c, type)) for kind in (bool, int, float)}
         if len(answers) == 1:
             return answers.pop()
         raise NotStatic("the type of this number is known only at run time", context.span())
-    kind = _type(context, (value,), {})
-    return any(issubclass(kind, c) for c in flat if isinstance(c, type))
+    return any(issubclass(class_of(value), c) for c in flat if isinstance(c, type))
 
 
 @handles(type)
 def _type(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    value = args[0]
-    if isinstance(value, SymTensor):
-        from jitgrad.eager.tensor import Tensor
-
-        return Tensor
-    if isinstance(value, Number):
-        return value.number_type
-    for cls, real in ((SymTuple, tuple), (SymList, list), (SymDict, dict), (Range, range),
-                      (Function, types.FunctionType), (Method, types.MethodType), (Text, str),
-                      (Generator, types.GeneratorType)):
-        if isinstance(value, cls):
-            return real
-    if isinstance(value, (Instance, calls.ExceptionValue)):
-        return value.cls
-    if isinstance(value, Borrowed):
-        return class_of(value)
-    if isinstance(value, Union):
-        raise NotStatic(f"the type of {type_word(value)} is known only at run time", context.span())
-    return type(value)
+    return class_of(args[0])
 
 
 @handles(slice)
@@ -180,38 +168,38 @@ def _id(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(getattr)
 def _getattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    name = calls.static(context, args[1], "the attribute's name")
+    name = static(context, args[1], "the attribute's name")
     if len(args) == 3 and not has_attribute(context, args[0], name):
         return args[2]
-    return getattribute(context, args[0], name)
+    return get_attribute(context, args[0], name)
 
 
 @handles(delattr)
 def _delattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    delete_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
+    delete_attribute(context, args[0], static(context, args[1], "the attribute's name"))
 
 
 @handles(hasattr)
 def _hasattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return has_attribute(context, args[0], calls.static(context, args[1], "the attribute's name"))
+    return has_attribute(context, args[0], static(context, args[1], "the attribute's name"))
 
 
 @handles(setattr)
 def _setattr(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    setattribute(context, args[0], calls.static(context, args[1], "the attribute's name"), args[2])
+    set_attribute(context, args[0], static(context, args[1], "the attribute's name"), args[2])
 
 
 @handles(super)
 def _super(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if len(args) == 2:
-        return calls.Super(args[0], args[1])
+        return Super(args[0], args[1])
     frame = context.frame
     function: Any = frame.function
     code = getattr(function, "__code__", None)
     if code is None or "__class__" not in code.co_freevars:
         raise UnsupportedCall("`super()` outside a method", context.span())
     owner = function.__closure__[code.co_freevars.index("__class__")].cell_contents
-    return calls.Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
+    return Super(owner, context.state.values[(frame.id, frame.scope.parameters[0])])
 
 
 # --- numbers -------------------------------------------------------------------------------------------------------
@@ -232,9 +220,9 @@ def _conversion(to: type) -> Handler:
         value = number_argument(context, args[0], f"{to.__name__}()")
         if isinstance(value, Number):
             return numbers.cast(context, value, to)
-        if is_dynamic(value) or not isinstance(value, calls.PLAIN):
+        if is_dynamic(value) or not isinstance(value, PLAIN):
             raise effects.raise_now(context, TypeError, (
-                f"{to.__name__}() argument must be a string or a real number, not '{calls.type_name(value)}'",))
+                f"{to.__name__}() argument must be a string or a real number, not '{type_name(value)}'",))
         return effects.guarded(context, lambda: to(value, *args[1:]))
     return convert
 
@@ -244,8 +232,6 @@ HANDLERS[int], HANDLERS[float] = _conversion(int), _conversion(float)
 
 @handles(bool)
 def _bool(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.values.comparisons import truth
-
     return truth(context, args[0]) if args else False
 
 
@@ -269,8 +255,6 @@ def _round(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(pow)
 def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.values.operators import binary
-
     if len(args) == 3:
         if not any(isinstance(a, Number) for a in args):
             return effects.guarded(context, lambda: pow(*args))
@@ -280,8 +264,6 @@ def _pow(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(divmod)
 def _divmod(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.values.operators import binary
-
     return (binary(context, "floordiv", *args), binary(context, "mod", *args))
 
 
@@ -290,7 +272,7 @@ def _extreme(largest: bool) -> Handler:
         whole = lists.of_run_time_length(context, args[0]) if len(args) == 1 else None
         if whole is not None:
             return calls.call(context, list_methods.largest if largest else list_methods.smallest, (whole,), kwargs)
-        items = contents.items_of(context, args[0]) if len(args) == 1 else list(args)
+        items = items_of(context, args[0]) if len(args) == 1 else list(args)
         if not items:
             if "default" in kwargs:
                 return kwargs["default"]
@@ -311,9 +293,7 @@ def _extreme(largest: bool) -> Handler:
 
 def _better_by(context: Context, best: Any, measure: Any, item: Any, other: Any, largest: bool) -> tuple[Any, Any]:
     """The better of two items by their keys."""
-    from jitgrad.script.frontend.values.comparisons import compare, truth
-
-    test = truth(context, compare(context, ast.Gt() if largest else ast.Lt(), other, measure))
+    test = truth(context, compare(context, "gt" if largest else "lt", other, measure))
     if not isinstance(test, Number):
         return (item, other) if test else (best, measure)
     chosen = merge.branch(context, test, lambda: (item, other), lambda: (best, measure))
@@ -325,8 +305,6 @@ def _better(context: Context, a: Any, b: Any, largest: bool) -> Any:
     if isinstance(a, kinds) and isinstance(b, kinds):
         return numbers.minimum(context, a, b, largest)
     if isinstance(a, SymTensor) or isinstance(b, SymTensor):
-        from jitgrad.script.frontend.values.comparisons import truth
-
         test = truth(context, effects.guarded(context, lambda: operator_of("gt" if largest else "lt")(b, a)))
         if not isinstance(test, Number):
             return b if test else a
@@ -339,29 +317,25 @@ HANDLERS[min], HANDLERS[max] = _extreme(False), _extreme(True)
 
 @handles(sum)
 def _sum(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.values.operators import binary
-
     result: Any = kwargs.get("start", args[1] if len(args) > 1 else 0)
     whole = lists.of_run_time_length(context, args[0])
     if whole is not None:
         function = list_methods.total_of_tensors if lists.holds_tensors(context, whole) else list_methods.total
         return calls.call(context, function, (whole, result), {})
-    for x in contents.items_of(context, args[0]):
+    for x in items_of(context, args[0]):
         result = binary(context, "add", result, x)
     return result
 
 
 def _quantifier(all_: bool) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.values.comparisons import truth
-
-        if isinstance(args[0], (Generator, it.Iterable)):  # no item is asked for after the one that decides
+        if isinstance(args[0], (Generator, Iterable)):  # no item is asked for after the one that decides
             return calls.call(context, list_methods.every if all_ else list_methods.some, args, {})
         whole = lists.of_run_time_length(context, args[0])
         if whole is not None:
             return calls.call(context, list_methods.every if all_ else list_methods.some, (whole,), {})
         result: Any = all_
-        for x in contents.items_of(context, args[0]):
+        for x in items_of(context, args[0]):
             test = truth(context, x)
             result = (numbers.both if all_ else numbers.either)(context, result, test)
         return result
@@ -377,38 +351,38 @@ HANDLERS[all], HANDLERS[any] = _quantifier(True), _quantifier(False)
 
 @handles(tuple)
 def _tuple(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return tuple(contents.items_of(context, args[0])) if args else ()
+    return tuple(items_of(context, args[0])) if args else ()
 
 
 @handles(list)
 def _list(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     if args and isinstance(args[0], SymList):
         return run_lists.new(context, run_lists.content(context, args[0]))
-    if args and lists.is_open(context, args[0]):
+    if args and is_open(context, args[0]):
         return calls.call(context, list_methods.collected, args, {})
-    return contents.new_list(context, contents.items_of(context, args[0]) if args else [])
+    return contents.new_list(context, items_of(context, args[0]) if args else [])
 
 
 @handles(dict)
 def _dict(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return contents.new_dict(context, {**(containers.pairs(context, args[0]) if args else {}), **kwargs})
+    return contents.new_dict(context, {**(mappings.pairs(context, args[0]) if args else {}), **kwargs})
 
 
 @handles(dict.fromkeys)
 def _fromkeys(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     value = args[1] if len(args) > 1 else None
-    return contents.new_dict(context, {calls.static(context, k, "a dict key"): value
-                                    for k in contents.items_of(context, args[0])})
+    return contents.new_dict(context, {static(context, k, "a dict key"): value
+                                    for k in items_of(context, args[0])})
 
 
 @handles(sorted)
 def _sorted(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return run_lists.new(context, containers.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
+    return run_lists.new(context, sequences.ordered(context, args[0], kwargs.get("key"), kwargs.get("reverse", False)))
 
 
 def _set_of(cls: type) -> Handler:
     return lambda context, args, kwargs: contents.new_set(
-        context, contents.items_of(context, args[0]) if args else [], cls)
+        context, items_of(context, args[0]) if args else [], cls)
 
 
 HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
@@ -416,11 +390,9 @@ HANDLERS[set], HANDLERS[frozenset] = _set_of(set), _set_of(frozenset)
 
 @handles(filter)
 def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.values.comparisons import truth
-
     kept: list[Any] = []
     source = args[1]
-    items = None if lists.is_open(context, source) else contents.items_of(context, source)
+    items = None if is_open(context, source) else items_of(context, source)
     if items is None:
         made = calls.call(context, list_methods.filtered, (bool if args[0] is None else args[0], source), {})
         return it.Iterator(context, _iterable(context, made))
@@ -428,18 +400,18 @@ def _filter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         test = truth(context, item if args[0] is None else calls.call(context, args[0], (item,), {}))
         if isinstance(test, Number):
             function = bool if args[0] is None else args[0]
-            made = calls.call(context, list_methods.filtered, (function, it.sequence(items)), {})
+            made = calls.call(context, list_methods.filtered, (function, sequence(items)), {})
             return it.Iterator(context, _iterable(context, made))
         if test:
             kept.append(item)
-    return it.Iterator(context, it.sequence(kept))
+    return it.Iterator(context, sequence(kept))
 
 
 @handles(map)
 def _map(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     parts = [_iterable(context, a) for a in args[1:]]
     joined = it.zipped(context, parts, False)
-    return it.Iterator(context, it.Iterable(
+    return it.Iterator(context, Iterable(
         joined.length, lambda cx, k: calls.call(cx, args[0], joined.item(cx, k), {}), joined.unrolled))
 
 
@@ -454,7 +426,7 @@ HANDLERS[str], HANDLERS[repr], HANDLERS[ascii] = _text("s"), _text("r"), _text("
 
 @handles(format)
 def _format(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    spec = calls.static(context, args[1], "a format specification") if len(args) > 1 else ""
+    spec = static(context, args[1], "a format specification") if len(args) > 1 else ""
     return strings.text(context, [(args[0], "", spec)])
 
 

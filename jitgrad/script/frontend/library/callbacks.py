@@ -22,8 +22,9 @@ from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
-from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values import heap, locations, numbers, strings
+from jitgrad.script.frontend.templates import locations, unions
+from jitgrad.script.frontend.values import heap, numbers, strings
+from jitgrad.script.frontend.values.protocol import items_of, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
     Method,
@@ -35,7 +36,6 @@ from jitgrad.script.frontend.values.values import (
     Text,
     Union,
     size_number,
-    type_word,
 )
 from jitgrad.script.graph.ir import Value
 from jitgrad.script.graph.marks import BY_ANNOTATION, Mark
@@ -255,7 +255,7 @@ def _tensors(values: collections.abc.Iterable[Any], context: Context) -> collect
         if isinstance(value, SymTensor):
             yield value
         elif isinstance(value, SymList):
-            yield from _tensors(contents.items_of(context, value), context)
+            yield from _tensors(items_of(context, value), context)
         elif isinstance(value, tuple):
             yield from _tensors(value, context)
         elif isinstance(value, SymDict):

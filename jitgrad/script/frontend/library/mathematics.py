@@ -9,6 +9,7 @@ from typing import Any
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import binary
 from jitgrad.script.frontend.values.values import Number
 
 
@@ -24,8 +25,6 @@ def _isclose(context: Context, a: Any, b: Any, rel_tol: Any = 1e-9, abs_tol: Any
 
 
 def _prod(context: Context, items: list[Any], start: Any = 1) -> Any:
-    from jitgrad.script.frontend.values.operators import binary
-
     result = start
     for x in items:
         result = binary(context, "mul", result, x)

@@ -11,9 +11,9 @@ from typing import Any
 
 from jitgrad.nn import Module, hooks
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import module_hooks
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values.plain import static
 
 Named = list[tuple[str, Any]]
 
@@ -69,7 +69,7 @@ def _tensors_of(registry: str, named: bool) -> Callable[..., Any]:
                 remove_duplicate: Any = True) -> Any:
         if not named:  # parameters(recurse)
             prefix, recurse = "", prefix if prefix != "" else recurse
-        known = [calls.static(context, v, "this argument") for v in (prefix, recurse, remove_duplicate)]
+        known = [static(context, v, "this argument") for v in (prefix, recurse, remove_duplicate)]
         found = _tensors(context, module, registry, *known)
         return tuple(found) if named else tuple([t for _, t in found])
     return handler
@@ -77,8 +77,8 @@ def _tensors_of(registry: str, named: bool) -> Callable[..., Any]:
 
 def _modules_of(named: bool) -> Callable[..., Any]:
     def handler(context: Context, module: Any, memo: Any = None, prefix: Any = "", remove_duplicate: Any = True) -> Any:
-        found = _modules(context, module, calls.static(context, prefix, "the prefix"),
-                         calls.static(context, remove_duplicate, "`remove_duplicate`"))
+        found = _modules(context, module, static(context, prefix, "the prefix"),
+                         static(context, remove_duplicate, "`remove_duplicate`"))
         return tuple(found) if named else tuple([m for _, m in found])
     return handler
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -11,6 +12,8 @@ from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values import strings
+from jitgrad.script.frontend.values.objects import STANDS_FOR
+from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.values import SymDict, SymList, SymTuple, Union
 
 
@@ -24,6 +27,7 @@ class Stream:
 
 
 STREAMS = {name: Stream(name) for name in ("stdout", "stderr")}
+STANDS_FOR.update({(sys, name): stream for name, stream in STREAMS.items()})
 Template = tuple[Any, ...]
 
 
@@ -33,8 +37,8 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
     if stream is not None and not isinstance(stream, Stream):
         raise UnsupportedCall("`print` to a file", context.span(),
                               hint="scripts print to standard output and standard error")
-    sep = calls.static(context, kwargs.get("sep", " "), "`sep`")
-    end = calls.static(context, kwargs.get("end", "\n"), "`end`")
+    sep = static(context, kwargs.get("sep", " "), "`sep`")
+    end = static(context, kwargs.get("end", "\n"), "`end`")
     parts: list[Any] = []
     for i, a in enumerate(args):
         if i:

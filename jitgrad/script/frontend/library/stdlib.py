@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import math
 import operator
@@ -11,16 +10,16 @@ from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.numbers import operator_of
-from jitgrad.script.frontend.containers import contents, list_methods, lists
+from jitgrad.script.frontend.containers import list_methods, lists
 from jitgrad.script.frontend.evaluate import calls
+from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.builtins import number_argument
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles
-from jitgrad.script.frontend.values import numbers, subscripts
-from jitgrad.script.frontend.values.attributes import getattribute
-from jitgrad.script.frontend.values.operators import BINARY
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import binary, compare, get_attribute, get_item, identical, items_of, unary
 from jitgrad.script.frontend.values.values import Method, Number
 
 
@@ -30,7 +29,7 @@ def _math(name: str) -> Handler:
             whole = lists.of_run_time_length(context, args[0]) if name == "prod" else None
             if whole is not None:
                 return calls.call(context, list_methods.product, (whole, kwargs.get("start", 1)), {})
-            return mathematics.SEQUENCES[name](context, *[contents.items_of(context, a) for a in args], **kwargs)
+            return mathematics.SEQUENCES[name](context, *[items_of(context, a) for a in args], **kwargs)
         given = tuple(number_argument(context, a, f"math.{name}()") for a in args)
         if name in mathematics.COMPOSED and any(isinstance(a, Number) for a in given):
             return mathematics.COMPOSED[name](context, *given, **kwargs)
@@ -52,43 +51,45 @@ for _name in dir(math):
 
 def _operator(op: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.values.operators import binary
-
         return binary(context, op, args[0], args[1])
     return handler
 
 
-_UNARY = {"neg": ast.USub, "pos": ast.UAdd, "invert": ast.Invert, "inv": ast.Invert}
-_COMPARISONS = {"eq": ast.Eq, "ne": ast.NotEq, "lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE,
-                "is_": ast.Is, "is_not": ast.IsNot}
+_UNARY = {"neg": "neg", "pos": "pos", "invert": "invert", "inv": "invert"}
 
 
 def _unary_operator(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.values.operators import unary
-
-        return unary(context, _UNARY[name](), args[0])
+        return unary(context, _UNARY[name], args[0])
     return handler
 
 
 def _comparison(name: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        from jitgrad.script.frontend.values.comparisons import compare
-
-        return compare(context, _COMPARISONS[name](), args[0], args[1])
+        return compare(context, name, args[0], args[1])
     return handler
 
 
 for _name in _UNARY:
     HANDLERS[getattr(operator, _name)] = _unary_operator(_name)
-for _name in _COMPARISONS:
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     HANDLERS[getattr(operator, _name)] = _comparison(_name)
+
+
+@handles(operator.is_)
+def _is(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return identical(context, *args)
+
+
+@handles(operator.is_not)
+def _is_not(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
+    return numbers.negate(context, identical(context, *args))
 
 
 @handles(operator.itemgetter)
 def _itemgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     def pick(cx: Context, given: Args, named: dict[str, Any]) -> Any:
-        found = tuple([subscripts.getitem(cx, given[0], key) for key in args])
+        found = tuple([get_item(cx, given[0], key) for key in args])
         return found[0] if len(found) == 1 else found
 
     return Method("itemgetter", pick)
@@ -101,7 +102,7 @@ def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
         for path in args:
             value = given[0]
             for name in path.split("."):
-                value = getattribute(cx, value, name)
+                value = get_attribute(cx, value, name)
             found.append(value)
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -110,7 +111,7 @@ def _attrgetter(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 
 @handles(functools.reduce)
 def _reduce(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    items = [*args[2:], *contents.items_of(context, args[1])]
+    items = [*args[2:], *items_of(context, args[1])]
     if not items:
         raise effects.raise_now(context, TypeError, ("reduce() of empty iterable with no initial value",))
     result = items[0]
@@ -130,7 +131,7 @@ for _name in BINARY.values():
 
 @handles(operator.getitem)
 def _getitem(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-    return subscripts.getitem(context, args[0], args[1])
+    return get_item(context, args[0], args[1])
 
 
 @handles(functools.partial)

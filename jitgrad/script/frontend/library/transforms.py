@@ -22,7 +22,9 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, handles
 from jitgrad.script.frontend.templates import run_lists
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.values import Method, SymDict, SymList, SymTensor, type_word
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import items_of, type_name, type_word
+from jitgrad.script.frontend.values.values import Method, SymDict, SymList, SymTensor
 from jitgrad.script.graph.ir import Value
 
 
@@ -89,7 +91,7 @@ def rebuilt(context: Context, tree: Any, change: Any, name: str) -> Any:
         items = [change(v) for v in tree]
         return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
     if isinstance(tree, SymList):
-        return run_lists.new(context, tuple([change(v) for v in contents.items_of(context, tree)]))
+        return run_lists.new(context, tuple([change(v) for v in items_of(context, tree)]))
     if isinstance(tree, SymDict):
         return contents.new_dict(context, {k: change(v) for k, v in contents.dict_of(context, tree).items()})
     raise UnsupportedCall(f"`{name}` with respect to {type_word(tree)}", context.span(),
@@ -101,7 +103,7 @@ def leaves(context: Context, tree: Any) -> Iterator[Any]:
     if isinstance(tree, tuple):
         items: Any = tree
     elif isinstance(tree, SymList):
-        items = contents.items_of(context, tree)
+        items = items_of(context, tree)
     elif isinstance(tree, SymDict):
         items = contents.dict_of(context, tree).values()
     else:
@@ -120,7 +122,7 @@ def _filled(context: Context, tree: Any, found: Iterator[Any], name: str) -> Any
 def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     """What `grad`, `grad_and_value` and `value_and_grad` call: (gradient, value, aux)."""
     function, argnums, has_aux, name, given, named = args
-    argnums = calls.static(context, argnums, "`argnums`")
+    argnums = static(context, argnums, "`argnums`")
     positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(-len(given) <= i < len(given) for i in positions):
         raise effects.raise_now(context, RuntimeError, (
@@ -134,7 +136,7 @@ def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     context.grad = recorded
     if not isinstance(output, SymTensor):
         raise effects.raise_now(context, RuntimeError, (
-            f"{name}: Expected f(*args) to return a single tensor, got {calls.type_name(output)}",))
+            f"{name}: Expected f(*args) to return a single tensor, got {type_name(output)}",))
     if output.ndim:
         raise effects.raise_now(context, RuntimeError, (
             f"Expected f(*args) to return a scalar tensor, got tensor with {output.ndim} dims. Did you forget to call "
@@ -149,7 +151,7 @@ def _both(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
 def _vjp(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
     """`vjp(func, *primals)`."""
     function, *primals = args
-    has_aux = bool(calls.static(context, kwargs.get("has_aux", False), "`has_aux`"))
+    has_aux = bool(static(context, kwargs.get("has_aux", False), "`has_aux`"))
     if not primals:
         raise effects.raise_now(context, RuntimeError, ("vjp: Expected at least one primal",))
     level = Level(context, "vjp")

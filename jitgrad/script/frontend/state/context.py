@@ -33,6 +33,8 @@ _NUMBERS = (IntType, FloatType, BoolType, NumberType)
 
 #: the decision that call-backs and draws of random numbers alternate
 RANDOM = ("random numbers and call-backs",)
+#: the decision that what branches and loops bring together stays a choice of references, not a copy of what they hold
+REFERENCES = ("references",)
 
 
 class Restart(Exception):

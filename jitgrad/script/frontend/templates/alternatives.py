@@ -10,8 +10,9 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, Type, map_
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
-from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.values import Union, type_word
+from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.protocol import type_word
+from jitgrad.script.frontend.values.values import SymTensor, Union
 from jitgrad.script.graph.ir import Block, Value
 
 PYTHON_KINDS = (bool, int, float)
@@ -193,9 +194,10 @@ class Either(Template):
 
     def _retag(self, context: Context, value: Union) -> list[Value]:
         """A union as this wider one: its tag translated, its leaves kept or absent."""
-        numbering = [next(i for i, s in enumerate(self.statics) if same_static(s, v)) for v in value.statics]
+        n = len(self.statics)
+        numbering = [next((i for i, s in enumerate(self.statics) if same_static(s, v)), n) for v in value.statics]
         if value.inner is not None:
-            numbering.append(len(self.statics))
+            numbering.append(n)
         old = tag_of(context, value)
         new = context.constant(numbering[-1])
         for k in range(len(numbering) - 2, -1, -1):
@@ -205,11 +207,22 @@ class Either(Template):
         if self.inner is None:
             return result
         if value.inner is None:
-            return result + [_absent(context, _elem(x)) for x in self.inner.types()]
-        if value.inner.alike(self.inner):
-            return result + list(value.leaves)
-        present = context.one("num.eq", old, context.constant(len(value.statics)))
-        return result + _converted(context, self.inner, value, present)
+            leaves = [_absent(context, _elem(x)) for x in self.inner.types()]
+        elif value.inner.alike(self.inner):
+            leaves = list(value.leaves)
+        else:
+            present = context.one("num.eq", old, context.constant(len(value.statics)))
+            leaves = _converted(context, self.inner, value, present)
+        for k, ending in enumerate(value.statics):
+            if numbering[k] == n:
+                leaves = self._or_content(context, context.one("num.eq", old, context.constant(k)), ending, leaves)
+        return result + leaves
+
+    def _or_content(self, context: Context, chosen: Value, ending: Any, leaves: list[Value]) -> list[Value]:
+        """The leaves, or what an alternative holds that is none of this union's, where it is the one."""
+        inner = self.inner
+        assert inner is not None
+        return select(context, chosen, lambda: _present(context, inner.lower(context, ending)), lambda: leaves)
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
         tag = next(leaves) if self.tagged else None
@@ -252,6 +265,8 @@ def same_static(a: Any, b: Any) -> bool:
         return bool(a == b)
     if isinstance(a, float):
         return repr(a) == repr(b)
+    if isinstance(a, SymTensor):
+        return heap.same_reference(a, b) and a.copied is b.copied
     return isinstance(a, (slice, range)) and repr(a) == repr(b)
 
 
@@ -278,17 +293,22 @@ def _absent(context: Context, elem: Type) -> Value:
 
 def _converted(context: Context, t: Template, value: Union, present: Value) -> list[Value]:
     """The run-time value of a union, where it is there, as Optionals of another template."""
+    return select(context, present, lambda: _present(context, t.lower(context, payload(context, value, known=True))),
+                  lambda: [_absent(context, _elem(x)) for x in t.types()])
+
+
+def select(context: Context, condition: Value, then: Callable[[], list[Value]],
+           other: Callable[[], list[Value]]) -> list[Value]:
+    """The leaves that one of two sides makes, by a branch."""
     before, context.grad = context.grad, True  # `no_grad` knows nothing of it
-    then, other = Block(), Block()
-    with context.block(then):
-        parts = _present(context, t.lower(context, payload(context, value, known=True)))
-        then.results = tuple(parts)
-    kinds = [_optional(v.type) for v in parts]
-    with context.block(other):
-        other.results = tuple(_absent(context, kind.elem) for kind in kinds)
-    outputs = context.builder.emit("if", (present,), blocks=(then, other), types=kinds)
+    blocks, sides = (Block(), Block()), []
+    for block, make in zip(blocks, (then, other), strict=True):
+        with context.block(block):
+            sides.append(make())
+            block.results = tuple(sides[-1])
     context.grad = before
-    context.mark_history(outputs, [context.has_history(v) for v in parts])
+    outputs = context.builder.emit("if", (condition,), blocks=blocks, types=tuple([v.type for v in sides[0]]))
+    context.mark_history(outputs, [any(map(context.has_history, pair)) for pair in zip(*sides, strict=True)])
     return list(outputs)
 
 

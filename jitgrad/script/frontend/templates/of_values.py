@@ -10,10 +10,12 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either, Num, Static
 from jitgrad.script.frontend.templates.records import Record, Words
+from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
 from jitgrad.script.frontend.values import heap
+from jitgrad.script.frontend.values.protocol import is_dynamic
 from jitgrad.script.frontend.values.values import (
     Instance,
     Number,
@@ -26,12 +28,19 @@ from jitgrad.script.frontend.values.values import (
     Tail,
     Text,
     Union,
-    is_dynamic,
 )
 
 
-def template_of(context: Context, value: Any, general: bool = False) -> Template:
+def template_of(context: Context, value: Any, general: bool = False, outside: Outside | None = None) -> Template:
     """The template of one side's value; with `general`, a number is a run-time number (a loop assigns it)."""
+    if outside is not None:
+        if outside.refers(value):
+            return Static(value)
+        if isinstance(value, tuple):
+            return Items(type(value), tuple([template_of(context, v, general, outside.item(k))
+                                             for k, v in enumerate(value)]))
+        if isinstance(value, Union):
+            return _kept(context, value, outside)
     for cls in type(value).__mro__:
         make = _MAKERS.get(cls)
         if make is not None:
@@ -108,6 +117,18 @@ def _text(context: Context, value: Text, general: bool) -> Template:
 
 def _union(context: Context, value: Union, general: bool) -> Template:
     return Either(value.statics, value.inner)
+
+
+def _kept(context: Context, value: Union, outside: Outside) -> Either:
+    """A union's template at the end of a branch or loop: of alternatives that end there, what they hold goes on."""
+    statics = tuple(s for s in value.statics if not outside.ends(s))
+    parts = [value.inner] if value.inner is not None else []
+    parts += [template_of(context, s) for s in value.statics if outside.ends(s)]
+    inner = parts[0] if parts else None
+    for other in parts[1:]:
+        assert inner is not None
+        inner = inner.join(other, outside.widen)
+    return Either(statics, inner)
 
 
 _MAKERS: dict[type, Callable[[Context, Any, bool], Template]] = {

@@ -9,8 +9,9 @@ from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic
 from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.values import locations, numbers
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import Number, RunItems, SymList, SymTensor, Tail
 from jitgrad.script.graph.ir import Block, Value, sizes_of
 

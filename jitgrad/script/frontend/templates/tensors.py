@@ -16,7 +16,8 @@ from jitgrad.script.frontend.templates.run_lists import ELEMENT
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
-from jitgrad.script.frontend.values.values import SymTensor, tensor_word
+from jitgrad.script.frontend.values.heap import tensor_word
+from jitgrad.script.frontend.values.values import SymTensor
 from jitgrad.script.graph.ir import Value
 
 #: why nobody writes to a tensor of the caller's

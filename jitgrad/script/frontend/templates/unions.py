@@ -33,23 +33,28 @@ def is_static(context: Context, value: Union, which: Any) -> Any:
 
 def settle(context: Context, value: Union, known: bool = False) -> Any:
     """`payload` from here on: every name of a tensor that may be None is one reference now, and all see a write; so of
-    a list, a dict or an object."""
+    a list, a dict or an object. Whoever asks again, by a union that no name holds any more, gets the same one."""
+    values = context.state.values
+    key = ("settled", value.leaves, value.tag)
+    before = context.recall(key)
+    if before is not None and (before.storage if isinstance(before, SymTensor) else before) in values:
+        return before
     made: Any = payload(context, value, known)
     if not isinstance(made, (SymTensor, *HELD)):
         return made
-    values = context.state.values
-    for key, held in values.items():
+    context.remember(key, made)
+    for place, held in values.items():
         if isinstance(held, tuple):
             if any(_same_union(v, value) for v in held):
                 content: list[Any] = [made if _same_union(v, value) else v for v in held]
-                values[key] = type(held)(*content) if hasattr(held, "_fields") else type(held)(content)
+                values[place] = type(held)(*content) if hasattr(held, "_fields") else type(held)(content)
         elif isinstance(held, dict):
             if any(_same_union(v, value) for v in held.values()):
-                values[key] = {k: made if _same_union(v, value) else v for k, v in held.items()}
+                values[place] = {k: made if _same_union(v, value) else v for k, v in held.items()}
         elif _same_union(held, value):
-            values[key] = made
-            if isinstance(key, tuple) and key[0] == "grad" and isinstance(made, SymTensor) and key[1].input >= 0:
-                heap.of(context).optional_grads[made.storage] = key
+            values[place] = made
+            if isinstance(place, tuple) and place[0] == "grad" and isinstance(made, SymTensor) and place[1].input >= 0:
+                heap.of(context).optional_grads[made.storage] = place
     return made
 
 
@@ -80,7 +85,7 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
     """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
     if value is UNBOUND:
         raise effects.raise_now(context, error, (text,))
-    if not isinstance(value, Union):
+    if not isinstance(value, Union) or UNBOUND not in value.statics:
         return value
     missing = is_static(context, value, UNBOUND)
     effects.emit(context, "check", numbers.negate(context, missing).value, error=error, template=(text,))
@@ -92,15 +97,20 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
 
     `what` is the message; `{}` in it is the name of the type of what is there instead.
     """
-    if not isinstance(value, Union) or value.inner is None:
+    if not isinstance(value, Union):
         return value
-    absent = is_static(context, value, value.statics[0])
-    for s in value.statics[1:]:
+    missing = [s for s in value.statics if not isinstance(s, SymTensor)]
+    if value.inner is None and len(missing) == len(value.statics):
+        return value
+    absent: Any = False
+    for s in missing:
         absent = numbers.either(context, absent, is_static(context, value, s))
-    name = type(value.statics[0]).__name__
-    effects.emit(context, "check", numbers.negate(context, absent).value, error=error,
-                 template=(what.replace("{}", name),))
-    return settle(context, value)
+    if missing:
+        effects.emit(context, "check", numbers.negate(context, absent).value, error=error,
+                     template=(what.replace("{}", type(missing[0]).__name__),))
+    for s in missing:
+        value = without(context, value, s)
+    return switch(context, value, lambda v: v) if isinstance(value, Union) else value
 
 
 def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None

@@ -12,10 +12,10 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import TensorType, short_name
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import dispatch
-from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, current
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
 
@@ -170,6 +170,13 @@ class SymTensor(TensorBase["SymTensor"]):
     __hash__ = object.__hash__
 
 
+def tensor_word(type_: TensorType) -> str:
+    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
+    sizes = current().sizes
+    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
+    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
+
+
 @dataclass(slots=True)
 class Heap:
     """What one evaluation knows of its storages.
@@ -256,14 +263,7 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
     `linked`: what may be the same memory as a merged tensor shows it too.
     """
     storage = tensor.storage
-    if storage.alias:
-        raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
-                              context.span(), hint=_CLONE)
-    if storage in of(context).chosen:
-        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
-                              "None on the other side", context.span(), hint=_CLONE)
-    if tensor.copied:
-        raise _may_be_copy(context)
+    _writable(context, tensor)
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
     if recorded and storage.requires_grad:
         raise_leaf(context, bool(tensor.path))
@@ -293,6 +293,21 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
     if linked and (of(context).aliases or of(context).peers):
         dispatch.propagate_write(context, storage)
+
+
+def _writable(context: Context, tensor: SymTensor) -> None:
+    """Refuse a write to memory of which not all names are known; where references would tell, they are asked for."""
+    storage = tensor.storage
+    if (storage.alias or storage in of(context).chosen) and REFERENCES not in context.decisions:
+        raise Restart(REFERENCES, "a tensor that a branch or loop chose is written: names refer to the one chosen")
+    if storage.alias:
+        raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
+                              context.span(), hint=_CLONE)
+    if storage in of(context).chosen:
+        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
+                              "None on the other side", context.span(), hint=_CLONE)
+    if tensor.copied:
+        raise _may_be_copy(context)
 
 
 def _computed_from(context: Context, value: Value, base: Value) -> bool:

@@ -13,9 +13,9 @@ from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, operator_of
 from jitgrad.ops.types import BOOL, FLOAT, INT, Type
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values.values import TYPES, Number, size_number
+from jitgrad.script.frontend.values.symnumbers import TYPES, Number, size_number
 from jitgrad.script.graph.ir import Value
 
 
@@ -91,9 +91,8 @@ def _power(context: Context, a: Any, b: Any, kinds: tuple[type, type]) -> Any:
         return _emit(context, "num.pow", a, b, checked=True)
     if isinstance(b, int):  # a negative literal exponent gives a float
         return _emit(context, "num.pow", cast(context, a, float), b, checked=True)
-    from jitgrad.script.frontend.evaluate import merge
 
-    return merge.branch(
+    return dispatch.branch(
         context, compare(context, "ge", b, 0), lambda: _emit(context, "num.pow", a, b, checked=True),
         lambda: _emit(context, "num.pow", cast(context, a, float), cast(context, b, float), checked=True))
 

@@ -1,87 +1,186 @@
-"""Objects that the script makes: instances of classes written in Python, dataclasses, named tuples, enum members.
+"""Objects found outside the script: attributes as Python finds them, by the path on which the next call does.
 
-An `Instance` is a class and, in the state, a dict of attributes: branches and loops merge it like a dict with static
-keys. Its methods, and those of objects found outside, are inlined; so are their operators.
+A `Borrowed` stands for an object whose class alone is assumed; `super()` in a method is one, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import enum
-import inspect
 import types
-from collections.abc import Callable
 from typing import Any
 
 from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
-from jitgrad.ops.backend import AnyTensor
-from jitgrad.ops.numbers import NUMBERS
-from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.state import effects
+from jitgrad.ops.numbers import NUMBERS, operator_of
+from jitgrad.script.call import signature as sig
+from jitgrad.script.frontend.containers.indexing import pick
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values import locations
-from jitgrad.script.frontend.values.values import (
-    UNBOUND,
-    Borrowed,
-    Function,
-    Instance,
-    Method,
-    Union,
-    class_of,
-    is_dynamic,
-)
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.plain import python_binary, static
+from jitgrad.script.frontend.values.protocol import Kind, call, class_of, is_dynamic, method_of, register, truth
+from jitgrad.script.frontend.values.values import Borrowed, Instance, Iterable, Method, Number, Super, sequence
+
+MISSING = object()
+#: (a module, a name) -> what stands for that in a script
+STANDS_FOR: dict[tuple[Any, str], Any] = {}
 
 
-def construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`cls(*args, **kwargs)`."""
-    if issubclass(cls, BaseException):
-        if kwargs:
-            raise UnsupportedCall(f"keyword arguments of the exception `{cls.__name__}`", context.span(),
-                                  hint="give them by position")
-        return calls.ExceptionValue(cls, args)
-    if issubclass(cls, AnyTensor):
-        raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
-                              hint="use `torch.tensor`, `torch.zeros` and kin")
-    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
-        return effects.guarded(context, lambda: cls(*args, **kwargs))
-    if isinstance(cls, enum.EnumMeta):
-        return effects.guarded(context, lambda: cls(calls.static(context, args[0], "the value of an enum member")))
-    if _written_in_python(cls):
-        return _instance(context, cls, args, kwargs)
-    if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
-        raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
-                              hint="make modules outside the script")
-    if any(is_dynamic(a) for a in (*args, *kwargs.values())) or not cls.__module__.startswith(("jitgrad", "builtins")):
-        raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
-                              hint="make the object outside and pass it, or keep it in a closure")
-    return effects.guarded(context, lambda: cls(*args, **kwargs))
+def class_attribute(cls: type, name: str) -> Any:
+    """What the class or a base defines under `name`, unbound; `MISSING` if nothing."""
+    for klass in cls.__mro__:
+        if name in klass.__dict__:
+            return klass.__dict__[name]
+    return MISSING
 
 
-def _written_in_python(cls: type) -> bool:
-    """Whether instances of a class are what its Python source says: no base in C, no metaclass, no `__new__`."""
-    new: Any = cls.__new__
-    if cls.__module__.split(".")[0] in ("jitgrad", "builtins") or new is not object.__new__:
-        return False
-    if any(c.__name__ == "Module" and c.__module__.startswith("jitgrad") for c in cls.__mro__):
-        return False
-    init = cls.__init__  # type: ignore[misc]
-    known = init is object.__init__ or isinstance(init, types.FunctionType)
-    own_setattr = getattr(cls.__setattr__, "__code__", None)
-    return known and (own_setattr is None or dataclasses.is_dataclass(cls))
+def is_method(attribute: Any) -> bool:
+    """Whether what a class defines is bound where an instance is asked for it."""
+    return isinstance(attribute, (types.FunctionType, classmethod, staticmethod)) or is_scripted(attribute)
 
 
-def _instance(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Instance:
-    made = Instance(cls)
-    context.state.values[made] = {}
-    if generated(cls, "__init__"):
-        _dataclass(context, made, args, kwargs)
-    elif isinstance(cls.__init__, types.FunctionType):  # type: ignore[misc]
-        calls.call(context, cls.__init__, (made, *args), kwargs)  # type: ignore[misc]
-    elif args or kwargs:
-        raise effects.raise_now(context, TypeError, (f"{cls.__name__}() takes no arguments",))
-    return made
+def is_scripted(attribute: Any) -> bool:
+    """Whether it is a function or method that was scripted: its plain function is its `eager`."""
+    return hasattr(attribute, "eager") and hasattr(attribute, "cache_info")
+
+
+def bind(obj: Any, attribute: Any) -> Any:
+    """What a class defines, found through an instance (or, for `super()` in a class method, the class)."""
+    if isinstance(attribute, staticmethod):
+        return attribute.__func__
+    if isinstance(attribute, classmethod):
+        return types.MethodType(attribute.__func__, obj if isinstance(obj, type) else class_of(obj))
+    if is_scripted(attribute):
+        attribute = attribute.eager
+    return attribute if isinstance(obj, type) else types.MethodType(attribute, obj)
+
+
+def similar(name: str, names: list[str]) -> str:
+    """A hint at the public name that may have been meant."""
+    close = difflib.get_close_matches(name, [n for n in names if not n.startswith("_")], 1)
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
+@register(object)
+class ObjectKind(Kind):
+    """An object of any class."""
+
+    def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
+        slot = ("attr", id(obj), name)
+        values = context.state.values
+        if slot in values:
+            return values[slot]
+        attribute = class_attribute(type(obj), name)
+        if isinstance(attribute, property):
+            return get_property(context, obj, name, attribute)
+        if name == "__class__":
+            return type(obj)
+        if name == "__dict__":
+            return context.inputs.attribute(obj, name)
+        instance = getattr(obj, "__dict__", {})
+        if name not in instance and attribute is not MISSING:
+            if is_method(attribute):
+                context.inputs.guard_inherited(obj, name)
+                return bind(obj, attribute)
+            if type(attribute).__name__ in ("method_descriptor", "wrapper_descriptor", "builtin_function_or_method"):
+                return getattr(obj, name)
+        for holder in ("_parameters", "_buffers", "_modules"):
+            if name in instance.get(holder, ()):
+                return context.inputs.attribute(obj, name)
+        if name not in instance and attribute is MISSING and not hasattr(obj, name):
+            hint = similar(name, [*dir(obj), *instance.get("_modules", ()), *instance.get("_parameters", ())])
+            raise UnresolvedAttribute(f"`{type(obj).__name__}` has no `{name}`", context.span(), hint=hint)
+        return context.inputs.attribute(obj, name)
+
+    def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
+        if ("attr", id(obj), name) in context.state.values:
+            return True
+        found = hasattr(obj, name)
+        source = context.inputs.source(obj)
+        if not found and source is not None:
+            context.inputs.guard(sig.Attr(source, name), "absent", None)
+        return found
+
+    def set_attribute(self, context: Context, obj: Any, name: str, value: Any) -> None:
+        attribute = class_attribute(type(obj), name)
+        if isinstance(attribute, property):
+            set_property(context, obj, name, attribute, value)
+            return
+        instance = getattr(obj, "__dict__", {})
+        if name in instance.get("_parameters", ()) or name in instance.get("_modules", ()):
+            raise UnsupportedCall(f"assignment to the parameter or module `{name}`", context.span(),
+                                  hint="write the parameter in place with `copy_`, or do it outside the script")
+        context.inputs.write_attribute(obj, name, value)
+
+    def get_item(self, context: Context, obj: Any, index: Any) -> Any:
+        if type(obj).__module__ == "typing":
+            return guarded(context, lambda: obj[index])  # an annotation
+        holds_modules = "_modules" in getattr(obj, "__dict__", ())
+        if holds_modules and isinstance(index, slice):
+            for k in range(self.length(context, obj)):
+                self.get_item(context, obj, k)  # so that the path to each module is known
+            return guarded(context, lambda: obj[index])
+        if self.method(obj, "__getitem__") is not None:
+            return pick(context, obj, index) if holds_modules and isinstance(index, Number) else super().get_item(
+                context, obj, index)
+        if is_dynamic(index):
+            raise UnsupportedCall(f"a run-time index into {self.type_word(obj)}", context.span())
+        return guarded(context, lambda: obj[index])
+
+    def length(self, context: Context, obj: Any) -> Any:
+        return super().length(context, obj) if self.method(obj, "__len__") else guarded(context, lambda: len(obj))
+
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        """Modules in a ModuleList, anything with `__len__` and `__getitem__`, plain iterators."""
+        if type(obj).__name__ in ("dict_values", "dict_keys", "dict_items"):
+            return sequence(list(obj))
+        cls = self.class_of(obj)
+        own = hasattr(getattr(cls, "__iter__", None), "__code__") and not hasattr(cls, "_modules") and (
+            not cls.__module__.startswith("jitgrad"))
+        if hasattr(cls, "__len__") and hasattr(cls, "__getitem__") and not hasattr(cls, "keys") and not own:
+            n = static(context, self.length(context, obj), "a length")
+            return sequence([self.get_item(context, obj, k) for k in range(n)])
+        if hasattr(getattr(cls, "__iter__", None), "__code__"):
+            return protocol.iterate(context, call(context, cls.__iter__, obj))  # type: ignore[attr-defined]
+        raise self.not_iterable(context, obj)
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        if self.method(obj, "__contains__") is None and not is_dynamic(item) and not is_dynamic(obj):
+            return guarded(context, lambda: item in obj)
+        return super().contains(context, obj, item)
+
+    def unary(self, context: Context, op: str, obj: Any) -> Any:
+        if self.method(obj, f"__{op}__") is None and not self.dynamic:
+            return guarded(context, lambda: operator_of(op)(obj))
+        return super().unary(context, op, obj)
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        for value, other, name in ((a, b, f"__{op}__"), (b, a, f"__r{op}__")):
+            method = method_of(value, name)
+            if method is not None:
+                result = call(context, method, value, other)
+                if result is not NotImplemented:
+                    return result
+        return python_binary(context, op, a, b)
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):
+            cls, other_cls = class_of(value), class_of(other)
+            if not isinstance(value, type) and generated(cls, f"__{'eq' if name == 'ne' else name}__"):
+                if cls is other_cls:
+                    return _compare_fields(context, op, a, b)
+                continue
+            method = method_of(value, f"__{name}__")
+            if method is None and name == "ne":
+                method = method_of(value, "__eq__")
+                if method is not None:
+                    return numbers.negate(context, truth(context, call(context, method, value, other)))
+            if method is not None and not generated(cls, f"__{name}__"):
+                result = call(context, method, value, other)
+                if result is not NotImplemented:
+                    return result
+        return (a is b) == (op == "eq") if self.dynamic and op in ("eq", "ne") else NotImplemented
 
 
 def generated(cls: type, name: str) -> bool:
@@ -90,150 +189,108 @@ def generated(cls: type, name: str) -> bool:
     return dataclasses.is_dataclass(cls) and getattr(getattr(method, "__code__", None), "co_filename", "") == "<string>"
 
 
-def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """What the generated `__init__` of a dataclass does."""
-    cls: Any = made.cls
-    signature = inspect.signature(cls)
-    bound = effects.guarded(context, lambda: signature.bind(*args, **kwargs)).arguments
-    items: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.init and field.name in bound:
-            items[field.name] = bound[field.name]
-        elif field.default is not dataclasses.MISSING:
-            items[field.name] = context.inputs.constant(field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            items[field.name] = calls.call(context, field.default_factory, (), {})
-    context.state.values[made] = items
-    post = getattr(cls, "__post_init__", None)
-    if post is not None:
-        calls.call(context, post, (made,), {})
-
-
-# --- attributes ----------------------------------------------------------------------------------------------------
-
-
-def items_of(context: Context, obj: Instance) -> dict[str, Any]:
-    """The attributes of a made object now."""
-    items: dict[str, Any] = locations.fetch(context, context.state, obj)
-    return items
-
-
-def getattribute(context: Context, obj: Instance, name: str) -> Any:
-    """`obj.name` for a made object."""
-    from jitgrad.script.frontend.values.attributes import MISSING, bind, class_attribute
-
-    attribute = class_attribute(obj.cls, name)
-    if isinstance(attribute, property):
-        if attribute.fget is None:
-            raise UnresolvedAttribute(f"`{name}` is write-only", context.span())
-        return calls.call(context, attribute.fget, (obj,), {})
-    items = items_of(context, obj)
-    text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
-    if name in items:
-        value = items[name]
-        if value is UNBOUND or (isinstance(value, Union) and UNBOUND in value.statics):
-            value = unions.bound(context, value, AttributeError, text)
-        return value
-    if name == "__class__":
-        return obj.cls
-    if name == "__dict__":
-        return contents.new_dict(context, dict(items))
-    if attribute is MISSING:
-        raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
-    if isinstance(attribute, (types.FunctionType, classmethod, staticmethod)) or hasattr(attribute, "cache_info"):
-        return bind(obj, attribute)
-    if isinstance(attribute, types.MemberDescriptorType):
-        raise effects.raise_now(context, AttributeError, (text,))
-    return context.inputs.attribute(obj.cls, name)
-
-
-def setattribute(context: Context, obj: Instance, name: str, value: Any) -> None:
-    """`obj.name = value` for a made object."""
-    from jitgrad.script.frontend.values.attributes import class_attribute
-
-    attribute = class_attribute(obj.cls, name)
-    if isinstance(attribute, property):
-        if attribute.fset is None:
-            raise UnresolvedAttribute(f"`{name}` cannot be assigned", context.span())
-        calls.call(context, attribute.fset, (obj, value), {})
-        return
-    _writable(context, obj, f"cannot assign to field '{name}'")
-    context.state.values[obj] = {**items_of(context, obj), name: value}
-
-
-def delattribute(context: Context, obj: Instance, name: str) -> None:
-    """`del obj.name` for a made object."""
-    _writable(context, obj, f"cannot delete field '{name}'")
-    getattribute(context, obj, name)
-    context.state.values[obj] = {k: v for k, v in items_of(context, obj).items() if k != name}
-
-
-def _writable(context: Context, obj: Instance, text: str) -> None:
-    params = getattr(obj.cls, "__dataclass_params__", None)
-    if params is not None and params.frozen:
-        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
-    contents.writable(context, obj)
-
-
-# --- operators -----------------------------------------------------------------------------------------------------
-
-
-def method_of(value: Any, name: str) -> Callable[..., Any] | None:
-    """A dunder that the value's class defines in Python; None for others."""
-    if isinstance(value, (Function, Method, AnyTensor)):
-        return None
-    cls = class_of(value)
-    method = getattr(cls, name, None)
-    if hasattr(method, "__code__") and not cls.__module__.startswith("jitgrad.script"):
-        return method
-    return None
-
-
-def binary(context: Context, op: str, a: Any, b: Any) -> Any:
-    """`a op b` where a class defines it; NotImplemented where none does."""
-    for value, other, name in ((a, b, f"__{op}__"), (b, a, f"__r{op}__")):
-        method = method_of(value, name)
-        if method is not None:
-            result = calls.call(context, method, (value, other), {})
-            if result is not NotImplemented:
-                return result
-    return NotImplemented
-
-
-def compare(context: Context, op: str, a: Any, b: Any) -> Any:
-    """A comparison that a class defines; NotImplemented where none does."""
-    from jitgrad.script.frontend.values import numbers
-    from jitgrad.script.frontend.values.comparisons import truth
-
-    for value, other, name in ((a, b, op), (b, a, NUMBERS[f"num.{op}"].swapped)):
-        if not isinstance(value, type) and generated(class_of(value), f"__{'eq' if name == 'ne' else name}__"):
-            if class_of(other) is not class_of(value):
-                continue
-            return _compare_fields(context, op, a, b)
-        method = method_of(value, f"__{name}__")
-        if method is None and name == "ne":
-            method = method_of(value, "__eq__")
-            if method is not None:
-                return numbers.negate(context, truth(context, calls.call(context, method, (value, other), {})))
-        if method is not None and not (dataclasses.is_dataclass(class_of(value)) and generated(
-                class_of(value), f"__{name}__")):
-            result = calls.call(context, method, (value, other), {})
-            if result is not NotImplemented:
-                return result
-    if op in ("eq", "ne") and any(isinstance(x, (Instance, Borrowed)) for x in (a, b)):
-        return (a is b) == (op == "eq")
-    return NotImplemented
-
-
 def _compare_fields(context: Context, op: str, a: Any, b: Any) -> Any:
     """The comparison that `dataclass` generates: that of the tuples of fields."""
-    import ast
-
-    from jitgrad.script.frontend.values import attributes, comparisons
-
     names = [f.name for f in dataclasses.fields(class_of(a)) if f.compare]
-    sides = [tuple(items_of(context, x)[n] if isinstance(x, Instance) else attributes.getattribute(context, x, n)
-                   for n in names) for x in (a, b)]
-    node = next(cls for cls, name in comparisons.COMPARE.items() if name == op)
-    assert issubclass(node, ast.cmpop)
-    return comparisons.compare(context, node(), *sides)
+    first, second = (tuple([protocol.get_attribute(context, x, n) for n in names]) for x in (a, b))
+    return protocol.compare(context, op, first, second)
+
+
+def get_property(context: Context, obj: Any, name: str, attribute: property) -> Any:
+    """What a property gives."""
+    if attribute.fget is None:
+        raise UnresolvedAttribute(f"`{name}` is write-only", context.span())
+    return call(context, attribute.fget, obj)
+
+
+def set_property(context: Context, obj: Any, name: str, attribute: property, value: Any) -> None:
+    """Assign to a property."""
+    if attribute.fset is None:
+        raise UnresolvedAttribute(f"`{name}` cannot be assigned", context.span())
+    call(context, attribute.fset, obj, value)
+
+
+OBJECT = ObjectKind()
+
+
+@register(type, types.ModuleType)
+class NamespaceKind(ObjectKind):
+    """Classes and modules."""
+
+    def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
+        try:
+            return STANDS_FOR[obj, name]
+        except (KeyError, TypeError):
+            return context.inputs.attribute(obj, name)
+
+    def get_item(self, context: Context, obj: Any, index: Any) -> Any:
+        return guarded(context, lambda: obj[index])  # an annotation, a member of an enumeration
+
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        return sequence(list(obj)) if isinstance(obj, enum.EnumMeta) else super().iterate(context, obj)
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        if is_dynamic(item):
+            return super().contains(context, obj, item)
+        return guarded(context, lambda: item in obj)
+
+
+@register(Borrowed)
+class BorrowedKind(ObjectKind):
+    """As any object, but that methods are bound to what stands for it."""
+
+    dynamic = True
+    rank = 1
+
+    def class_of(self, obj: Borrowed) -> type:
+        return type(obj.real)
+
+    def get_attribute(self, context: Context, obj: Borrowed, name: str) -> Any:
+        real = obj.real
+        attribute = class_attribute(type(real), name)
+        if isinstance(attribute, property):
+            return get_property(context, obj, name, attribute)
+        if name == "__dict__":
+            raise UnsupportedCall("the `__dict__` of an object that differs between calls", context.span(),
+                                  hint="read its attributes by name")
+        slot = ("attr", id(real), name)
+        if slot not in context.state.values and name not in vars(real) and is_method(attribute):
+            context.inputs.guard_inherited(real, name)
+            return bind(obj, attribute)
+        return OBJECT.get_attribute(context, real, name)
+
+    def has_attribute(self, context: Context, obj: Borrowed, name: str) -> Any:
+        found = OBJECT.has_attribute(context, obj.real, name)
+        if found and class_attribute(type(obj.real), name) is MISSING:
+            OBJECT.get_attribute(context, obj.real, name)  # guards that it is there
+        return found
+
+    def set_attribute(self, context: Context, obj: Borrowed, name: str, value: Any) -> None:
+        cls = type(obj.real)
+        attribute = class_attribute(cls, name)
+        if isinstance(attribute, property) and attribute.fset is not None:
+            set_property(context, obj, name, attribute, value)
+        elif isinstance(attribute, property) or hasattr(cls.__setattr__, "__code__"):
+            raise UnsupportedCall(f"assignment to `{name}` of an object that differs between calls", context.span())
+        else:
+            context.inputs.write_attribute(obj.real, name, value)
+
+
+@register(Super)
+class SuperKind(Kind):
+    """`super()` in a method: what the classes after its own define."""
+
+    def get_attribute(self, context: Context, obj: Super, name: str) -> Any:
+        instance = obj.instance
+        mro = (instance if isinstance(instance, type) else class_of(instance)).__mro__
+        for klass in mro[mro.index(obj.owner) + 1:]:
+            if name in vars(klass):
+                attribute = vars(klass)[name]
+                if isinstance(attribute, property):
+                    return get_property(context, instance, name, attribute)
+                if is_method(attribute):
+                    return bind(instance, attribute)
+                if isinstance(instance, Instance):
+                    return Method(name, lambda cx, args, kwargs: None)  # `object.__init__` and kin
+                return getattr(super(obj.owner, instance), name)
+        raise UnresolvedAttribute(f"no base class has `{name}`", context.span())

@@ -9,30 +9,35 @@ import dataclasses
 import re
 import string
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.gradients import requires_grad
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.templates.alternatives import tag_of
-from jitgrad.script.frontend.values import heap, numbers, subscripts
-from jitgrad.script.frontend.values.values import (
-    Instance,
-    Method,
-    Number,
-    SymDict,
-    SymList,
-    SymTensor,
-    Text,
-    Union,
+from jitgrad.script.frontend.templates.unions import force
+from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.objects import generated
+from jitgrad.script.frontend.values.plain import PLAIN, PlainKind, static
+from jitgrad.script.frontend.values.protocol import (
+    Kind,
+    Methods,
+    call,
+    get_attribute,
+    get_item,
     is_dynamic,
+    items_of,
+    method_of,
+    register,
+    type_name,
     type_word,
 )
+from jitgrad.script.frontend.values.raised import ExceptionValue, check_readable
+from jitgrad.script.frontend.values.values import Instance, Number, SymDict, SymList, SymTensor, Text, Union
 from jitgrad.script.graph.ir import Value
 
 _formatter_split: Any = string.Formatter.get_field.__globals__["_string"].formatter_field_name_split
@@ -53,6 +58,21 @@ def text(context: Context, parts: Sequence[Any]) -> Any:
     return flat[0] if len(flat) == 1 and isinstance(flat[0], str) else Text(flat)
 
 
+def template_of(context: Context, parts: Sequence[Any]) -> tuple[tuple[Any, ...], list[Value]]:
+    """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
+    template: list[Any] = []
+    values: list[Value] = []
+    found = text(context, [(p, "s", "") for p in parts])
+    for part in [found] if isinstance(found, str) else found.parts:
+        if isinstance(part, str):
+            template.append(part)
+            continue
+        value, conversion, spec = part
+        template.append((len(values), conversion, spec))
+        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
+    return tuple(template), values
+
+
 def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[Any]:
     """The parts that one formatted value gives."""
     if isinstance(value, Text):
@@ -68,26 +88,26 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
         if not conversion and not value.ndim:  # a 0-d tensor is formatted as the number that it holds
             tensor = value
             if spec or not _is_parameter(context, tensor):
-                return [(effects.guarded(context, lambda: backend().item(tensor)), "", spec)]
+                return [(guarded(context, lambda: backend().item(tensor)), "", spec)]
             conversion = "s"
         about = requires_grad.about(context, value) if conversion or not spec else ""
         shown = heap.read(context, value)
         if context.has_history(shown):  # a text that the script returns has none
             shown = context.one("detach", shown)
         return [(heap.new_tensor(context, shown), (conversion or "s") + about if about else conversion, spec)]
-    if isinstance(value, calls.ExceptionValue):
+    if isinstance(value, ExceptionValue):
         return _message(context, value)
-    if isinstance(value, Instance) or (not isinstance(value, (type, *calls.PLAIN)) and not is_dynamic(value)):
+    if isinstance(value, Instance) or (not isinstance(value, (type, *PLAIN)) and not is_dynamic(value)):
         found = _by_method(context, value, conversion, spec)
         if found is not None:
             return found
     if is_dynamic(value) or (isinstance(value, tuple) and any(isinstance(v, Text) for v in value)):
         if spec:
             raise effects.raise_now(context, TypeError, (
-                f"unsupported format string passed to {calls.type_name(value)}.__format__",))
+                f"unsupported format string passed to {type_name(value)}.__format__",))
         return _container(context, value)
     context.look(value)
-    return [effects.guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
+    return [guarded(context, lambda: format(_CONVERT[conversion](value), spec))]
 
 
 def _is_parameter(context: Context, tensor: SymTensor) -> bool:
@@ -102,16 +122,16 @@ def _union(context: Context, value: Union, conversion: str, spec: str) -> list[A
     if value.inner is None and all(isinstance(s, (str, int, float, type(None))) for s in value.statics):
         texts = tuple([format(_CONVERT[conversion](s), spec) for s in value.statics])
         return [(numbers.wrap(context, tag_of(context, value)), texts, "")]
-    held = unions.force(context, value, "text of None instead of '{}'")
+    held = force(context, value, "text of None instead of '{}'")
     if isinstance(held, Union):
         raise UnsupportedCall(f"the text of {type_word(value)}, decided at run time", context.span(),
                               hint="write the `if` around the statement")
     return _pieces(context, held, conversion, spec)
 
 
-def _message(context: Context, error: calls.ExceptionValue) -> list[Any]:
+def _message(context: Context, error: ExceptionValue) -> list[Any]:
     """`str(error)`."""
-    calls.check_readable(context, error)
+    check_readable(context, error)
     if issubclass(error.cls, KeyError) and len(error.args) == 1:
         return _pieces(context, error.args[0], "r", "")
     if len(error.args) == 1:
@@ -121,22 +141,21 @@ def _message(context: Context, error: calls.ExceptionValue) -> list[Any]:
 
 def _by_method(context: Context, value: Any, conversion: str, spec: str) -> list[Any] | None:
     """The text that a class written in Python gives its objects; None where it does not."""
-    from jitgrad.script.frontend.values import objects
 
     cls = value.cls if isinstance(value, Instance) else type(value)
     if not isinstance(value, Instance) and cls.__module__.split(".")[0] in ("jitgrad", "builtins", "enum"):
         return None
     names = ("__format__",) if not conversion and hasattr(cls.__format__, "__code__") else ()
     for name in (*names, *(("__repr__",) if conversion == "r" else ("__str__", "__repr__"))):
-        method = objects.method_of(value, name)
+        method = method_of(value, name)
         if method is None or (not isinstance(value, Instance) and not _users(method)):
             continue
-        if isinstance(value, Instance) and objects.generated(cls, name):
+        if isinstance(value, Instance) and generated(cls, name):
             return _fields(context, value)
-        result = calls.call(context, method, (value, spec) if name == "__format__" else (value,), {})
+        result = call(context, method, value, spec)
         return _pieces(context, result, "", "" if name == "__format__" else spec)
     if isinstance(value, Instance):
-        if objects.generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
+        if generated(cls, "__repr__") or dataclasses.is_dataclass(cls):
             return _fields(context, value)
         raise UnsupportedCall(f"the text of {type_word(value)}", context.span(), hint="define `__repr__`")
     return None
@@ -149,9 +168,9 @@ def _users(method: Any) -> bool:
 
 def _fields(context: Context, value: Instance) -> list[Any]:
     """The text that `dataclass` generates."""
-    from jitgrad.script.frontend.values import objects
+    from jitgrad.script.frontend.values import instances
 
-    items = objects.items_of(context, value)
+    items = instances.items_of(context, value)
     shown = [f.name for f in dataclasses.fields(value.cls) if f.repr]
     return _listed(context, f"{value.cls.__qualname__}(", [(f"{n}=", items[n]) for n in shown], ")")
 
@@ -162,7 +181,7 @@ def _container(context: Context, value: Any) -> list[Any]:
         return _listed(context, "{", [(f"{k!r}: ", v) for k, v in found.items()], "}")
     if not isinstance(value, (tuple, SymList)):
         raise UnsupportedCall(f"text of {type_word(value)}", context.span(), hint="print its parts")
-    items = contents.items_of(context, value)
+    items = items_of(context, value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return _listed(context, f"{type(value).__name__}(",
                        [(f"{n}=", v) for n, v in zip(value._fields, items, strict=True)], ")")
@@ -202,7 +221,7 @@ _PERCENT = re.compile(r"%(?:\((?P<name>[^)]*)\))?(?P<flags>[-+ #0]*)(?P<width>\d
 def percent(context: Context, template: str, values: Any) -> Any:
     """`template % values`."""
     if not is_dynamic(values):
-        return effects.guarded(context, lambda: template % values)
+        return guarded(context, lambda: template % values)
     named = contents.dict_of(context, values) if isinstance(values, SymDict) else None
     given = iter(values if isinstance(values, tuple) else (values,))
     parts: list[Any] = []
@@ -235,10 +254,10 @@ def _converted(context: Context, value: Any, found: re.Match[str]) -> Any:
     align = "<" if "-" in flags else ">" if width and kind in "rsa" else ""
     if kind in "rsa":
         return (value, kind, f"{align}{width}{precision}")
-    value = unions.force(context, value, f"%{kind} format: a real number is required, not {{}}")
+    value = force(context, value, f"%{kind} format: a real number is required, not {{}}")
     if isinstance(value, SymTensor):
         tensor = value
-        value = effects.guarded(context, lambda: backend().item(tensor))
+        value = guarded(context, lambda: backend().item(tensor))
     if kind in "diu":
         if precision:
             raise UnsupportedCall("a precision of `%d`", context.span(), hint="use an f-string")
@@ -259,14 +278,14 @@ def formatted(context: Context, template: str, args: Sequence[Any], kwargs: dict
 
 
 def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dict[str, Any], count: Any) -> list[Any]:
-    from jitgrad.script.frontend.values.attributes import getattribute
+    pass
 
     parts: list[Any] = []
-    for literal, field, spec, conversion in effects.guarded(context, lambda: list(string.Formatter().parse(template))):
+    for literal, field, spec, conversion in guarded(context, lambda: list(string.Formatter().parse(template))):
         parts.append(literal)
         if field is None:
             continue
-        first, rest = effects.guarded(context, lambda field=field: _split(field))  # type: ignore[misc]
+        first, rest = guarded(context, lambda field=field: _split(field))  # type: ignore[misc]
         if first == "":
             first = next(count, len(args))
         if isinstance(first, int) and first >= len(args):
@@ -276,8 +295,8 @@ def _fields_of(context: Context, template: str, args: Sequence[Any], kwargs: dic
             raise effects.raise_now(context, KeyError, (str(first),))
         value = args[first] if isinstance(first, int) else kwargs[first]
         for is_attribute, key in rest:
-            value = getattribute(context, value, key) if is_attribute else subscripts.getitem(context, value, key)
-        inner = calls.static(context, text(context, _fields_of(context, spec or "", args, kwargs, count)),
+            value = get_attribute(context, value, key) if is_attribute else get_item(context, value, key)
+        inner = static(context, text(context, _fields_of(context, spec or "", args, kwargs, count)),
                              "a format specification")
         parts.append((value, conversion or "", inner))
     return parts
@@ -288,39 +307,60 @@ def _split(field: str) -> tuple[Any, list[tuple[bool, Any]]]:
     return first, list(rest)
 
 
-def method(context: Context, obj: str | Text, name: str) -> Any:
-    """A method of a string that may meet run-time values."""
-    if name == "join" and isinstance(obj, str):
-        def join(cx: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            items = contents.items_of(cx, args[0])
-            for i, item in enumerate(items):
-                if not isinstance(item, (str, Text)):
-                    raise effects.raise_now(cx, TypeError, (
-                        f"sequence item {i}: expected str instance, {calls.type_name(item)} found",))
-            parts: list[Any] = []
-            for i, item in enumerate(items):
-                parts += [obj * (i > 0), (item, "", "")]
-            return text(cx, parts)
-
-        return Method(name, join)
-    if name == "format" and isinstance(obj, str):
-        return Method(name, lambda cx, args, kwargs: formatted(cx, obj, args, kwargs))
-    if isinstance(obj, str):
-        return getattr(obj, name)
-    raise UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
-                          hint="format the number itself (`f'{x:>8}'`), or work on the string outside the script")
+def _join(context: Context, separator: str, items: Any) -> Any:
+    parts: list[Any] = []
+    for i, item in enumerate(items_of(context, items)):
+        if not isinstance(item, (str, Text)):
+            raise effects.raise_now(context, TypeError, (
+                f"sequence item {i}: expected str instance, {type_name(item)} found",))
+        parts += [separator * (i > 0), (item, "", "")]
+    return text(context, parts)
 
 
-def template_of(context: Context, parts: Sequence[Any]) -> tuple[tuple[Any, ...], list[Value]]:
-    """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
-    template: list[Any] = []
-    values: list[Value] = []
-    found = text(context, [(p, "s", "") for p in parts])
-    for part in [found] if isinstance(found, str) else found.parts:
-        if isinstance(part, str):
-            template.append(part)
-            continue
-        value, conversion, spec = part
-        template.append((len(values), conversion, spec))
-        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
-    return tuple(template), values
+@register(str)
+class StringKind(PlainKind):
+    """A string; some of its methods take values of the run."""
+
+    rank = 5
+
+    methods: ClassVar[Methods] = {
+        "join": _join, "format": lambda cx, template, *args, **kwargs: formatted(cx, template, args, kwargs)}
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        found = binary(context, op, a, b)
+        return super().binary(context, op, a, b) if found is NotImplemented else found
+
+
+@register(Text)
+class TextKind(Kind):
+    """A string with run-time parts."""
+
+    dynamic = True
+    rank = 5
+
+    def class_of(self, obj: Text) -> type:
+        return str
+
+    def type_word(self, obj: Text) -> str:
+        return "a string with run-time parts"
+
+    def argument(self, context: Context, obj: Text) -> Any:
+        raise UnsupportedCall("a string that is known only at run time, as an argument of the library", context.span())
+
+    def truth(self, context: Context, obj: Text) -> Any:
+        return True  # numbers and tensors have texts that are not empty
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return binary(context, op, a, b)
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if a is b and op in ("eq", "ne"):
+            return op == "eq"
+        if not (isinstance(a, (str, Text)) and isinstance(b, (str, Text))):
+            return NotImplemented
+        raise UnsupportedCall("a comparison of strings that are known only at run time", context.span(),
+                              hint="compare the numbers that they are made of")
+
+    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
+        return UnsupportedCall(f"`{name}` of a string that is known only at run time", context.span(),
+                               hint="format the number itself (`f'{x:>8}'`), or work on the string outside the script")

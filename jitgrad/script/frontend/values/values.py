@@ -15,22 +15,22 @@ from __future__ import annotations
 
 import ast
 import enum
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jitgrad.ops.types import TensorType, short_name
-from jitgrad.script.frontend.state.context import current
 from jitgrad.script.frontend.values.heap import Path, Storage, SymTensor
 from jitgrad.script.frontend.values.symnumbers import TYPES, Number, guarded_int, size_number
 from jitgrad.script.graph.ir import Value
 
 if TYPE_CHECKING:
     from jitgrad.script.frontend.source.source import Source
+    from jitgrad.script.frontend.state.context import Context
     from jitgrad.script.frontend.state.frames import Frame
     from jitgrad.script.frontend.templates.template import Template
 
-__all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Method", "Number", "Part", "Path", "Range",
-           "RunItems", "RunPairs", "Storage", "SymDict", "SymList", "SymTensor", "SymTuple", "Tail", "TensorMap",
-           "Text", "Union", "class_of", "guarded_int", "is_dynamic", "size_number", "tensor_word", "type_word"]
+__all__ = ["HELD", "TYPES", "UNBOUND", "Borrowed", "Function", "Instance", "Iterable", "Method", "Number", "Part",
+           "Path", "Range", "RunItems", "RunPairs", "Storage", "Super", "SymDict", "SymList", "SymTensor", "SymTuple",
+           "Tail", "TensorMap", "Text", "Union", "guarded_int", "sequence", "size_number"]
 
 
 class _Unbound:
@@ -150,13 +150,6 @@ class Borrowed:
 HELD = (SymList, SymDict, Instance)
 
 
-def class_of(value: Any) -> type:
-    """The class of an object, made by the script or not."""
-    if isinstance(value, Borrowed):
-        return type(value.real)
-    return value.cls if isinstance(value, Instance) else type(value)
-
-
 class Text:
     """A string with run-time parts: strings, and (value, conversion, format) of numbers and tensors (strings.py)."""
 
@@ -186,6 +179,15 @@ class Method:
         self.name, self.call = name, call
 
 
+class Super:
+    """`super()` inside a method."""
+
+    __slots__ = ("instance", "owner")
+
+    def __init__(self, owner: type, instance: Any):
+        self.owner, self.instance = owner, instance
+
+
 class Range:
     """`range` with a bound known at run time."""
 
@@ -195,48 +197,21 @@ class Range:
         self.start, self.stop, self.step = start, stop, step
 
 
-def is_dynamic(value: Any) -> bool:
-    """Whether `value` is or contains a run-time value."""
-    if isinstance(value, (SymTensor, Number, Union, SymList, SymDict, TensorMap, Instance, Borrowed, Range, Text)):
-        return True
-    if isinstance(value, (tuple, list)):
-        return any(is_dynamic(v) for v in value)
-    if isinstance(value, dict):
-        return any(is_dynamic(v) for v in value.values())
-    if isinstance(value, slice):
-        return is_dynamic(value.start) or is_dynamic(value.stop) or is_dynamic(value.step)
-    return False
+class Iterable:
+    """What a `for` goes over.
+
+    Attributes:
+        length: int, or a Number where only the run knows.
+        item: `(context, k) -> value`, k an int or a Number in [0, length).
+        unrolled: the items are separate objects (a tuple, a list, modules), so that each gets a body of its own.
+    """
+
+    __slots__ = ("item", "length", "unrolled")
+
+    def __init__(self, length: Any, item: Callable[[Context, Any], Any], unrolled: bool):
+        self.length, self.item, self.unrolled = length, item, unrolled
 
 
-def tensor_word(type_: TensorType) -> str:
-    """A tensor's type with the sizes of the first call: `f32[3, 4]`; `?` where only the run knows."""
-    sizes = current().sizes
-    hints = [sizes.hint(sizes.canonical(d)) for d in type_.dims]
-    return f"{short_name(type_.dtype)}[{', '.join('?' if h is None else str(h) for h in hints)}]"
-
-
-def type_word(value: Any) -> str:
-    """What a value is, in the user's words: `tensor f32[N, 3]`, `int`, `None`, `str`."""
-    if isinstance(value, SymTensor):
-        return f"a tensor {tensor_word(value.type_)}"
-    if isinstance(value, Number):
-        return {bool: "a bool", int: "an int", float: "a float"}.get(value.number_type, "a number")
-    if value is None:
-        return "None"
-    if value is UNBOUND:
-        return "unbound"
-    if isinstance(value, Union):
-        parts = [type_word(s) for s in value.statics] + ([str(value.inner)] if value.inner is not None else [])
-        return " or ".join(parts)
-    if isinstance(value, SymList):
-        return "a tuple" if isinstance(value, SymTuple) else "a list"
-    if isinstance(value, (SymDict, TensorMap)):
-        return "a dict"
-    if isinstance(value, Range):
-        return "a range"
-    if isinstance(value, Text):
-        return "a string with run-time parts"
-    if isinstance(value, (Function, Method)):
-        return "a function"
-    name = class_of(value).__name__
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+def sequence(items: Sequence[Any]) -> Iterable:
+    """An iterable of separate objects."""
+    return Iterable(len(items), lambda cx, k: items[k], True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from jitgrad.dims import Call, Dim, Size, Symbol
+from jitgrad.dims import Atom, Dim, Size, Symbol, render, render_call
 from jitgrad.ops.types import ListType, TensorType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import Tensors
@@ -117,18 +117,7 @@ def _names(script: sig.ScriptGraph) -> dict[Symbol, str]:
 
 def size(value: Size, names: Mapping[Symbol, str]) -> str:
     """A size in terms of the arguments' shapes."""
-    if isinstance(value, int):
-        return str(value)
-    terms = []
-    for monomial, coefficient in value.terms:
-        factors = [str(coefficient)] if coefficient != 1 or not monomial else []
-        terms.append("*".join([*factors, *(_atom(a, names) for a in monomial)]))
-    return " + ".join(terms)
+    def atom(a: Atom) -> str:
+        return names.get(a, a.name) if isinstance(a, Symbol) else render_call(a.fn, [size(s, names) for s in a.args])
 
-
-def _atom(atom: Symbol | Call, names: Mapping[Symbol, str]) -> str:
-    if isinstance(atom, Symbol):
-        return names.get(atom, atom.name)
-    arguments: Sequence[str] = [size(a, names) for a in atom.args]
-    operator = {"floordiv": " // ", "mod": " % "}.get(atom.fn)
-    return f"({operator.join(arguments)})" if operator else f"{atom.fn}({', '.join(arguments)})"
+    return render(value, atom)

@@ -22,7 +22,7 @@ from jitgrad.codegen.run.probes import Cost, Probe, Probed
 from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
 from jitgrad.script.graph.irops import STRUCTURAL
-from jitgrad.script.graph.lines import Line, line_of, lines_of
+from jitgrad.script.inspect.lines import Line, line_of, lines_of
 
 #: runs after the first: until this many seconds have passed, at most so many
 SECONDS, RUNS = 0.1, 30

@@ -13,8 +13,8 @@ from jitgrad.script.call.graph_function import GraphFunction
 from jitgrad.script.call.sources import resolve
 from jitgrad.script.executor import Dispatcher
 from jitgrad.script.graph.ir import Graph
-from jitgrad.script.graph.lines import line_of, lines_of
 from jitgrad.script.inspect.explain.measure import PROGRAMS
+from jitgrad.script.inspect.lines import line_of, lines_of
 
 
 class Traffic:
@@ -75,7 +75,7 @@ how it was counted
 class _Graphs(GraphFunction):
     """A function of which only the graphs are made, those for a GPU."""
 
-    lean = True
+    rematerialise = True
 
     def _programs(self, graphs: Mapping[str, Graph]) -> Mapping[str, Callable[..., list[Any]]]:
         self.graphs = dict(graphs)

@@ -8,9 +8,9 @@ from typing import Any
 
 from jitgrad.script.call.sources import resolve
 from jitgrad.script.executor import Dispatcher
-from jitgrad.script.graph.lines import Function, Line, functions_of
 from jitgrad.script.inspect.explain import decisions
 from jitgrad.script.inspect.explain.measure import PROGRAMS, Measured, Run, Step, measure
+from jitgrad.script.inspect.lines import Function, Line, functions_of
 
 #: how long a stretch of lines without a cost is shown whole
 QUIET = 8

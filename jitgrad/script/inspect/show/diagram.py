@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from jitgrad.ops import OPS
 from jitgrad.ops.opdef import CONTRACT, REDUCE, SCAN, SORT
 from jitgrad.script.graph.ir import Block, Graph, Node, Value, walk
-from jitgrad.script.graph.lines import Line, line_of
+from jitgrad.script.inspect.lines import Line, line_of
 from jitgrad.script.inspect.show.labels import INLINE, Labels
 from jitgrad.script.inspect.show.layout import Placed, place
 

@@ -11,8 +11,8 @@ from html import escape
 from typing import Any
 
 from jitgrad.script.graph.ir import Graph, Value, walk
-from jitgrad.script.graph.lines import Line, functions_of, line_of
 from jitgrad.script.inspect.explain.kernels import compiled_form
+from jitgrad.script.inspect.lines import Line, functions_of, line_of
 from jitgrad.script.inspect.show import svg as pictures
 from jitgrad.script.inspect.show.diagram import depth_of, draw, draw_lines
 

@@ -1,8 +1,8 @@
 """What `write.py` wrote, read back without belief: every number, name, index and path is checked.
 
-Names end up in generated code (`entry.py`, `results.py`), so they must be identifiers; paths must lead through the
-saved objects, never to anything that Python itself hangs on an object; sizes that the graph takes to be equal become
-guards here, whatever the file says. All that is wrong raises LoadError.
+Names end up in generated code (`call/entering.py`, `call/returning.py`), so they must be identifiers; paths must lead
+through the saved objects, never to anything that Python itself hangs on an object; sizes that the graph takes to be
+equal become guards here, whatever the file says. All that is wrong raises LoadError.
 """
 
 from __future__ import annotations

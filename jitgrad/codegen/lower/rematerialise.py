@@ -1,16 +1,15 @@
-"""What a device's kernel computes again because reading it from memory would move more bytes.
+"""Rematerialisation: what a kernel computes again because reading it from memory would move more bytes.
 
 In a training step that is one program, `exp(y - max)` of a softmax is made by the kernel of the loss and read by the
 one of the gradient, in float32: 4 bytes written and 4 read for each element, where `y` is 2. So when all is fused, a
 value that flows from one kernel to others is made once more in each of them, if what they read for it, and what has to
 be stored only for that, are fewer bytes. A number for each row costs next to nothing, a draw nothing.
-Between programs `script/autodiff/lean.py` does the same by what it saves.
+How that is counted is said in `script/autodiff/rematerialise.py`, which does the same between programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 
 from jitgrad.codegen.lower.fuse import MAX_ITEMS, MAX_OPERANDS, Fusion, Group, Item, Operand
 from jitgrad.codegen.lower.state import tensor
@@ -18,30 +17,17 @@ from jitgrad.codegen.lower.units import Units
 from jitgrad.codegen.program.access import IndexMap
 from jitgrad.ops.opdef import RANDOM, is_kind, is_scalar
 from jitgrad.ops.types import TensorType
+from jitgrad.script.autodiff.frame import DEPTH
+from jitgrad.script.autodiff.rematerialise import CostModel, Way
 from jitgrad.script.graph.ir import Node, Value, committed
 
-#: how long a chain of repeated nodes may be
-DEPTH = 8
+#: an item, or an operand of one, with the axes of a group that are the item's
+Placed = tuple[Item, tuple[int, ...]]
+Read = tuple[Operand, tuple[int, ...]]
+Chain = Way[Placed, tuple[Value, IndexMap]]
 
 
-@dataclass(slots=True)
-class Chain:
-    """How a group makes a value: the items to repeat, each with the group's axes that are its own; what is read."""
-
-    items: dict[tuple[Item, tuple[int, ...]], None] = field(default_factory=dict)
-    reads: dict[tuple[Value, IndexMap], int] = field(default_factory=dict)
-
-    @property
-    def cost(self) -> int:
-        """Bytes for each element."""
-        return sum(self.reads.values())
-
-    def add(self, other: Chain) -> None:
-        self.items.update(other.items)
-        self.reads.update(other.reads)
-
-
-class Repeats:
+class Rematerialisation:
     """The groups of one block, after fusion."""
 
     def __init__(self, units: Units, fusion: Fusion):
@@ -71,14 +57,14 @@ class Repeats:
                     readers.setdefault(group, {}).setdefault(axes, []).append(reader)
         if not readers or any(len(places) > 1 for places in readers.values()):
             return
-        chains = [self.chain(item, group, axes, len(item.space), DEPTH) for group, (axes,) in zip(
+        chains = [_InGroup(self, group, len(item.space)).again((item, axes)) for group, (axes,) in zip(
             readers, readers.values(), strict=True)]
         moved = width * (len(readers) + (0 if self.is_stored(item.out) else 1))
         if any(c is None for c in chains) or sum(c.cost for c in chains if c is not None) >= moved:
             return
         for group, chain in zip(readers, chains, strict=True):
             assert chain is not None
-            if (len(group.items) + len(chain.items) > MAX_ITEMS
+            if (len(group.items) + len(chain.makers) > MAX_ITEMS
                     or len(group.sources | {base for base, _ in chain.reads}) > MAX_OPERANDS):
                 return
         for (group, places), chain in zip(readers.items(), chains, strict=True):
@@ -87,42 +73,6 @@ class Repeats:
         self.drop(item)
 
     # --- what it takes ---
-
-    def chain(self, item: Item, group: Group, axes: tuple[int, ...], rank: int, depth: int) -> Chain | None:
-        """How `group` makes an item's value; None where it cannot."""
-        found = Chain()
-        if (group, item, axes) in self.copies:
-            return found
-        if not is_repeatable(item):
-            return None
-        for operand in item.operands:
-            made = self.having(operand, group, axes, rank, depth)
-            if made is None:
-                return None
-            found.add(made)
-        found.items[item, axes] = None
-        return found
-
-    def having(self, operand: Operand, group: Group, axes: tuple[int, ...], rank: int, depth: int) -> Chain | None:
-        """The cheaper of reading an operand and making it again."""
-        base = operand.base
-        producer = self.fusion.producers.get(base)
-        where = moved(operand.entries, axes)
-        read = Chain()
-        if producer is not None and self.fusion.group[producer] is group:
-            return None
-        if isinstance(base.type, TensorType) and not self.is_read(group, base, where):
-            if producer is None and not self.is_kept(base):
-                return None
-            width = base.type.dtype.itemsize if len({a for a, *_ in where if a >= 0}) >= rank else 0
-            new = producer is not None and not self.is_stored(base) and not self.leaves_home(producer)
-            read.reads[base, where] = width * (2 if new else 1)
-        if read.cost and producer is not None and depth > 0:
-            own = self.placed(producer, operand.entries, axes)
-            made = self.chain(producer, group, own, rank, depth - 1) if own is not None else None
-            if made is not None and made.cost <= read.cost:
-                return made
-        return read
 
     def placed(self, item: Item, entries: IndexMap, axes: Sequence[int]) -> tuple[int, ...] | None:
         """The group's axes that are an item's, where its result is read at the index at which it is made."""
@@ -160,7 +110,7 @@ class Repeats:
 
     def place(self, item: Item, group: Group, chain: Chain, use: tuple[tuple[int, ...], list[Item]]) -> None:
         """Put what is repeated into a group, and let its items read that."""
-        copies = [self.copy(source, group, axes) for source, axes in chain.items]
+        copies = [self.copy(source, group, axes) for source, axes in chain.makers]
         if copies:
             group.items = sorted([*copies, *group.items], key=lambda i: i.index)
         axes, readers = use
@@ -229,6 +179,42 @@ class Repeats:
                 self.drop(source)
 
 
+class _InGroup(CostModel[Read, Placed, tuple[Value, IndexMap]]):
+    """What values cost in a group, for each element of one with `rank` axes."""
+
+    def __init__(self, block: Rematerialisation, group: Group, rank: int):
+        self.block, self.fusion, self.group, self.rank = block, block.fusion, group, rank
+
+    def again(self, maker: Placed, depth: int = DEPTH) -> Chain | None:
+        if (self.group, *maker) in self.block.copies:
+            return Way()
+        return super().again(maker, depth) if is_repeatable(maker[0]) else None
+
+    def stored(self, x: Read) -> dict[tuple[Value, IndexMap], int] | None:
+        (operand, axes), block = x, self.block
+        base, where = operand.base, moved(operand.entries, axes)
+        producer = self.fusion.producers.get(base)
+        if producer is not None and self.fusion.group[producer] is self.group:
+            return None
+        if not isinstance(base.type, TensorType) or block.is_read(self.group, base, where):
+            return {}
+        if producer is None and not block.is_kept(base):
+            return None
+        width = base.type.dtype.itemsize if len({a for a, *_ in where if a >= 0}) >= self.rank else 0
+        new = producer is not None and not block.is_stored(base) and not block.leaves_home(producer)
+        return {(base, where): width * (2 if new else 1)}
+
+    def maker(self, x: Read) -> Placed | None:
+        operand, axes = x
+        producer = self.fusion.producers.get(operand.base)
+        own = self.block.placed(producer, operand.entries, axes) if producer is not None else None
+        return (producer, own) if producer is not None and own is not None else None
+
+    def operands(self, maker: Placed) -> Iterable[Read]:
+        item, axes = maker
+        return [(operand, axes) for operand in item.operands]
+
+
 def is_repeatable(item: Item) -> bool:
     """Whether an item may be computed twice: element by element, or drawn."""
     return (bool(item.space) and not item.inner and not item.column_sum and item.node.op not in ("index", "gather")
@@ -240,4 +226,4 @@ def moved(entries: IndexMap, axes: Sequence[int]) -> IndexMap:
     return tuple([(axes[a] if a >= 0 else -1, factor, shift) for a, factor, shift in entries])
 
 
-__all__ = ["Repeats"]
+__all__ = ["Rematerialisation"]

@@ -1,0 +1,155 @@
+"""Functions of one argument that are one op each: exponentials, roots, angles, rounding, sizes and signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitgrad import dtypes
+from jitgrad.dtypes import bool_
+from jitgrad.ops import OPS
+from jitgrad.ops.autocast import mode, widen
+from jitgrad.ops.backend import AnyTensor, Tensor, backend
+from jitgrad.ops.library.core import (
+    apply,
+    as_operand,
+    cast,
+    inplace,
+    library,
+    require_tensor,
+    word,
+)
+
+#: what autocast on a GPU computes in float32
+_WIDENED = {"acos", "asin", "cosh", "erfinv", "exp", "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt",
+            "sinh", "tan"}
+
+
+def _float_unary(name: str, doc: str, row: str = "") -> Callable[[AnyTensor[Tensor]], Tensor]:
+    """A function that turns integers and bools into floats first."""
+    row, widened = row or name, name in _WIDENED
+
+    def fn(input: AnyTensor[Tensor]) -> Tensor:
+        if not isinstance(input, AnyTensor):
+            require_tensor(name, input)
+        if widened and mode.low is not None:
+            input = widen(input, "cuda")
+        d = input.dtype
+        if not d.is_floating_point:
+            input = cast(input, dtypes.get_default_dtype())
+        return backend().apply(OPS[row], (input,), {})
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+def _unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
+    """A function that keeps the dtype; bools are refused as torch does."""
+    def fn(input: AnyTensor[Tensor]) -> Tensor:
+        if require_tensor(name, input).dtype is bool_:
+            raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
+        return backend().apply(OPS[name], (input,), {})
+
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
+
+
+exp = _float_unary("exp", "e to the power of each element.")
+exp2 = _float_unary("exp2", "2 to the power of each element.")
+expm1 = _float_unary("expm1", "exp(input) - 1, accurate near 0.")
+log = _float_unary("log", "The natural logarithm.")
+log1p = _float_unary("log1p", "log(1 + input), accurate near 0.")
+log2 = _float_unary("log2", "The binary logarithm.")
+log10 = _float_unary("log10", "The decimal logarithm.")
+sqrt = _float_unary("sqrt", "The square root.")
+rsqrt = _float_unary("rsqrt", "1 / sqrt(input).")
+sin = _float_unary("sin", "Sine.")
+cos = _float_unary("cos", "Cosine.")
+tan = _float_unary("tan", "Tangent.")
+asin = _float_unary("asin", "Arc sine.")
+acos = _float_unary("acos", "Arc cosine.")
+atan = _float_unary("atan", "Arc tangent.")
+sinh = _float_unary("sinh", "Hyperbolic sine.")
+cosh = _float_unary("cosh", "Hyperbolic cosine.")
+tanh = _float_unary("tanh", "Hyperbolic tangent.")
+asinh = _float_unary("asinh", "Inverse hyperbolic sine.")
+acosh = _float_unary("acosh", "Inverse hyperbolic cosine.")
+atanh = _float_unary("atanh", "Inverse hyperbolic tangent.")
+erf = _float_unary("erf", "The error function.")
+erfc = _float_unary("erfc", "1 - erf(input).")
+erfinv = _float_unary("erfinv", "The inverse of erf.")
+lgamma = _float_unary("lgamma", "The logarithm of the absolute value of the gamma function.")
+digamma = _float_unary("digamma", "The derivative of lgamma.")
+reciprocal = _float_unary("reciprocal", "1 / input.")
+sigmoid = _float_unary("sigmoid", "1 / (1 + exp(-input)).")
+
+floor = _unary("floor", "The largest integer not above each element.")
+ceil = _unary("ceil", "The smallest integer not below each element.")
+trunc = _unary("trunc", "Each element without its fraction.")
+
+
+@library
+def abs(input: AnyTensor[Tensor]) -> Tensor:
+    """The absolute value."""
+    x = require_tensor("abs", input)
+    return apply("abs", x) if x.dtype is not bool_ else x
+
+
+@library
+def sign(input: AnyTensor[Tensor]) -> Tensor:
+    """-1, 0 or 1; bools stay."""
+    x = require_tensor("sign", input)
+    return apply("sign", x) if x.dtype is not bool_ else x
+
+
+@library
+def square(input: AnyTensor[Tensor]) -> Tensor:
+    """input * input."""
+    if require_tensor("square", input).dtype is bool_:
+        input = cast(input, dtypes.int64)
+    return apply("square", widen(input, "cuda"))
+
+
+@library
+def round(input: AnyTensor[Tensor], *, decimals: int = 0) -> Tensor:
+    """The nearest integer, halves to even; or to a number of decimal places."""
+    if require_tensor("round", input).dtype is bool_:
+        raise NotImplementedError('"round_cpu" not implemented for \'Bool\'')
+    if decimals == 0:
+        return apply("round", input)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f'"round_cpu" not implemented for \'{word(input.dtype)}\'')
+    scale = as_operand(10.0 ** (decimals if decimals > 0 else -decimals), input.dtype)
+    up, down = ("mul", "div") if decimals > 0 else ("div", "mul")
+    return apply(down, apply("round", apply(up, input, scale)), scale)
+
+
+# --- in place ------------------------------------------------------------------------------------------------------
+
+abs_, sign_, square_, round_ = inplace(abs), inplace(sign), inplace(square), inplace(round)
+floor_, ceil_, trunc_ = inplace(floor), inplace(ceil), inplace(trunc)
+exp_, exp2_, expm1_, log_, log1p_ = inplace(exp), inplace(exp2), inplace(expm1), inplace(log), inplace(log1p)
+log2_, log10_, sqrt_, rsqrt_ = inplace(log2), inplace(log10), inplace(sqrt), inplace(rsqrt)
+sin_, cos_, tan_, asin_, acos_, atan_ = (inplace(sin), inplace(cos), inplace(tan), inplace(asin), inplace(acos),
+                                         inplace(atan))
+sinh_, cosh_, tanh_, erf_, erfinv_ = inplace(sinh), inplace(cosh), inplace(tanh), inplace(erf), inplace(erfinv)
+reciprocal_, sigmoid_ = inplace(reciprocal), inplace(sigmoid)
+
+# --- torch's other names for the same things -----------------------------------------------------------------------
+
+absolute = abs
+arccos = acos
+arccosh = acosh
+arcsin = asin
+arcsinh = asinh
+arctan = atan
+arctanh = atanh
+fix = trunc
+sgn = sign
+
+__all__ = ["abs", "abs_", "absolute", "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh",
+           "asin", "asinh", "atan", "atanh", "ceil", "ceil_", "cos", "cos_", "cosh", "digamma", "erf", "erfc", "erfinv",
+           "exp", "exp2", "exp_", "expm1", "fix", "floor", "floor_", "lgamma", "log", "log1p", "log2", "log10",
+           "reciprocal", "round", "round_", "rsqrt", "sgn", "sigmoid", "sigmoid_", "sign", "sin", "sin_", "sinh",
+           "sqrt", "sqrt_", "square", "square_", "tan", "tanh", "tanh_", "trunc"]

@@ -1,0 +1,249 @@
+"""Dicts as values: attributes and methods."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from jitgrad.script.frontend.containers import contents, foreign_dicts, open_dicts
+from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates.unions import bound
+from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.objects import ObjectKind
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import Methods, SizedKind, is_dynamic, items_of, register, truth
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, SymDict, SymTensor, TensorMap, sequence
+
+
+def _get(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+    if isinstance(key, Number):
+        return foreign_dicts.look_up(context, contents.dict_of(context, target), key, lambda: default)
+    return contents.dict_of(context, target).get(static(context, key, "a dict key"), default)
+
+
+def _keys(context: Context, target: SymDict) -> Any:
+    return tuple(contents.dict_of(context, target))
+
+
+def _values(context: Context, target: SymDict) -> Any:
+    return tuple(contents.dict_of(context, target).values())
+
+
+def _items(context: Context, target: SymDict) -> Any:
+    return tuple(contents.dict_of(context, target).items())
+
+
+def _update(context: Context, target: SymDict, other: Any = None, **named: Any) -> None:
+    items = dict(contents.dict_of(context, target))
+    if other is not None:
+        items.update(pairs(context, other))
+    items.update(named)
+    foreign_dicts.change(context, target, items)
+
+
+def pairs(context: Context, value: Any) -> dict[Any, Any]:
+    """What `dict(value)` holds."""
+    if isinstance(value, (SymDict, dict)):
+        return contents.dict_of(context, value)
+    found = {}
+    for pair in items_of(context, value):
+        k, v = items_of(context, pair)
+        found[static(context, k, "a dict key")] = v
+    return found
+
+
+def _copy_dict(context: Context, target: SymDict) -> SymDict:
+    made = SymDict()
+    context.state.values[made] = dict(contents.dict_of(context, target))
+    return made
+
+
+def _setdefault(context: Context, target: SymDict, key: Any, default: Any = None) -> Any:
+    items = contents.dict_of(context, target)
+    name = static(context, key, "a dict key")
+    if name not in items:
+        foreign_dicts.change(context, target, {**items, name: default})
+        return default
+    return items[name]
+
+
+def _find(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
+    found = foreign_dicts.find(context, target, key)
+    return default if found is UNBOUND else bound(context, found, KeyError, "")
+
+
+def _find_or_set(context: Context, target: TensorMap, key: Any, default: Any = None) -> Any:
+    found = foreign_dicts.find(context, target, key)
+    if found is UNBOUND:
+        foreign_dicts.setitem(context, target, key, default)
+        return default
+    return bound(context, found, KeyError, "")
+
+
+_REQUIRED = object()
+
+
+def _pop_key(context: Context, target: SymDict, key: Any, default: Any = _REQUIRED) -> Any:
+    items = dict(contents.dict_of(context, target))
+    place = static(context, key, "a dict key")
+    if place not in items:
+        if default is _REQUIRED:
+            raise effects.raise_now(context, KeyError, (str(place),))
+        return default
+    value = items.pop(place)
+    foreign_dicts.change(context, target, items)
+    return value
+
+
+def _pop_item(context: Context, target: SymDict) -> Any:
+    items = contents.dict_of(context, target)
+    if not items:
+        raise effects.raise_now(context, KeyError, ("popitem(): dictionary is empty",))
+    key = list(items)[-1]
+    return key, _pop_key(context, target, key)
+
+
+def _clear_dict(context: Context, target: SymDict) -> None:
+    foreign_dicts.change(context, target, {})
+
+
+@register(SymDict)
+class DictKind(SizedKind):
+    """A dict of the script, or one that it was given."""
+
+    rank = 1
+
+    methods: ClassVar[Methods] = {"get": _get, "keys": _keys, "values": _values, "items": _items, "update": _update,
+               "copy": _copy_dict, "setdefault": _setdefault, "pop": _pop_key, "popitem": _pop_item,
+               "clear": _clear_dict}
+
+    def class_of(self, obj: SymDict) -> type:
+        return dict
+
+    def get_attribute(self, context: Context, obj: SymDict, name: str) -> Any:
+        return open_dicts.method(context, obj, name, super().get_attribute(context, obj, name))
+
+    def get_item(self, context: Context, obj: SymDict, index: Any) -> Any:
+        if open_dicts.finds(context, obj, index):
+            return open_dicts.getitem(context, obj, index)
+        items = contents.dict_of(context, obj)
+        if isinstance(index, Number):
+            return foreign_dicts.look_up(context, items, index)
+        key = static(context, index, "a dict key")
+        if key not in items:
+            raise effects.raise_now(context, KeyError, (str(key),))
+        return items[key]
+
+    def set_item(self, context: Context, obj: SymDict, index: Any, value: Any) -> None:
+        if open_dicts.takes(context, obj, index):
+            open_dicts.setitem(context, obj, index, value)
+            return
+        key = static(context, index, "a dict key")
+        foreign_dicts.change(context, obj, {**contents.dict_of(context, obj), key: value})
+
+    def delete_item(self, context: Context, obj: SymDict, index: Any) -> None:
+        if open_dicts.takes(context, obj, index):
+            open_dicts.delitem(context, obj, index)
+        else:
+            _pop_key(context, obj, static(context, index, "the place of a `del`"))
+
+    def length(self, context: Context, obj: SymDict) -> Any:
+        if open_dicts.is_open(context, obj):
+            return open_dicts.length(context, obj)
+        return len(contents.dict_of(context, obj))
+
+    def iterate(self, context: Context, obj: SymDict) -> Iterable:
+        if open_dicts.is_open(context, obj):
+            return open_dicts.iterable(context, obj)
+        return sequence(list(contents.dict_of(context, obj)))
+
+    def is_open(self, context: Context, obj: SymDict) -> bool:
+        return open_dicts.is_open(context, obj)
+
+    def contains(self, context: Context, obj: SymDict, item: Any) -> Any:
+        if open_dicts.finds(context, obj, item):
+            return open_dicts.contains(context, obj, item)
+        if isinstance(item, Number):
+            return protocol.contains(context, tuple(contents.dict_of(context, obj)), item)
+        key = item if isinstance(item, SymTensor) else static(context, item, "a dict key")
+        return key in contents.dict_of(context, obj)
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if op == "or" and isinstance(a, (SymDict, dict)) and isinstance(b, (SymDict, dict)):
+            return contents.new_dict(context, {**contents.dict_of(context, a), **contents.dict_of(context, b)})
+        return NotImplemented
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if not (isinstance(a, SymDict) and isinstance(b, SymDict)) or op not in ("eq", "ne"):
+            return NotImplemented
+        same = _equal(context, a, b)
+        return same if op == "eq" else numbers.negate(context, same)
+
+
+def _equal(context: Context, first: SymDict, second: SymDict) -> Any:
+    if open_dicts.is_open(context, first) or open_dicts.is_open(context, second):
+        return open_dicts.equal(context, first, second)
+    a, b = contents.dict_of(context, first), contents.dict_of(context, second)
+    result: Any = set(a) == set(b)
+    if result:
+        for key in a:
+            result = numbers.both(context, result, truth(context, protocol.compare(context, "eq", a[key], b[key])))
+    return result
+
+
+@register(TensorMap)
+class TensorMapKind(SizedKind):
+    """A dict of the caller's that is keyed by tensors."""
+
+    methods: ClassVar[Methods] = {"get": _find, "setdefault": _find_or_set}
+
+    def class_of(self, obj: TensorMap) -> type:
+        return dict
+
+    def get_item(self, context: Context, obj: TensorMap, index: Any) -> Any:
+        return foreign_dicts.getitem(context, obj, index)
+
+    def set_item(self, context: Context, obj: TensorMap, index: Any, value: Any) -> None:
+        foreign_dicts.setitem(context, obj, index, value)
+
+    def length(self, context: Context, obj: TensorMap) -> Any:
+        return foreign_dicts.length(context, obj)
+
+    def contains(self, context: Context, obj: TensorMap, item: Any) -> Any:
+        return numbers.negate(context, protocol.identical(
+            context, foreign_dicts.find(context, obj, item), UNBOUND))
+
+
+@register(dict)
+class StaticDictKind(ObjectKind):
+    """A dict of the evaluator's own, or one that never changes."""
+
+    def is_dynamic(self, obj: dict[Any, Any]) -> bool:
+        return any(is_dynamic(v) for v in obj.values())
+
+    def iterate(self, context: Context, obj: dict[Any, Any]) -> Iterable:
+        return sequence(list(obj))
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return DictKind.binary(self, context, op, a, b)  # type: ignore[arg-type]
+
+
+@register(list)
+class StaticListKind(ObjectKind):
+    """A list of the evaluator's own."""
+
+    def is_dynamic(self, obj: list[Any]) -> bool:
+        return any(map(is_dynamic, obj))
+
+
+@register(set, frozenset)
+class SetKind(ObjectKind):
+    """A set, whose items are static."""
+
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        return sequence(list(obj))
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        if isinstance(item, Number):
+            return protocol.contains(context, tuple(obj), item)
+        return super().contains(context, obj, item)

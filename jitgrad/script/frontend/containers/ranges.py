@@ -1,0 +1,104 @@
+"""`range`, of bounds that are known or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitgrad.errors import TypeMismatch
+from jitgrad.script.frontend.containers import list_methods
+from jitgrad.script.frontend.containers.indexing import pick
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.plain import PlainKind
+from jitgrad.script.frontend.values.protocol import SizedKind, call, register, truth
+from jitgrad.script.frontend.values.values import Iterable, Number, Range
+
+
+def range_length(context: Context, r: Range) -> Any:
+    """`len(range(start, stop, step))`."""
+    start, stop, step = r.start, r.stop, r.step
+    if isinstance(step, Number):
+        raise TypeMismatch("a `range` whose step is known only at run time", context.span(),
+                           hint="use a literal step, or a `while` loop")
+    if step == 0:
+        raise ValueError("range() arg 3 must not be zero")
+    span = numbers.binary(context, "sub", stop, start) if isinstance(start, Number) or start else stop
+    if step < 0:
+        span = numbers.unary(context, "neg", span)
+    if abs(step) != 1:
+        span = numbers.binary(context, "add", span, abs(step) - 1)
+        span = numbers.binary(context, "floordiv", span, abs(step))
+    if isinstance(span, Number) and not (span.low is not None and span.low >= 0):
+        length = numbers.minimum(context, 0, span, largest=True)
+        length.span = span
+        return length
+    return max(span, 0) if isinstance(span, int) else span
+
+
+def _iterable(context: Context, r: range | Range) -> Iterable:
+    length = len(r) if isinstance(r, range) else range_length(context, r)
+    start, step = r.start, r.step
+
+    def item(cx: Context, k: Any) -> Any:
+        if not isinstance(k, Number) and not isinstance(start, Number):
+            return start + k * step
+        if step == 1 and not isinstance(start, Number) and start == 0:
+            return k
+        value = numbers.value_of(cx, k)
+        if step != 1:
+            value = cx.one("num.mul", value, cx.constant(step))
+        result = numbers.wrap(cx, cx.one("num.add", numbers.value_of(cx, start), value))
+        low, high = numbers.low_of(start), numbers.size_of(r.stop)
+        if step > 0:
+            result.low, result.high = low, high
+        elif isinstance(start, int) and isinstance(r.stop, int):
+            result.low = r.stop + 1
+        return result
+
+    return Iterable(length, item, False)
+
+
+@register(range)
+class StaticRangeKind(PlainKind):
+    """A range of known bounds."""
+
+    def get_item(self, context: Context, obj: range, index: Any) -> Any:
+        return pick(context, obj, index)
+
+    def iterate(self, context: Context, obj: range) -> Iterable:
+        return _iterable(context, obj)
+
+    def items(self, context: Context, obj: range) -> list[Any]:
+        return list(obj)
+
+    def contains(self, context: Context, obj: range, item: Any) -> Any:
+        return _contains(context, obj, item) if isinstance(item, Number) else super().contains(context, obj, item)
+
+
+@register(Range)
+class RangeKind(SizedKind):
+    """A range of a bound that only the run knows."""
+
+    def class_of(self, obj: Range) -> type:
+        return range
+
+    def get_item(self, context: Context, obj: Range, index: Any) -> Any:
+        if isinstance(index, int) and index >= 0:
+            return self.iterate(context, obj).item(context, index)
+        raise TypeMismatch("an index from the end into a run-time `range`", context.span())
+
+    def length(self, context: Context, obj: Range) -> Any:
+        return range_length(context, obj)
+
+    def iterate(self, context: Context, obj: Range) -> Iterable:
+        return _iterable(context, obj)
+
+    def is_open(self, context: Context, obj: Range) -> bool:
+        return not isinstance(self.length(context, obj), int)
+
+    def contains(self, context: Context, obj: Range, item: Any) -> Any:
+        return _contains(context, obj, item)
+
+
+def _contains(context: Context, obj: Range | range, item: Any) -> Any:
+    return truth(context, call(context, list_methods.in_range, item, obj.start, obj.stop, obj.step))

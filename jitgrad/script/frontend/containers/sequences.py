@@ -1,0 +1,368 @@
+"""Lists and tuples as values: attributes and methods."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, ClassVar
+
+from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.library.core import product
+from jitgrad.ops.numbers import operator_of
+from jitgrad.script.frontend.containers import contents, list_methods, lists
+from jitgrad.script.frontend.containers.indexing import assign_at, pick
+from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import (
+    Kind,
+    Methods,
+    SizedKind,
+    argument,
+    call,
+    is_dynamic,
+    is_open,
+    items_of,
+    register,
+    truth,
+    type_word,
+)
+from jitgrad.script.frontend.values.values import Iterable, Method, Number, RunItems, SymList, SymTuple, Tail, sequence
+
+#: how many run-time numbers are sorted by comparing neighbours, so that the length stays known
+SORTED = 16
+
+
+def _change(context: Context, target: SymList, items: list[Any]) -> None:
+    contents.own(context, target)
+    context.state.values[target] = tuple(items)
+
+
+def append(context: Context, target: SymList, value: Any) -> None:
+    """`list.append`."""
+    held = run_lists.run_items(context, target)
+    if held is not None:
+        lists.change(context, target, lists.append(context, held, value))
+        return
+    extend(context, target, (value,))
+
+
+def extend(context: Context, target: SymList, values: Any) -> None:
+    """`list.extend`."""
+    if not isinstance(values, SymList) and is_open(context, values):
+        values = call(context, list_methods.collected, values)
+    held, more = locations.fetch(context, context.state, target), run_lists.run_items(context, values)
+    if isinstance(held, RunItems) or more is not None:
+        given = more if more is not None else tuple(items_of(context, values))
+        held = contents.context_items(context, target) if isinstance(held, Tail) else held
+        lists.change(context, target, lists.extend(context, held, given))
+        return
+    new = items_of(context, values)
+    contents.own(context, target)
+    context.state.values[target] = type(held)((*held, *new))
+
+
+def _insert(context: Context, target: SymList, index: Any, value: Any) -> None:
+    held = lists.about_to_change(context, target, index)
+    if held is not None:
+        lists.change(context, target, lists.insert(context, held, index, value))
+        return
+    items = items_of(context, target)
+    items.insert(static(context, index, "a list index"), value)
+    _change(context, target, items)
+
+
+def _pop(context: Context, target: SymList, index: Any = -1) -> Any:
+    held = lists.about_to_change(context, target, index)
+    if held is not None:
+        item, rest = lists.pop(context, held, index)
+        lists.change(context, target, rest)
+        return item
+    items = items_of(context, target)
+    place = static(context, index, "a list index")
+    value = guarded(context, lambda: items.pop(place))
+    _change(context, target, items)
+    return value
+
+
+def _reverse(context: Context, target: SymList) -> None:
+    held = run_lists.run_items(context, target)
+    if held is not None:
+        lists.change(context, target, lists.reversed_items(context, held))
+        return
+    _change(context, target, items_of(context, target)[::-1])
+
+
+def _clear(context: Context, target: SymList) -> None:
+    held = run_lists.run_items(context, target)
+    if held is not None:
+        lists.change(context, target, lists.cleared(context, held))
+        return
+    _change(context, target, [])
+
+
+def _copy_list(context: Context, target: SymList) -> SymList:
+    return run_lists.new(context, run_lists.content(context, target))
+
+
+def _index(context: Context, target: SymList, value: Any) -> Any:
+    return call(context, list_methods.index, target, value)
+
+
+def _count(context: Context, target: SymList, value: Any) -> Any:
+    return call(context, list_methods.count, target, value)
+
+
+def _remove(context: Context, target: SymList, value: Any) -> Any:
+    call(context, list_methods.remove, target, value)
+
+
+def _sort(context: Context, target: SymList, key: Any = None, reverse: Any = False) -> None:
+    lists.change(context, target, ordered(context, target, key, reverse))
+
+
+def ordered(context: Context, values: Any, key: Any, reverse: Any) -> Any:
+    """What a sorted list holds: sorted by Python where the keys are known, by comparing neighbours where they are a
+    few numbers, else as a list of run-time length.
+    """
+    reverse = bool(static(context, reverse, "`reverse`"))
+    whole = lists.of_run_time_length(context, values)
+    if whole is not None:
+        measured = whole if key is None else call(context, list_methods.measured, whole, key)
+        return lists.ordered(context, whole, measured, reverse)
+    return _ordered(context, items_of(context, values), key, reverse)
+
+
+def _ordered(context: Context, items: list[Any], key: Any, reverse: bool) -> Any:
+    keys = [call(context, key, x) if key is not None else x for x in items]
+    if not is_dynamic(keys):
+        order = guarded(context, lambda: sorted(range(len(items)), key=lambda i: keys[i], reverse=reverse))
+        return tuple([items[i] for i in order])
+    if len(items) > SORTED or not all(isinstance(k, (bool, int, float, Number)) for k in keys) or not all(
+            isinstance(x, (bool, int, float, Number)) for x in items):
+        made, given = (run_lists.new(context, lists.as_run(context, tuple(part))) for part in (items, keys))
+        return lists.ordered(context, made, given, reverse)
+    pairs = list(zip(keys, items, strict=True))
+    for end in range(len(pairs) - 1, 0, -1):
+        for k in range(end):
+            (a, x), (b, y) = pairs[k], pairs[k + 1]
+            swap = numbers.compare(context, "lt", a, b) if reverse else numbers.compare(context, "lt", b, a)
+            pairs[k] = numbers.select(context, swap, b, a), numbers.select(context, swap, y, x)
+            pairs[k + 1] = numbers.select(context, swap, a, b), numbers.select(context, swap, x, y)
+    return tuple([x for _, x in pairs])
+
+
+class _SequenceKind(SizedKind):
+    """What lists and tuples have in common."""
+
+    rank = 1
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        for cls in (tuple, SymList):
+            if isinstance(a, cls) and isinstance(b, cls) and (is_dynamic(a) or is_dynamic(b)):
+                return _compared(context, op, a, b)
+        return NotImplemented
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        if is_open(context, obj):
+            return call(context, list_methods.contains, obj, item)
+        result: Any = False
+        for x in items_of(context, obj):
+            result = numbers.either(context, result, truth(context, protocol.compare(context, "eq", item, x)))
+        return result
+
+
+@register(SymList)
+class ListKind(_SequenceKind):
+    """A list of the script, or one that it was given."""
+
+    methods: ClassVar[Methods] = {
+        "append": append, "extend": extend, "insert": _insert, "pop": _pop, "reverse": _reverse, "clear": _clear,
+        "copy": _copy_list, "index": _index, "count": _count, "remove": _remove, "sort": _sort}
+
+    def class_of(self, obj: SymList) -> type:
+        return list
+
+    def argument(self, context: Context, obj: SymList) -> Any:
+        return [argument(context, v) for v in contents.context_items(context, obj)]
+
+    def get_item(self, context: Context, obj: SymList, index: Any) -> Any:
+        held = run_lists.run_items(context, obj)
+        if held is not None:
+            return lists.get(context, held, index, type(obj))
+        found = pick(context, obj, index)
+        return contents.new_list(context, found) if isinstance(index, slice) else found
+
+    def set_item(self, context: Context, obj: SymList, index: Any, value: Any) -> None:
+        contents.own(context, obj)
+        held = run_lists.run_items(context, obj)
+        if held is None and isinstance(index, slice):
+            held = lists.about_to_change(context, obj, index, value)
+        if held is not None:
+            context.state.values[obj] = lists.set_item(context, held, index, value)
+            return
+        items = list(contents.context_items(context, obj))
+        if isinstance(index, Number):
+            context.state.values[obj] = assign_at(context, items, index, value)
+            return
+        place = static(context, index, "a list index")
+        new = items_of(context, value) if isinstance(place, slice) else value
+        guarded(context, lambda: operator.setitem(items, place, new))
+        context.state.values[obj] = tuple(items)
+
+    def delete_item(self, context: Context, obj: SymList, index: Any) -> None:
+        contents.own(context, obj)
+        held = lists.about_to_change(context, obj, index)
+        if held is not None:
+            context.state.values[obj] = lists.delete(context, held, index)
+            return
+        place = static(context, index, "the place of a `del`")
+        items = list(contents.context_items(context, obj))
+        guarded(context, lambda: operator.delitem(items, place))
+        context.state.values[obj] = tuple(items)
+
+    def length(self, context: Context, obj: SymList) -> Any:
+        held = run_lists.content(context, obj)
+        return len(held) if isinstance(held, tuple) else run_lists.length(context, held)
+
+    def iterate(self, context: Context, obj: SymList) -> Iterable:
+        held = run_lists.content(context, obj)
+        return sequence(held) if isinstance(held, tuple) else lists.iterable(context, obj, held)
+
+    def items(self, context: Context, obj: SymList) -> list[Any] | None:
+        held = run_lists.content(context, obj)
+        return list(held) if isinstance(held, tuple) else None
+
+    def is_open(self, context: Context, obj: SymList) -> bool:
+        return run_lists.run_items(context, obj) is not None
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if op not in ("add", "mul") or not isinstance(a, (SymList, int, Number) if op == "mul" else SymList):
+            return NotImplemented
+        if isinstance(a, SymTuple) or isinstance(b, SymTuple):
+            raise run_lists.not_static(context)
+        if op == "add":
+            return _sum(context, a, b)
+        return _repeated(context, *((a, b) if isinstance(a, SymList) else (b, a)))
+
+
+def _sum(context: Context, a: Any, b: Any) -> SymList:
+    if not isinstance(b, SymList):
+        raise UnsupportedCall(f"a list + {type_word(b)}", context.span())
+    held, more = run_lists.content(context, a), run_lists.content(context, b)
+    if isinstance(held, tuple) and isinstance(more, tuple):
+        return contents.new_list(context, [*held, *more])
+    return run_lists.new(context, lists.extend(context, held, more))
+
+
+def _repeated(context: Context, items: SymList, times: Any) -> SymList:
+    if not isinstance(times, (int, Number)):
+        raise UnsupportedCall(f"a list * {type_word(times)}", context.span())
+    if isinstance(times, Number) and times.number_type not in (int, bool):
+        raise effects.raise_now(context, TypeError, ("can't multiply sequence by non-int of type 'float'",))
+    held = run_lists.content(context, items)
+    if isinstance(held, tuple) and isinstance(times, int):
+        return contents.new_list(context, [*held] * times)
+    made: SymList = call(context, list_methods.repeated, items, times)
+    return made
+
+
+def _compared(context: Context, op: str, a: Any, b: Any) -> Any:
+    """Two tuples or two lists: equal items; the order is that of the first items that differ."""
+    if not is_open(context, a) and not is_open(context, b):
+        return _compared_items(context, op, items_of(context, a), items_of(context, b))
+    if op in ("eq", "ne"):
+        same = call(context, list_methods.equal, a, b)
+        return same if op == "eq" else numbers.negate(context, same)
+    first, second = (a, b) if op in ("lt", "ge") else (b, a)
+    found = call(context, list_methods.less, first, second)
+    return found if op in ("lt", "gt") else numbers.negate(context, found)
+
+
+def _compared_items(context: Context, op: str, a: list[Any], b: list[Any]) -> Any:
+    def asked(op: str, x: Any, y: Any) -> Any:
+        return truth(context, protocol.compare(context, op, x, y))
+
+    if op in ("eq", "ne"):
+        result: Any = len(a) == len(b)
+        if result:
+            for x, y in zip(a, b, strict=True):
+                result = numbers.both(context, result, True if x is y else asked("eq", x, y))
+        return result if op == "eq" else numbers.negate(context, result)
+    if not a or not b:
+        return operator_of(op)(len(a), len(b))
+    equal = asked("eq", a[0], b[0])
+    if not isinstance(equal, Number):
+        return _compared_items(context, op, a[1:], b[1:]) if equal else asked(op, a[0], b[0])
+    return dispatch.branch(context, equal, lambda: _compared_items(context, op, a[1:], b[1:]),
+                           lambda: asked(op, a[0], b[0]))
+
+
+@register(SymTuple)
+class SymTupleKind(ListKind):
+    """A tuple of any length."""
+
+    methods: ClassVar[Methods] = {}
+    set_item, delete_item = Kind.set_item, Kind.delete_item
+
+    def class_of(self, obj: SymList) -> type:
+        return tuple
+
+
+@register(tuple)
+class TupleKind(_SequenceKind):
+    """A tuple, a named one included."""
+
+    dynamic = False
+    methods: ClassVar[Methods] = {
+        "numel": lambda cx, obj: product(obj),
+        "index": lambda cx, obj, *args: guarded(cx, lambda: obj.index(*args)),
+        "count": lambda cx, obj, value: obj.count(value)}
+
+    def is_dynamic(self, obj: tuple[Any, ...]) -> bool:
+        return any(is_dynamic(v) for v in obj)
+
+    def argument(self, context: Context, obj: tuple[Any, ...]) -> Any:
+        return obj if hasattr(obj, "_fields") else tuple([argument(context, v) for v in obj])
+
+    def get_attribute(self, context: Context, obj: tuple[Any, ...], name: str) -> Any:
+        fields = getattr(type(obj), "_fields", ())
+        if name in fields:
+            return obj[fields.index(name)]
+        if name == "_fields":
+            return fields
+        if name == "_replace" and fields:
+            replace: Any = obj._replace  # type: ignore[attr-defined]
+            return Method(name, lambda cx, args, kwargs: guarded(cx, lambda: replace(**kwargs)))
+        if name == "_asdict" and fields:
+            return Method(name, lambda cx, args, kwargs: contents.new_dict(
+                cx, dict(zip(fields, obj, strict=True))))
+        attribute = class_attribute(type(obj), name)
+        if isinstance(attribute, property) and hasattr(attribute.fget, "__code__"):
+            return get_property(context, obj, name, attribute)
+        if fields and is_method(attribute):
+            return bind(obj, attribute)
+        return super().get_attribute(context, obj, name)
+
+    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
+        return UnresolvedAttribute(f"`tuple` has no `{name}`", context.span())
+
+    def get_item(self, context: Context, obj: tuple[Any, ...], index: Any) -> Any:
+        return pick(context, obj, index)
+
+    def length(self, context: Context, obj: tuple[Any, ...]) -> Any:
+        return len(obj)
+
+    def iterate(self, context: Context, obj: tuple[Any, ...]) -> Iterable:
+        return sequence(obj)
+
+    def truth(self, context: Context, obj: tuple[Any, ...]) -> Any:
+        return bool(obj)
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if isinstance(a, (tuple, int)) and isinstance(b, (tuple, int)):
+            return guarded(context, lambda: operator_of(op)(a, b))
+        return NotImplemented

@@ -1,0 +1,172 @@
+"""Objects that the script makes: instances of classes written in Python, dataclasses, named tuples, enum members.
+
+An `Instance` is a class and, in the state, a dict of attributes: branches and loops merge it like a dict with static
+keys. Its methods, and those of objects found outside, are inlined; so are their operators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import types
+from typing import Any
+
+from jitgrad.errors import UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.backend import AnyTensor
+from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates import locations
+from jitgrad.script.frontend.templates.unions import bound
+from jitgrad.script.frontend.values.objects import (
+    MISSING,
+    ObjectKind,
+    bind,
+    class_attribute,
+    generated,
+    get_property,
+    is_method,
+    set_property,
+)
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import call, is_dynamic, register
+from jitgrad.script.frontend.values.raised import ExceptionValue
+from jitgrad.script.frontend.values.unions import may_be_unbound
+from jitgrad.script.frontend.values.values import UNBOUND, Instance
+
+
+def construct(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`cls(*args, **kwargs)`."""
+    if issubclass(cls, BaseException):
+        if kwargs:
+            raise UnsupportedCall(f"keyword arguments of the exception `{cls.__name__}`", context.span(),
+                                  hint="give them by position")
+        return ExceptionValue(cls, args)
+    if issubclass(cls, AnyTensor):
+        raise UnsupportedCall(f"`{cls.__name__}(...)` inside a script", context.span(),
+                              hint="use `torch.tensor`, `torch.zeros` and kin")
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return guarded(context, lambda: cls(*args, **kwargs))
+    if isinstance(cls, enum.EnumMeta):
+        return guarded(context, lambda: cls(static(context, args[0], "the value of an enum member")))
+    if _written_in_python(cls):
+        return _instance(context, cls, args, kwargs)
+    if hasattr(cls, "_parameters") or any(c.__name__ == "Module" for c in cls.__mro__):
+        raise UnsupportedCall(f"making a module (`{cls.__name__}`) inside a script", context.span(),
+                              hint="make modules outside the script")
+    if any(is_dynamic(a) for a in (*args, *kwargs.values())) or not cls.__module__.startswith(("jitgrad", "builtins")):
+        raise UnsupportedCall(f"making a `{cls.__name__}` inside a script", context.span(),
+                              hint="make the object outside and pass it, or keep it in a closure")
+    return guarded(context, lambda: cls(*args, **kwargs))
+
+
+def _written_in_python(cls: type) -> bool:
+    """Whether instances of a class are what its Python source says: no base in C, no metaclass, no `__new__`."""
+    new: Any = cls.__new__
+    if cls.__module__.split(".")[0] in ("jitgrad", "builtins") or new is not object.__new__:
+        return False
+    if any(c.__name__ == "Module" and c.__module__.startswith("jitgrad") for c in cls.__mro__):
+        return False
+    init = cls.__init__  # type: ignore[misc]
+    known = init is object.__init__ or isinstance(init, types.FunctionType)
+    own_setattr = getattr(cls.__setattr__, "__code__", None)
+    return known and (own_setattr is None or dataclasses.is_dataclass(cls))
+
+
+def _instance(context: Context, cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Instance:
+    made = Instance(cls)
+    context.state.values[made] = {}
+    if generated(cls, "__init__"):
+        _dataclass(context, made, args, kwargs)
+    elif isinstance(cls.__init__, types.FunctionType):  # type: ignore[misc]
+        call(context, cls.__init__, made, *args, **kwargs)  # type: ignore[misc]
+    elif args or kwargs:
+        raise effects.raise_now(context, TypeError, (f"{cls.__name__}() takes no arguments",))
+    return made
+
+
+def _dataclass(context: Context, made: Instance, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """What the generated `__init__` of a dataclass does."""
+    cls: Any = made.cls
+    signature = inspect.signature(cls)
+    bound = guarded(context, lambda: signature.bind(*args, **kwargs)).arguments
+    items: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        if field.init and field.name in bound:
+            items[field.name] = bound[field.name]
+        elif field.default is not dataclasses.MISSING:
+            items[field.name] = context.inputs.constant(field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            items[field.name] = call(context, field.default_factory)
+    context.state.values[made] = items
+    post = getattr(cls, "__post_init__", None)
+    if post is not None:
+        call(context, post, made)
+
+
+# --- attributes ----------------------------------------------------------------------------------------------------
+
+
+def items_of(context: Context, obj: Instance) -> dict[str, Any]:
+    """The attributes of a made object now."""
+    items: dict[str, Any] = locations.fetch(context, context.state, obj)
+    return items
+
+
+@register(Instance)
+class InstanceKind(ObjectKind):
+    """An object that the script made."""
+
+    dynamic = True
+    rank = 1
+
+    def class_of(self, obj: Instance) -> type:
+        return obj.cls
+
+    def get_attribute(self, context: Context, obj: Instance, name: str) -> Any:
+        attribute = class_attribute(obj.cls, name)
+        if isinstance(attribute, property):
+            return get_property(context, obj, name, attribute)
+        items = items_of(context, obj)
+        text = f"'{obj.cls.__name__}' object has no attribute '{name}'"
+        if name in items:
+            return bound(context, items[name], AttributeError, text)
+        if name == "__class__":
+            return obj.cls
+        if name == "__dict__":
+            return contents.new_dict(context, dict(items))
+        if attribute is MISSING:
+            raise UnresolvedAttribute(f"`{obj.cls.__name__}` has no `{name}`", context.span())
+        if is_method(attribute):
+            return bind(obj, attribute)
+        if isinstance(attribute, types.MemberDescriptorType):
+            raise effects.raise_now(context, AttributeError, (text,))
+        return context.inputs.attribute(obj.cls, name)
+
+    def has_attribute(self, context: Context, obj: Instance, name: str) -> Any:
+        items = items_of(context, obj)
+        if may_be_unbound(items.get(name)):
+            raise UnsupportedCall(f"whether the object has `{name}` is known only at run time", context.span())
+        return (name in items and items[name] is not UNBOUND) or hasattr(obj.cls, name)
+
+    def set_attribute(self, context: Context, obj: Instance, name: str, value: Any) -> None:
+        attribute = class_attribute(obj.cls, name)
+        if isinstance(attribute, property):
+            set_property(context, obj, name, attribute, value)
+            return
+        _writable(context, obj, f"cannot assign to field '{name}'")
+        context.state.values[obj] = {**items_of(context, obj), name: value}
+
+    def delete_attribute(self, context: Context, obj: Instance, name: str) -> None:
+        _writable(context, obj, f"cannot delete field '{name}'")
+        self.get_attribute(context, obj, name)
+        context.state.values[obj] = {k: v for k, v in items_of(context, obj).items() if k != name}
+
+
+def _writable(context: Context, obj: Instance, text: str) -> None:
+    params = getattr(obj.cls, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        raise effects.raise_now(context, dataclasses.FrozenInstanceError, (text,))
+    contents.writable(context, obj)

@@ -1,0 +1,63 @@
+"""Numbers of the run as values; what is computed with them is in `numbers.py`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from jitgrad.errors import TypeMismatch, UnsupportedCall
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.protocol import Kind, Methods, register
+from jitgrad.script.frontend.values.values import Number
+
+_NUMBERS = (bool, int, float, Number)
+
+
+@register(Number)
+class NumberKind(Kind):
+    """A number of the run."""
+
+    dynamic = True
+    rank = 2
+    methods: ClassVar[Methods] = {
+        "is_integer": lambda cx, obj: numbers.compare(cx, "eq", numbers.binary(cx, "mod", obj, 1.0), 0.0)}
+
+    def class_of(self, obj: Number) -> type:
+        return obj.number_type
+
+    def type_word(self, obj: Number) -> str:
+        return {bool: "a bool", int: "an int", float: "a float"}.get(obj.number_type, "a number")
+
+    def not_iterable(self, context: Context, obj: Any) -> Exception:
+        return TypeMismatch(f"iteration over {self.type_word(obj)}", context.span(), hint="write `range(n)`")
+
+    def truth(self, context: Context, obj: Number) -> Any:
+        return numbers.truth(context, obj)
+
+    def unary(self, context: Context, op: str, obj: Number) -> Any:
+        return guarded(context, lambda: numbers.unary(context, op, obj))
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+            return guarded(context, lambda: numbers.binary(context, op, a, b))
+        return NotImplemented
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
+            return numbers.compare(context, op, a, b)
+        return NotImplemented
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        number, other = (a, b) if isinstance(a, Number) else (b, a)
+        if number.number_type is bool and isinstance(other, bool):
+            return number if other else numbers.negate(context, number)
+        return a is b
+
+    def get_attribute(self, context: Context, obj: Number, name: str) -> Any:
+        if name in self.methods and obj.number_type is not float:
+            raise self.no_attribute(context, obj, name)
+        return super().get_attribute(context, obj, name)
+
+    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
+        return UnsupportedCall(f"attribute `{name}` of {self.type_word(obj)}", context.span())

@@ -1,0 +1,358 @@
+"""What a script does with a value of any kind: get an attribute or an item, iterate, compare, call ...
+
+Each of these verbs is a function here and a method of `Kind`. A kind says what the verbs mean for its values; a new
+one is one file and one `register`. Static Python objects have kinds as run-time values have: the kind of a value is
+that of the first class in the MRO of its type that has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.ops.numbers import NUMBERS, operator_of
+from jitgrad.script.frontend.state import dispatch, effects
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.values.values import Iterable, Method
+
+Methods = Mapping[str, Callable[..., Any]]
+#: how operators are written
+SYMBOLS = {"matmul": "@", "pos": "+", **{row.name: row.infix for row in NUMBERS.values()}}
+
+
+class Kind:
+    """What the verbs mean for values of one kind; what a kind leaves out is refused, or raises what Python raises."""
+
+    #: whether what its values are is known only at run time
+    dynamic: ClassVar[bool] = False
+    #: which of two operands answers first: the left one, unless the right one's rank is higher
+    rank: ClassVar[int] = 0
+    #: name -> `method(context, obj, *args, **kwargs)`
+    methods: ClassVar[Methods] = {}
+
+    # --- what it is ------------------------------------------------------------------------------------------------
+
+    def class_of(self, obj: Any) -> type:
+        """`type(obj)`."""
+        return type(obj)
+
+    def type_name(self, obj: Any) -> str:
+        """The name of its class, for Python's messages."""
+        return self.class_of(obj).__name__
+
+    def type_word(self, obj: Any) -> str:
+        """What it is, in the user's words: `tensor f32[N, 3]`, `an int`, `None`."""
+        name = self.type_name(obj)
+        return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+    def is_dynamic(self, obj: Any) -> bool:
+        """Whether it is or contains a run-time value."""
+        return self.dynamic
+
+    def method(self, obj: Any, name: str) -> Any:
+        """A dunder that the value's class defines in Python; None for others."""
+        cls = self.class_of(obj)
+        found = getattr(cls, name, None)
+        return found if hasattr(found, "__code__") and not cls.__module__.startswith("jitgrad.script") else None
+
+    def argument(self, context: Context, obj: Any) -> Any:
+        """The value as the library takes it."""
+        return obj
+
+    # --- attributes ------------------------------------------------------------------------------------------------
+
+    def get_attribute(self, context: Context, obj: Any, name: str) -> Any:
+        """`obj.name`."""
+        method = self.methods.get(name)
+        if method is None:
+            raise self.no_attribute(context, obj, name)
+        return Method(name, lambda cx, args, kwargs: method(cx, obj, *args, **kwargs))
+
+    def no_attribute(self, context: Context, obj: Any, name: str) -> Exception:
+        """The refusal of an attribute that is not there, or not known."""
+        return UnsupportedCall(f"`{name}` of {self.type_word(obj)}", context.span())
+
+    def has_attribute(self, context: Context, obj: Any, name: str) -> Any:
+        """`hasattr(obj, name)`."""
+        return name in self.methods or hasattr(self.class_of(obj), name)
+
+    def set_attribute(self, context: Context, obj: Any, name: str, value: Any) -> None:
+        """`obj.name = value`."""
+        raise UnsupportedCall(f"assignment to `{name}` of {self.type_word(obj)}", context.span())
+
+    def delete_attribute(self, context: Context, obj: Any, name: str) -> None:
+        """`del obj.name`."""
+        raise UnsupportedCall(f"`del` of an attribute of {self.type_word(obj)}", context.span(),
+                              hint="assign None to it")
+
+    # --- items -----------------------------------------------------------------------------------------------------
+
+    def get_item(self, context: Context, obj: Any, index: Any) -> Any:
+        """`obj[index]`."""
+        method = self.method(obj, "__getitem__")
+        if method is None:
+            raise effects.raise_now(context, TypeError, (
+                f"'{self.type_name(obj)}' object is not subscriptable",))
+        return call(context, method, obj, index)
+
+    def set_item(self, context: Context, obj: Any, index: Any, value: Any) -> None:
+        """`obj[index] = value`."""
+        method = self.method(obj, "__setitem__")
+        if method is None:
+            raise effects.raise_now(context, TypeError, (
+                f"'{self.type_name(obj)}' object does not support item assignment",))
+        call(context, method, obj, index, value)
+
+    def delete_item(self, context: Context, obj: Any, index: Any) -> None:
+        """`del obj[index]`."""
+        method = self.method(obj, "__delitem__")
+        if method is None:
+            raise effects.raise_now(context, TypeError, (
+                f"'{self.type_name(obj)}' object doesn't support item deletion",))
+        call(context, method, obj, index)
+
+    def length(self, context: Context, obj: Any) -> Any:
+        """`len(obj)`."""
+        method = self.method(obj, "__len__")
+        if method is None:
+            raise effects.raise_now(context, TypeError, (
+                f"object of type '{self.type_name(obj)}' has no len()",))
+        return call(context, method, obj)
+
+    def iterate(self, context: Context, obj: Any) -> Iterable:
+        """What a `for` over it goes over."""
+        raise self.not_iterable(context, obj)
+
+    def not_iterable(self, context: Context, obj: Any) -> Exception:
+        """The refusal of a loop over it."""
+        return TypeMismatch(f"`{self.type_name(obj)}` cannot be iterated in a script", context.span(),
+                            hint="loop over a range, a tuple, a list, a ModuleList or a tensor")
+
+    def items(self, context: Context, obj: Any) -> list[Any] | None:
+        """Its items; None where only the run knows how many they are, and then none is taken."""
+        iterable = self.iterate(context, obj)
+        n = iterable.length
+        return [iterable.item(context, k) for k in range(n)] if isinstance(n, int) else None
+
+    def is_open(self, context: Context, obj: Any) -> bool:
+        """Whether it can be gone over more than once, and only the run knows how many items it has."""
+        return False
+
+    def contains(self, context: Context, obj: Any, item: Any) -> Any:
+        """`item in obj`: a bool or a run-time one."""
+        method = self.method(obj, "__contains__")
+        if method is None:
+            raise UnsupportedCall(f"`in` with {self.type_word(obj)}", context.span())
+        return truth(context, call(context, method, obj, item))
+
+    # --- operators -------------------------------------------------------------------------------------------------
+
+    def truth(self, context: Context, obj: Any) -> Any:
+        """`bool(obj)`: a bool or a run-time one."""
+        for name in ("__bool__", "__len__"):
+            method = self.method(obj, name)
+            if method is not None:
+                return truth(context, call(context, method, obj))
+        return True if self.dynamic else bool(obj)
+
+    def unary(self, context: Context, op: str, obj: Any) -> Any:
+        """`op obj`; `op` is neg, pos or invert."""
+        method = self.method(obj, f"__{op}__")
+        if method is None:
+            raise effects.raise_now(context, TypeError, (
+                f"bad operand type for unary {SYMBOLS[op]}: '{self.type_name(obj)}'",))
+        return call(context, method, obj)
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        """`a op b`, one of which is of this kind; NotImplemented where it has no meaning for the other one."""
+        return NotImplemented
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        """`a op b`, `op` one of eq, ne, lt, le, gt, ge, as for `binary`."""
+        return NotImplemented
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        """`a is b`, as for `binary`."""
+        return a is b
+
+
+class SizedKind(Kind):
+    """Run-time values with a length, of which none is false."""
+
+    dynamic = True
+
+    def truth(self, context: Context, obj: Any) -> Any:
+        return truth(context, self.length(context, obj))
+
+
+_KINDS: dict[type, Kind] = {}
+K = TypeVar("K", bound=type[Kind])
+
+
+def register(*classes: type) -> Callable[[K], K]:
+    """Make the kind that follows that of objects of `classes`."""
+    def add(kind: K) -> K:
+        made = kind()
+        _KINDS.update((cls, made) for cls in classes)
+        return kind
+    return add
+
+
+def kind_of(obj: Any) -> Kind:
+    """The kind of a value."""
+    for cls in type(obj).__mro__:
+        kind = _KINDS.get(cls)
+        if kind is not None:
+            return kind
+    raise AssertionError(f"no kind of {type(obj)}")
+
+
+def _asked(a: Any, b: Any) -> tuple[Kind, ...]:
+    """The kinds of two operands, in the order in which they are asked."""
+    left, right = kind_of(a), kind_of(b)
+    if left is right:
+        return (left,)
+    return (right, left) if right.rank > left.rank else (left, right)
+
+
+# --- the verbs -----------------------------------------------------------------------------------------------------
+
+
+def class_of(obj: Any) -> type:
+    """The class of an object, made by the script or not."""
+    return kind_of(obj).class_of(obj)
+
+
+def type_name(obj: Any) -> str:
+    """`type(obj).__name__` of what the value stands for."""
+    return kind_of(obj).type_name(obj)
+
+
+def type_word(obj: Any) -> str:
+    """What a value is, in the user's words: `tensor f32[N, 3]`, `an int`, `None`."""
+    return kind_of(obj).type_word(obj)
+
+
+def is_dynamic(obj: Any) -> bool:
+    """Whether a value is or contains a run-time value."""
+    return kind_of(obj).is_dynamic(obj)
+
+
+def method_of(obj: Any, name: str) -> Any:
+    """A dunder that the value's class defines in Python; None for others."""
+    return kind_of(obj).method(obj, name)
+
+
+def argument(context: Context, obj: Any) -> Any:
+    """A value as the library takes it: lists as Python lists, unions as what they hold."""
+    return kind_of(obj).argument(context, obj)
+
+
+def get_attribute(context: Context, obj: Any, name: str) -> Any:
+    """`obj.name`."""
+    return kind_of(obj).get_attribute(context, obj, name)
+
+
+def has_attribute(context: Context, obj: Any, name: str) -> Any:
+    """`hasattr(obj, name)`: a bool or a run-time one."""
+    return kind_of(obj).has_attribute(context, obj, name)
+
+
+def set_attribute(context: Context, obj: Any, name: str, value: Any) -> None:
+    """`obj.name = value`."""
+    kind_of(obj).set_attribute(context, obj, name, value)
+
+
+def delete_attribute(context: Context, obj: Any, name: str) -> None:
+    """`del obj.name`."""
+    kind_of(obj).delete_attribute(context, obj, name)
+
+
+def get_item(context: Context, obj: Any, index: Any) -> Any:
+    """`obj[index]`."""
+    return kind_of(obj).get_item(context, obj, index)
+
+
+def set_item(context: Context, obj: Any, index: Any, value: Any) -> None:
+    """`obj[index] = value`."""
+    kind_of(obj).set_item(context, obj, index, value)
+
+
+def delete_item(context: Context, obj: Any, index: Any) -> None:
+    """`del obj[index]`."""
+    kind_of(obj).delete_item(context, obj, index)
+
+
+def length(context: Context, obj: Any) -> Any:
+    """`len(obj)`: an int or a run-time one."""
+    return kind_of(obj).length(context, obj)
+
+
+def iterate(context: Context, obj: Any) -> Iterable:
+    """What a `for` over it goes over. Raises TypeMismatch for something that is no iterable."""
+    return kind_of(obj).iterate(context, obj)
+
+
+def is_open(context: Context, obj: Any) -> bool:
+    """Whether it can be gone over more than once, and only the run knows how many items it has."""
+    return kind_of(obj).is_open(context, obj)
+
+
+def items_of(context: Context, obj: Any) -> list[Any]:
+    """The items of an iterable whose length is known. Raises NotStatic."""
+    items = kind_of(obj).items(context, obj)
+    if items is None:
+        raise NotStatic(f"the length of {type_word(obj)} is known only at run time", context.span(),
+                        hint="unpack a tuple, or loop with `for`")
+    return items
+
+
+def contains(context: Context, obj: Any, item: Any) -> Any:
+    """`item in obj`: a bool or a run-time one."""
+    return kind_of(obj).contains(context, obj, item)
+
+
+def truth(context: Context, obj: Any) -> Any:
+    """`bool(obj)`: a bool or a run-time one."""
+    return kind_of(obj).truth(context, obj)
+
+
+def call(context: Context, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`fn(*args, **kwargs)`."""
+    return dispatch.call(context, fn, args, kwargs)
+
+
+def unary(context: Context, op: str, obj: Any) -> Any:
+    """`-obj`, `+obj`, `~obj`."""
+    return kind_of(obj).unary(context, op, obj)
+
+
+def binary(context: Context, op: str, a: Any, b: Any) -> Any:
+    """`a op b`."""
+    for kind in _asked(a, b):
+        result = kind.binary(context, op, a, b)
+        if result is not NotImplemented:
+            return result
+    raise effects.raise_now(context, TypeError, (
+        f"unsupported operand type(s) for {SYMBOLS[op]}: '{type_name(a)}' and '{type_name(b)}'",))
+
+
+def compare(context: Context, op: str, a: Any, b: Any) -> Any:
+    """`a op b`, `op` one of eq, ne, lt, le, gt, ge."""
+    context.look(a, b)
+    for kind in _asked(a, b):
+        result = kind.compare(context, op, a, b)
+        if result is not NotImplemented:
+            return result
+    if not is_dynamic(a) and not is_dynamic(b):
+        return guarded(context, lambda: operator_of(op)(a, b))
+    if op in ("eq", "ne"):
+        return op == "ne"
+    raise UnsupportedCall(f"comparison of {type_word(a)} with {type_word(b)}", context.span())
+
+
+def identical(context: Context, a: Any, b: Any) -> Any:
+    """`a is b`: a bool or a run-time one."""
+    return _asked(a, b)[0].identical(context, a, b)

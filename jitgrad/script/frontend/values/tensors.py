@@ -1,0 +1,201 @@
+"""Tensors as values: attributes, items, truth. What the library computes on them is in `library/backend.py`."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from jitgrad.device import CPU
+from jitgrad.dims import product
+from jitgrad.eager.tensor import Tensor
+from jitgrad.errors import NonDifferentiable, NotStatic, TypeMismatch, UnresolvedAttribute, UnsupportedCall
+from jitgrad.ops.backend import backend
+from jitgrad.ops.library.creation import arange
+from jitgrad.ops.numbers import operator_of
+from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.containers.ranges import range_length
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values.objects import similar
+from jitgrad.script.frontend.values.plain import static
+from jitgrad.script.frontend.values.protocol import Kind, argument, get_item, register
+from jitgrad.script.frontend.values.values import Iterable, Number, Range, SymTensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: what of the tape a script does not have: the refusal, and what to do instead
+_NO_TAPE = {"grad_fn": ("`.grad_fn`, for a script has no tape", "look at the `grad_fn` of what the script returns"),
+             "register_post_accumulate_grad_hook": ("a hook on a leaf, registered inside a script",
+                                                    "register it before the call")}
+#: how long a list `tolist` makes
+TO_LIST = 64
+#: attributes, and assignments to them, that what lies above knows about: it enters them with `getter` and `setter`
+_GETTERS: dict[str, Callable[..., Any]] = {}
+_SETTERS: dict[str, Callable[..., Any]] = {}
+_METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def _enters(table: dict[str, Callable[..., Any]], name: str) -> Callable[[F], F]:
+    def enter(function: F) -> F:
+        table[name] = function
+        return function
+    return enter
+
+
+def getter(name: str) -> Callable[[F], F]:
+    """Make the function that follows give the attribute `name` of tensors."""
+    return _enters(_GETTERS, name)
+
+
+def setter(name: str) -> Callable[[F], F]:
+    """Make the function that follows assign the attribute `name` of tensors."""
+    return _enters(_SETTERS, name)
+
+
+def method(name: str) -> Callable[[F], F]:
+    """Make the function that follows a method of tensors."""
+    return _enters(_METHODS, name)
+
+
+@register(SymTensor)
+class TensorKind(Kind):
+    """A tensor."""
+
+    dynamic = True
+    rank = 3
+    methods = _METHODS
+
+    def class_of(self, obj: SymTensor) -> type:
+        return Tensor
+
+    def type_word(self, obj: SymTensor) -> str:
+        return f"a tensor {heap.tensor_word(obj.type_)}"
+
+    def method(self, obj: SymTensor, name: str) -> Any:
+        return None
+
+    def get_attribute(self, context: Context, obj: SymTensor, name: str) -> Any:
+        if name in self.methods:
+            return super().get_attribute(context, obj, name)
+        if name in ("requires_grad", "is_leaf"):
+            context.gradient_state = True
+        if name in ("is_cuda", "get_device"):
+            context.device_state = True
+        if name in _GETTERS:
+            return _GETTERS[name](context, obj)
+        if name == "grad_fn" and (obj.is_leaf or not obj.requires_grad):
+            return None
+        if name in _NO_TAPE:
+            what, instead = _NO_TAPE[name]
+            raise NonDifferentiable(what, context.span(), hint=instead)
+        if not hasattr(type(obj), name):
+            raise UnresolvedAttribute(f"`Tensor` has no `{name}`", context.span(), hint=similar(name, dir(type(obj))))
+        return guarded(context, lambda: getattr(obj, name))
+
+    def has_attribute(self, context: Context, obj: SymTensor, name: str) -> Any:
+        return hasattr(type(obj), name) or name in _NO_TAPE or name in _GETTERS or name in _METHODS
+
+    def set_attribute(self, context: Context, obj: SymTensor, name: str, value: Any) -> None:
+        if name not in _SETTERS:
+            raise UnsupportedCall(f"assignment to `{name}` of a tensor", context.span(),
+                                  hint="do it outside the script, or write in place with `copy_`")
+        _SETTERS[name](context, obj, value)
+
+    def get_item(self, context: Context, obj: SymTensor, index: Any) -> Any:
+        given = _key(context, index)
+        return guarded(context, lambda: operator.getitem(cast("Any", obj), given))
+
+    def set_item(self, context: Context, obj: SymTensor, index: Any, value: Any) -> None:
+        given, source = _key(context, index), argument(context, value)
+        guarded(context, lambda: operator.setitem(cast("Any", obj), given, source))
+
+    def length(self, context: Context, obj: SymTensor) -> Any:
+        if not obj.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return obj.shape[0]
+
+    def iterate(self, context: Context, obj: SymTensor) -> Iterable:
+        if not obj.ndim:
+            raise TypeMismatch("iteration over a 0-d tensor", context.span(),
+                               hint="a 0-d tensor has no elements to loop over; for a count write `range(int(n))`")
+        return Iterable(obj.shape[0], lambda cx, k: self.get_item(cx, obj, k), False)
+
+    def is_open(self, context: Context, obj: SymTensor) -> bool:
+        return not isinstance(self.iterate(context, obj).length, int)
+
+    def truth(self, context: Context, obj: SymTensor) -> Any:
+        return guarded(context, lambda: _truth(context, obj))
+
+    def unary(self, context: Context, op: str, obj: SymTensor) -> Any:
+        return guarded(context, lambda: operator_of(op)(obj))
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return guarded(context, lambda: operator_of(op)(a, b))
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        return op == "ne" if a is None or b is None else self.binary(context, op, a, b)
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        if not (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
+            return False
+        for storage in (a.storage, b.storage):
+            if a.storage is not b.storage and (storage.alias or storage in heap.of(context).aliases):
+                raise NotStatic("whether these are the same tensor: a branch or a loop chose one of them",
+                                context.span(), hint="keep a bool that says which one was chosen")
+        return heap.same_reference(a, b)
+
+
+def _key(context: Context, index: Any) -> Any:
+    """What is in the brackets behind a tensor as the library takes it: a `range` as a tensor of its numbers."""
+    if type(index) is tuple:
+        return tuple([_key(context, item) for item in index])
+    if not isinstance(index, Range):
+        return argument(context, index)
+
+    def numbers_of() -> Any:
+        found: Any = arange(range_length(context, index), device=CPU)
+        found = found * index.step if index.step != 1 else found
+        return found + index.start if isinstance(index.start, Number) or index.start else found
+
+    return guarded(context, numbers_of)
+
+
+def _truth(context: Context, tensor: SymTensor) -> Any:
+    n = product(tensor.type_.dims)
+    words = "Boolean value of Tensor with more than one value is ambiguous"
+    if isinstance(n, int):
+        if n != 1:
+            raise RuntimeError(words if n else "Boolean value of Tensor with no values is ambiguous")
+    else:
+        backend().checker.equal(n, 1, lambda: words)  # type: ignore[attr-defined]
+    return numbers.truth(context, backend().item(tensor))
+
+
+@getter("retains_grad")
+def _retains_grad(context: Context, tensor: SymTensor) -> bool:
+    return tensor.storage.retains_grad
+
+
+@getter("data")
+def _data(context: Context, tensor: SymTensor) -> SymTensor:
+    return tensor.detach()
+
+
+@setter("requires_grad")
+def _set_requires_grad(context: Context, tensor: SymTensor, value: Any) -> None:
+    wanted = bool(static(context, value, "`requires_grad`"))
+    guarded(context, lambda: tensor.requires_grad_(wanted))
+
+
+@method("tolist")
+def _to_list(context: Context, tensor: SymTensor) -> Any:
+    """`x.tolist()`: numbers in lists; the sizes are guarded."""
+    if not tensor.ndim:
+        return guarded(context, lambda: backend().item(tensor))
+    n = operator.index(tensor.shape[0])
+    if n > TO_LIST:
+        raise UnsupportedCall(f"`tolist` of more than {TO_LIST} rows", context.span(),
+                              hint="loop over the tensor, or do it outside the script")
+    return contents.new_list(context, [_to_list(context, get_item(context, tensor, k)) for k in range(n)])

@@ -1,0 +1,138 @@
+"""A value that is one of several: the one place where a verb finds out which, and goes on with that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
+from jitgrad.script.frontend.state.context import Context, current
+from jitgrad.script.frontend.templates.alternatives import Num
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.templates.unions import force, is_static, switch
+from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, is_dynamic, register, type_name, type_word
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union
+
+
+def may_be_unbound(value: Any) -> bool:
+    """Whether nothing may have been assigned to a variable or attribute that holds this."""
+    return isinstance(value, Union) and UNBOUND in value.statics
+
+
+@register(Union)
+class UnionKind(Kind):
+    """One of several static objects, or a value of the run.
+
+    Where the value of the run is what a verb is about (`None` has no items), that it is there is a check, with
+    Python's complaint of what is there instead; else there is a branch for each alternative.
+    """
+
+    dynamic = True
+    rank = 4
+
+    def class_of(self, obj: Union) -> type:
+        raise NotStatic(f"the type of {self.type_word(obj)} is known only at run time", current().span())
+
+    def type_name(self, obj: Union) -> str:
+        if isinstance(obj.inner, Tensor):
+            return "Tensor"
+        return obj.inner.kind.__name__ if isinstance(obj.inner, Num) else "Union"
+
+    def type_word(self, obj: Union) -> str:
+        return " or ".join([*map(type_word, obj.statics), *([str(obj.inner)] if obj.inner is not None else [])])
+
+    def method(self, obj: Union, name: str) -> Any:
+        return None
+
+    def argument(self, context: Context, obj: Union) -> Any:
+        if obj.inner is not None:
+            return force(context, obj, "a tensor or number is needed here, not an object of '{}'")
+        raise UnsupportedCall(f"this argument is {self.type_word(obj)}, decided at run time", context.span(),
+                              hint="write an `if` around the call")
+
+    def get_attribute(self, context: Context, obj: Union, name: str) -> Any:
+        if obj.inner is not None and all(s is None for s in obj.statics):
+            return protocol.get_attribute(context, force(
+                context, obj, f"'{{}}' object has no attribute '{name}'", AttributeError), name)
+        return switch(context, obj, lambda v: protocol.get_attribute(context, v, name))
+
+    def has_attribute(self, context: Context, obj: Union, name: str) -> Any:
+        return switch(context, obj, lambda v: protocol.has_attribute(context, v, name))
+
+    def set_attribute(self, context: Context, obj: Union, name: str, value: Any) -> None:
+        switch(context, obj, lambda v: protocol.set_attribute(context, v, name, value))
+
+    def delete_attribute(self, context: Context, obj: Union, name: str) -> None:
+        switch(context, obj, lambda v: protocol.delete_attribute(context, v, name))
+
+    def get_item(self, context: Context, obj: Union, index: Any) -> Any:
+        return _of(context, obj, "'{}' object is not subscriptable", lambda v: protocol.get_item(context, v, index))
+
+    def set_item(self, context: Context, obj: Union, index: Any, value: Any) -> None:
+        _of(context, obj, "'{}' object does not support item assignment",
+            lambda v: protocol.set_item(context, v, index, value))
+
+    def delete_item(self, context: Context, obj: Union, index: Any) -> None:
+        _of(context, obj, "'{}' object doesn't support item deletion",
+            lambda v: protocol.delete_item(context, v, index))
+
+    def length(self, context: Context, obj: Union) -> Any:
+        return switch(context, obj, lambda v: protocol.length(context, v))
+
+    def iterate(self, context: Context, obj: Union) -> Iterable:
+        held = force(context, obj, "'{}' object is not iterable")
+        if held is obj:
+            raise TypeMismatch(f"iteration over {self.type_word(obj)}", context.span())
+        return protocol.iterate(context, held)
+
+    def contains(self, context: Context, obj: Union, item: Any) -> Any:
+        return switch(context, obj, lambda v: protocol.contains(context, v, item))
+
+    def truth(self, context: Context, obj: Union) -> Any:
+        return switch(context, obj, lambda v: protocol.truth(context, v))
+
+    def unary(self, context: Context, op: str, obj: Union) -> Any:
+        return _of(context, obj, f"bad operand type for unary {SYMBOLS[op]}: '{{}}'",
+                   lambda v: protocol.unary(context, op, v))
+
+    def binary(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        a, b = _operands(context, "unsupported operand type(s) for {}: {} and {}", op, a, b)
+        if isinstance(a, Union):
+            return switch(context, a, lambda v: protocol.binary(context, op, v, b))
+        if isinstance(b, Union):
+            return switch(context, b, lambda v: protocol.binary(context, op, a, v))
+        return protocol.binary(context, op, a, b)
+
+    def compare(self, context: Context, op: str, a: Any, b: Any) -> Any:
+        if op not in ("eq", "ne"):
+            a, b = _operands(context, "'{}' not supported between instances of {} and {}", op, a, b)
+        if op == "ne":
+            return numbers.negate(context, self.compare(context, "eq", a, b))
+        if isinstance(a, Union):
+            return switch(context, a, lambda v: protocol.compare(context, op, v, b))
+        if isinstance(b, Union):
+            return switch(context, b, lambda v: protocol.compare(context, op, a, v))
+        return protocol.compare(context, op, a, b)
+
+    def identical(self, context: Context, a: Any, b: Any) -> Any:
+        union, other = (a, b) if isinstance(a, Union) else (b, a)
+        if is_dynamic(other):
+            raise NotStatic("`is` between values that are known only at run time", context.span())
+        test = is_static(context, union, other)
+        if isinstance(test, Number):
+            test.maybe = (union, other)
+        return test
+
+
+def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]) -> Any:
+    """`operation` of the value of the run, a `TypeError` at run time where that is not there; of each where none is."""
+    held = force(context, obj, what)
+    return switch(context, obj, operation) if held is obj else operation(held)
+
+
+def _operands(context: Context, what: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:
+    """Two operands, of which a union is taken to hold its value of the run: Python's complaint if not."""
+    first, second, symbol = f"'{type_name(a)}'", f"'{type_name(b)}'", SYMBOLS[op]
+    return (force(context, a, what.format(symbol, "'{}'", second)),
+            force(context, b, what.format(symbol, first, "'{}'")))
