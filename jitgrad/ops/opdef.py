@@ -2,7 +2,7 @@
 
 Rules (`vjp`, `compose`, `check`) are written once against a namespace `F` and run under several: arrays (fast
 first-order backward), the eager tape (double backward), the graph (symbolic derivative and decomposition), and kernel
-bodies. See docs/internals.md, "Ops".
+bodies. See docs/internals/ops.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The table as a whole: nothing undocumented, undecided or untested; the names are those of docs/internals.md."""
+"""The table as a whole: nothing undocumented, undecided or untested; the names are those of docs/internals/ops.md."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class ColumnSums:
         """Let a kernel that reads an input copy it, too."""
         fusion, alone = self.fusion, self.fusion.group[item]
         (operand,) = item.operands
-        for group in self.homes(operand):
+        for group in self.holders(operand):
             if group is alone or len(alone.items) > 1 or len(group.items) >= MAX_ITEMS or (
                     len(group.sources) >= MAX_OPERANDS):
                 continue
@@ -86,19 +86,19 @@ class ColumnSums:
         ends: list[Item] = []
         for item in sorted(self.sums, key=lambda i: i.index):
             (operand,) = item.operands
-            for group in self.homes(operand):
+            for group in self.holders(operand):
                 axes = self.axes(group, item, operand)
                 if axes is not None and self.split(item, group, axes):
                     ends.append(item)
                     break
-        for group in dict.fromkeys(self.home(item) for item in ends):
-            self.together([item for item in ends if self.home(item) is group])
+        for group in dict.fromkeys(self.kernel_of(item) for item in ends):
+            self.together([item for item in ends if self.kernel_of(item) is group])
 
-    def home(self, item: Item) -> Group:
+    def kernel_of(self, item: Item) -> Group:
         """The kernel that makes the parts of a sum."""
         return self.fusion.group[self.units.item_of[item.operands[0].base]]
 
-    def homes(self, operand: Operand) -> list[Group]:
+    def holders(self, operand: Operand) -> list[Group]:
         """The kernels that have what a sum reads."""
         fusion = self.fusion
         producer = fusion.producers.get(operand.base)

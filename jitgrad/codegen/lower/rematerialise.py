@@ -43,11 +43,11 @@ class Rematerialisation:
 
     def repeat(self, item: Item) -> None:
         """Let the other groups that read a value make it, where all of them can and that is less."""
-        home, width = self.fusion.group[item], tensor(item.out).dtype.itemsize
+        own, width = self.fusion.group[item], tensor(item.out).dtype.itemsize
         readers: dict[Group, dict[tuple[int, ...], list[Item]]] = {}
         for reader in dict.fromkeys(self.units.consumers.get(item.out, ())):
             group = self.fusion.group[reader]
-            if group is home:
+            if group is own:
                 continue
             for operand in reader.operands:
                 if operand.base is item.out:

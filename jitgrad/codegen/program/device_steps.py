@@ -55,8 +55,8 @@ class EachPut(Step):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class SpoilStep(Step):
-    """Fill a buffer that holds nothing yet with NaNs, or (None) the whole workspace: see `cuda/spoiling.py`."""
+class PoisonStep(Step):
+    """Fill a buffer that holds nothing yet with NaNs, or (None) the whole workspace: see `cuda/schedule/poison.py`."""
 
     buffer: Buffer | None
 

@@ -1,0 +1,1 @@
+"""Native code at run time: compile, store, load, launch, measure."""

@@ -1,0 +1,1 @@
+"""Arrays under tensors: NumPy, CuPy, half types, moves between devices."""

@@ -1,0 +1,1 @@
+"""The tape: nodes, engine, grad modes, custom Functions, gradcheck, checkpoints."""

@@ -1,0 +1,1 @@
+"""A call: signature, guards, inputs, program, results, what is stored afterwards."""

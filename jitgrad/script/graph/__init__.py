@@ -1,0 +1,1 @@
+"""The graph: nodes and types, text and parser, verifier, interpreter, builders."""

@@ -1,7 +1,7 @@
 """The graph, and the builder through which everything makes nodes.
 
 Every node is one of: an op of the table (`jitgrad.ops`), or one of the structural, number, dim, sequence, optional
-and effect ops of `jitgrad.script.graph.irops`. docs/internals.md, "The graph", lists them all.
+and effect ops of `jitgrad.script.graph.irops`. docs/internals/graph.md lists them all.
 """
 
 from __future__ import annotations

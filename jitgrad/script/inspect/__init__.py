@@ -1,0 +1,1 @@
+"""What `f.graph`, `f.code`, `f.explain` and `check=True` show."""

@@ -1,0 +1,1 @@
+"""Specialisations on disk and in files: one codec, the disk cache, `jit.save`."""

@@ -1,0 +1,1 @@
+"""CUDA graphs: building, comparing, changing and replaying them."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from jitgrad import dtypes
 from jitgrad.codegen.cuda.driver import blaslt
 from jitgrad.codegen.cuda.host.device_regions import as_word, repeat_step, resident_step
-from jitgrad.codegen.cuda.host.printer import DevicePrinter, spoil_memory
+from jitgrad.codegen.cuda.host.printer import DevicePrinter, poison_memory
 from jitgrad.codegen.cuda.kernels import each
 from jitgrad.codegen.llvm.products import batched
 from jitgrad.codegen.llvm.scalars import STORED, widen
@@ -22,9 +22,9 @@ from jitgrad.codegen.program.device_steps import (
     Barrier,
     EachPut,
     EachStep,
+    PoisonStep,
     RepeatStep,
     ResidentStep,
-    SpoilStep,
 )
 from jitgrad.codegen.program.layout import CAPACITY, DEVICE_FAILED, SCRATCH, WORKSPACE
 from jitgrad.codegen.program.steps import GemmStep, KernelStep, LoadScalar
@@ -81,12 +81,12 @@ def as_integer(p: DevicePrinter, address: str) -> V:
     return p.code.emit(f"ptrtoint ptr {address} to i64", "i64", 1)
 
 
-def spoil(p: DevicePrinter, step: SpoilStep) -> None:
+def poison(p: DevicePrinter, step: PoisonStep) -> None:
     """Fill a buffer, or all of the workspace, with NaNs."""
     if step.buffer is None:
-        spoil_memory(p, p.load_word(WORKSPACE, "ptr").name, p.load_word(CAPACITY))
+        poison_memory(p, p.load_word(WORKSPACE, "ptr").name, p.load_word(CAPACITY))
     else:
-        spoil_memory(p, p.address(step.buffer, 0), p.size(step.buffer.size * step.buffer.dtype.itemsize))
+        poison_memory(p, p.address(step.buffer, 0), p.size(step.buffer.size * step.buffer.dtype.itemsize))
 
 
 def product(p: DevicePrinter, step: GemmStep) -> None:
@@ -139,7 +139,7 @@ class DeviceProgramPrinter(DevicePrinter):
 
     PRINT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         **DevicePrinter.PRINT, KernelStep: launch, GemmStep: product, LoadScalar: read_scalar, EachPut: put,
-        EachStep: lambda p, s: p.batch(s).launch(p), SpoilStep: spoil, ResidentStep: resident_step,
+        EachStep: lambda p, s: p.batch(s).launch(p), PoisonStep: poison, ResidentStep: resident_step,
         RepeatStep: repeat_step, Barrier: lambda p, s: None}
 
 

@@ -13,11 +13,11 @@ from typing import Any
 from jitgrad.codegen.cuda.driver.runtime import PRODUCT_WORDS
 from jitgrad.codegen.cuda.host.module import DeviceModule
 from jitgrad.codegen.cuda.kernels import each
-from jitgrad.codegen.cuda.schedule.poison import SPOIL
+from jitgrad.codegen.cuda.schedule.poison import POISON
 from jitgrad.codegen.llvm.program import ProgramPrinter
 from jitgrad.codegen.llvm.sequences import Sequences
 from jitgrad.codegen.llvm.sizes import alone
-from jitgrad.codegen.program.device_steps import EachStep, SpoilStep
+from jitgrad.codegen.program.device_steps import EachStep, PoisonStep
 from jitgrad.codegen.program.layout import (
     CHUNK_USED,
     CHUNKS,
@@ -90,7 +90,7 @@ class DevicePrinter(ProgramPrinter):
         self.read = ""          # where elements are read to
         self.batches: dict[EachStep, Batch] = {}
         self.groups = any(isinstance(s, EachStep) for s in every(program.steps))  # launched together
-        self.spoils = any(isinstance(s, SpoilStep) for s in program.steps)  # dead memory
+        self.poisons = any(isinstance(s, PoisonStep) for s in program.steps)  # dead memory
         super().__init__(module, program)
 
     def batch(self, step: EachStep) -> Batch:
@@ -190,8 +190,8 @@ class DeviceSequences(Sequences):
         p.chunks = True
         found = p.code.emit(f"call ptr @jg_take(ptr %block, i64 {bytes_.name})", "ptr", 1)
         p.leave_unless(p.code.emit(f"icmp ne ptr {found.name}, null", "i1", 1), NO_MEMORY)
-        if p.spoils:
-            spoil_memory(p, found.name, p.here(bytes_))
+        if p.poisons:
+            poison_memory(p, found.name, p.here(bytes_))
         return found.name
 
     def move(self, column: Column, to: str, source: V, bytes_: V) -> None:
@@ -201,8 +201,8 @@ class DeviceSequences(Sequences):
             super().move(column, to, source, bytes_)
 
 
-def spoil_memory(p: DevicePrinter, start: str, size: V) -> None:
-    table, _ = p.module.forms(SPOIL)
+def poison_memory(p: DevicePrinter, start: str, size: V) -> None:
+    table, _ = p.module.forms(POISON)
     p.arguments = max(p.arguments, 2)
     p.line(f"store i64 {size.name}, ptr %argument.0")
     p.line(f"store ptr {start}, ptr %argument.1")

@@ -1,0 +1,1 @@
+"""Kernels' text, by kind."""

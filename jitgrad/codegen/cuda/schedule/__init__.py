@@ -1,0 +1,1 @@
+"""Which steps the device runs without the host: regions, resident and repeated loops, grouped launches."""

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from jitgrad import config
 from jitgrad.codegen.cuda.schedule.grouping import grouped
-from jitgrad.codegen.cuda.schedule.poison import spoiled
+from jitgrad.codegen.cuda.schedule.poison import poisoned
 from jitgrad.codegen.cuda.schedule.regions import resident
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program.program import Program
@@ -16,7 +16,7 @@ from jitgrad.script.graph.ir import Graph
 def prepared(name: str, graph: Graph, hosted: Collection[int] = (), ordered: bool = False) -> Program:
     """A graph after passes as the program of a device. `hosted`, `ordered`: see `lower`."""
     program = grouped(resident(lower(name, graph, True, hosted, ordered)))
-    return spoiled(program) if config.current().debug_arena else program
+    return poisoned(program) if config.current().debug_arena else program
 
 
 __all__ = ["prepared"]

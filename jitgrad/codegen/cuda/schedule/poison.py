@@ -13,18 +13,18 @@ from typing import Any
 
 from jitgrad import dtypes
 from jitgrad.codegen.program.buffers import beginnings
-from jitgrad.codegen.program.device_steps import SpoilStep
+from jitgrad.codegen.program.device_steps import PoisonStep
 from jitgrad.codegen.program.kernel import Kernel, Operand, Stmt
 from jitgrad.codegen.program.program import Program
 from jitgrad.codegen.program.step import Buffer
 from jitgrad.codegen.program.steps import Allocate
 
 #: fills bytes
-SPOIL = Kernel((1,), (), (Operand(dtypes.uint8, (1,), "out"),), (), (
-    Stmt("const", value=255, dtype=dtypes.uint8), Stmt("store", (0,), operand=0)), "spoil")
+POISON = Kernel((1,), (), (Operand(dtypes.uint8, (1,), "out"),), (), (
+    Stmt("const", value=255, dtype=dtypes.uint8), Stmt("store", (0,), operand=0)), "poison")
 
 
-def spoiled(program: Program) -> Program:
+def poisoned(program: Program) -> Program:
     """The program with what fills dead memory."""
     places: dict[Any, list[Buffer]] = {}
     for buffer, step in beginnings(program).items():
@@ -35,16 +35,16 @@ def spoiled(program: Program) -> Program:
     def steps(given: Sequence[Any]) -> list[Any]:
         found: list[Any] = []
         for step in given:
-            found += [SpoilStep(b) for b in places.get(step, ())]
+            found += [PoisonStep(b) for b in places.get(step, ())]
             new = step.with_blocks(steps)
             if new is not step:
                 origins[new] = origins.get(step, ())
             found.append(new)
             if isinstance(step, Allocate) and not step.buffer.keeps:
-                found.append(SpoilStep(step.buffer))
+                found.append(PoisonStep(step.buffer))
         return found
 
-    return replace(program, steps=[SpoilStep(None), *steps(program.steps)], origins=origins)
+    return replace(program, steps=[PoisonStep(None), *steps(program.steps)], origins=origins)
 
 
-__all__ = ["SPOIL", "spoiled"]
+__all__ = ["POISON", "poisoned"]

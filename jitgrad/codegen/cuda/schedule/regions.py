@@ -26,7 +26,7 @@ from jitgrad.codegen.cuda.kernels.addresses import lane_of
 from jitgrad.codegen.cuda.kernels.ordered import is_ordered
 from jitgrad.codegen.cuda.kernels.scalars import EXPRESSIONS
 from jitgrad.codegen.cuda.schedule.repeating import repeated
-from jitgrad.codegen.cuda.schedule.stable_memory import at_home, copies, new_homes
+from jitgrad.codegen.cuda.schedule.stable_memory import copies, pointing, stable_buffers
 from jitgrad.codegen.program.device_steps import Barrier, ResidentStep
 from jitgrad.codegen.program.effects import Effects, Memory
 from jitgrad.codegen.program.program import Program
@@ -194,10 +194,10 @@ class _Regions:
         pointers = [e for e in made.exits if isinstance(e, Buffer) and e.size != 0 and symbols(e.size) <= self.at_entry]
         if len(pointers) < len(made.exits):
             return None
-        homes = new_homes(pointers)
+        stable = stable_buffers(pointers)
         self.memory.known.clear()
-        last = at_home(homes)
-        found = self.made([*steps, *copies(homes.items()), last], True)
+        last = pointing(stable)
+        found = self.made([*steps, *copies(stable.items()), last], True)
         assert found is not None
         found.exits, found.told, found.settled = (), None, last
         return found

@@ -5,8 +5,8 @@
 The body's launches and products are the same in every iteration, so they can be the body of a WHILE node of a graph
 (`replay.py`). What the host would keep from one iteration to the next is in memory: numbers are words of a `state`, and
 two small kernels, at the beginning and at the end of the body, compute them with the condition, the first word; tensors
-are copied to a place that stays (`homes.py`). A loop that keeps something of each iteration, or has branches, is the
-host's.
+are copied to a place that stays (`stable_memory.py`). A loop that keeps something of each iteration, or has branches,
+is the host's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from jitgrad import dtypes
-from jitgrad.codegen.cuda.schedule.stable_memory import at_home, copies, new_homes
+from jitgrad.codegen.cuda.schedule.stable_memory import copies, pointing, stable_buffers
 from jitgrad.codegen.program.device_steps import Barrier, Recall, RepeatStep, ResidentStep
 from jitgrad.codegen.program.effects import Memory
 from jitgrad.codegen.program.step import Buffer, Use, all_uses, every
@@ -71,11 +71,11 @@ def repeated(region: ResidentStep, memory: Memory, known: Collection[Symbol]) ->
         return None
     state = Buffer(dtypes.int64, len(words), "slot", keeps=True)
     recalled = [Recall(v, state, k) for k, v in enumerate(words)]
-    homes = new_homes(tensors)
+    stable = stable_buffers(tensors)
     memory.known.clear()
     work = [*[s for s in body if is_work(s)], small_kernel([*recalled, *numbers], words, state),
-            *copies((source, homes[pointer]) for pointer, source in tensors.items())]
-    return [*points, *copies(homes.items()), at_home(homes), small_kernel(before, words, state),
+            *copies((source, stable[pointer]) for pointer, source in tensors.items())]
+    return [*points, *copies(stable.items()), pointing(stable), small_kernel(before, words, state),
             RepeatStep(work, state, words, tuple(wanted)), *after]
 
 

@@ -20,23 +20,24 @@ def copying(d: dtypes.dtype) -> Kernel:
 
 
 def copies(pairs: Iterable[tuple[Buffer, Buffer]]) -> list[KernelStep]:
-    """Copies from each source to its home, all of what is there. No source is a home: the memory of a carried tensor is
-    its own (`lower/rules/control.py`).
+    """Copies from each source to its place, all of what is there. No source is a place: the memory of a carried tensor
+    is its own (`lower/rules/control.py`).
     """
-    return [KernelStep(copying(home.dtype), (home.size,), ((source, 0), (home, 0)), (), ()) for source, home in pairs]
+    return [KernelStep(copying(place.dtype), (place.size,), ((source, 0), (place, 0)), (), ())
+            for source, place in pairs]
 
 
-def at_home(homes: Mapping[Buffer, Buffer]) -> Point:
-    """Let pointers lead to their homes."""
-    return Point(tuple([(pointer, home, 0) for pointer, home in homes.items()]))
+def pointing(stable: Mapping[Buffer, Buffer]) -> Point:
+    """Let pointers lead to their stable memory."""
+    return Point(tuple([(pointer, place, 0) for pointer, place in stable.items()]))
 
 
-def new_homes(pointers: Iterable[Buffer]) -> dict[Buffer, Buffer]:
+def stable_buffers(pointers: Iterable[Buffer]) -> dict[Buffer, Buffer]:
     """Memory for what each pointer leads to, shared with nobody, to which the pointer may lead from now on."""
-    homes = {pointer: Buffer(pointer.dtype, pointer.size, "slot", keeps=True) for pointer in pointers}
-    for pointer, home in homes.items():
-        pointer.aliases.add(home)
-    return homes
+    stable = {pointer: Buffer(pointer.dtype, pointer.size, "slot", keeps=True) for pointer in pointers}
+    for pointer, place in stable.items():
+        pointer.aliases.add(place)
+    return stable
 
 
-__all__ = ["at_home", "copies", "new_homes"]
+__all__ = ["copies", "pointing", "stable_buffers"]

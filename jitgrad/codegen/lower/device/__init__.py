@@ -1,0 +1,1 @@
+"""What is lowered otherwise for a device."""

@@ -1,0 +1,1 @@
+"""Nodes that become steps of their own, one family a file."""

@@ -1,0 +1,1 @@
+"""Shapes and positions: views, joins, indexing, gathers."""

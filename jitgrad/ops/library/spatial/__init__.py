@@ -1,0 +1,1 @@
+"""Windows over space: convolution, pooling, resampling."""

@@ -1,0 +1,1 @@
+"""Inputs and results: the world around the script."""

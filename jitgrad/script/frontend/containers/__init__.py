@@ -1,0 +1,1 @@
+"""Kinds of containers: lists, tuples, dicts, ranges, generators; what is in them."""

@@ -1,0 +1,1 @@
+"""Python, construct by construct: expressions, statements, branches, loops, calls, exceptions."""

@@ -1,0 +1,1 @@
+"""`backward()` and `.grad` inside a script."""

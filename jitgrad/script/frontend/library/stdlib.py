@@ -9,9 +9,10 @@ import warnings
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.ops.numbers import operator_of
+from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.containers import list_methods, lists
 from jitgrad.script.frontend.evaluate import calls
+from jitgrad.script.frontend.evaluate.expressions import UNARY
 from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.builtins import number_argument
@@ -55,12 +56,9 @@ def _operator(op: str) -> Handler:
     return handler
 
 
-_UNARY = {"neg": "neg", "pos": "pos", "invert": "invert", "inv": "invert"}
-
-
-def _unary_operator(name: str) -> Handler:
+def _unary_operator(op: str) -> Handler:
     def handler(context: Context, args: Args, kwargs: dict[str, Any]) -> Any:
-        return unary(context, _UNARY[name], args[0])
+        return unary(context, op, args[0])
     return handler
 
 
@@ -70,10 +68,12 @@ def _comparison(name: str) -> Handler:
     return handler
 
 
-for _name in _UNARY:
-    HANDLERS[getattr(operator, _name)] = _unary_operator(_name)
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    HANDLERS[getattr(operator, _name)] = _comparison(_name)
+for _name in UNARY.values():
+    HANDLERS[operator_of(_name)] = _unary_operator(_name)
+HANDLERS[operator.inv] = _unary_operator("invert")
+for _row in NUMBERS.values():
+    if _row.family == "comparison":
+        HANDLERS[_row.python] = _comparison(_row.name)
 
 
 @handles(operator.is_)

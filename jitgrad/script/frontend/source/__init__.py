@@ -1,0 +1,1 @@
+"""Source: text, syntax that no script may contain, liveness, annotations."""

@@ -1,0 +1,1 @@
+"""What evaluation works on: context, frames, sizes, effects; slots for what stands above."""

@@ -1,0 +1,1 @@
+"""What a merged variable looks like, and its way through the graph."""

@@ -1,0 +1,1 @@
+"""Rewrite rules, one row each."""

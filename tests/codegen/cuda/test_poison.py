@@ -11,10 +11,10 @@ import pytest
 from jitgrad import config, dtypes
 from jitgrad.codegen.cuda.host import gpu
 from jitgrad.codegen.cuda.schedule import passes
-from jitgrad.codegen.cuda.schedule.poison import spoiled
+from jitgrad.codegen.cuda.schedule.poison import poisoned
 from jitgrad.codegen.lower.driver import lower
 from jitgrad.codegen.program import buffers
-from jitgrad.codegen.program.device_steps import SpoilStep
+from jitgrad.codegen.program.device_steps import PoisonStep
 from jitgrad.codegen.program.step import Buffer
 from jitgrad.codegen.program.steps import Allocate, IfStep, KernelStep, LoopStep
 from jitgrad.script.graph.interpret import interpret
@@ -87,25 +87,25 @@ def test_every_buffer_begins_once() -> None:
     """Before the step at which its range begins; a growable one behind the steps that make room, in any list."""
     seen = 0
 
-    def spoils(steps: list[Any]) -> list[Buffer]:
+    def poisons(steps: list[Any]) -> list[Buffer]:
         found: list[Buffer] = []
         for k, step in enumerate(steps):
-            if isinstance(step, SpoilStep) and step.buffer is not None:
+            if isinstance(step, PoisonStep) and step.buffer is not None:
                 found.append(step.buffer)
                 if step.buffer.kind == "growable":
                     assert isinstance(steps[k - 1], Allocate)
                     assert steps[k - 1].buffer is step.buffer
             elif isinstance(step, IfStep):
-                found += spoils(step.then) + spoils(step.otherwise)
+                found += poisons(step.then) + poisons(step.otherwise)
             elif isinstance(step, LoopStep):
-                found += spoils(step.body)
+                found += poisons(step.body)
         return found
 
     for seed in range(12):
         program = lower("f", pipeline.run(random_graph(seed).graph), device=True)
-        new = spoiled(program)
-        assert isinstance(new.steps[0], SpoilStep)
-        own = spoils(new.steps)
+        new = poisoned(program)
+        assert isinstance(new.steps[0], PoisonStep)
+        own = poisons(new.steps)
         slots = [b for b in own if b.kind == "slot"]
         assert len(slots) == len(set(slots))
         assert not any(b.keeps for b in own)
