@@ -27,6 +27,7 @@ from jitgrad.script.frontend.evaluate import aliases, attempts, calls, expressio
 from jitgrad.script.frontend.gradients import backward, carried_leaves, carried_losses, record, requires_grad
 from jitgrad.script.frontend.library import (
     builtins,  # noqa: F401  (it registers handlers)
+    callbacks,
     jitgrad_functions,  # noqa: F401
     stdlib,  # noqa: F401
     transforms,  # noqa: F401
@@ -56,6 +57,7 @@ dispatch.evaluate.fill(expressions.evaluate)
 dispatch.run_block.fill(statements.run_block)
 dispatch.run_function.fill(statements.run_function)
 dispatch.call.fill(calls.call)
+dispatch.call_marked.fill(callbacks.marked)
 dispatch.branch.fill(merge.branch)
 dispatch.begin_loop.fill(carried_losses.begin)
 dispatch.settle_loop.fill(carried_leaves.settle)

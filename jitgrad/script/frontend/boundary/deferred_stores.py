@@ -15,7 +15,7 @@ from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import foreign_dicts
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.values import locations
+from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.values.values import HELD, RunItems, SymTensor, Tail
 from jitgrad.script.graph.ir import Value
 

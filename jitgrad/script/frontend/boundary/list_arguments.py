@@ -1,4 +1,4 @@
-"""Lists and tuples that a script is given with a length that only the run knows.
+"""Lists and tuples that a script is given with a length known at run time.
 
 Each number or tensor of an item is one graph input, a list (`signature.Column`). A size that all tensors of a list have
 is a symbol, read from the first of them; other sizes are open, as in any list of run-time length. The items are the
@@ -53,7 +53,7 @@ def items(context: Context, value: Sequence[Any], source: sig.Source, kind: Kind
 
 
 def _origins(context: Context, leaf: Value, n: Value) -> tuple[Value, ...]:
-    """What says of every item which object of the caller it is (`origins.py`), made at the head of the graph."""
+    """What says of every item which object of the caller it is (`item_origins.py`), made at the head of the graph."""
     head, type_ = Block(), ListType(INT)
     k, *carried = Value(INT, "k"), Value(type_), Value(type_)
     body = Block((k, *carried))

@@ -13,13 +13,13 @@ from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.containers import contents, open_dicts
 from jitgrad.script.frontend.gradients import backward
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import item_origins, run_lists
+from jitgrad.script.frontend.templates import item_origins, locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static, tag_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, instances, locations
+from jitgrad.script.frontend.values import heap, instances
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of, type_word
 from jitgrad.script.frontend.values.values import (
     UNBOUND,
@@ -70,7 +70,7 @@ class Results:
                 seen.add(v)
                 held = locations.fetch(self.context, self.context.state, v)
                 pending += held.values() if isinstance(held, dict) else held if isinstance(held, tuple) else ()
-        links = heap.of(self.context).links
+        links = heap.of(self.context).aliases
         self._parted = {s for s, found in paths.items() if len(found) > 1 and s.input < 0 and s not in links
                         and not s.requires_grad}
 
@@ -129,7 +129,7 @@ class Results:
         return sig.Static(value)
 
     def _list(self, value: SymList, held: RunItems) -> sig.Result:
-        """A list whose length only the run knows."""
+        """A list of run-time length."""
         if held.elem.caller_memory():
             raise UnsupportedCall("a script cannot return this list: an item may be the memory of an argument, and "
                                   "only the run knows of which", self.context.span(),
@@ -169,7 +169,7 @@ class Results:
         return sig.Container(list, None, tuple(self.tree(v) for v in content))
 
     def _pairs(self, value: SymDict, held: RunPairs) -> sig.Result:
-        """A dict whose keys only the run knows."""
+        """A dict whose keys are known at run time."""
         return sig.Pairs(self.tree(held[Part.KEYS]), self.tree(held[Part.VALUES]), self._identity(value))
 
     def _identity(self, value: Any) -> int:
@@ -189,7 +189,7 @@ class Results:
             return self._view(value)
         if storage.requires_grad and not value.path:
             return self._leaf(storage)
-        links = heap.of(context).links.get(storage, ())
+        links = heap.of(context).aliases.get(storage, ())
         if not value.path and links and all(c in self._visible() for c, _, _ in links):
             return self._choice(value, links)
         if value.path and storage in self._parted:
@@ -228,7 +228,7 @@ class Results:
     def _choice(self, value: SymTensor, links: Any) -> sig.Result:
         """A merged tensor: where it is an older object, that object."""
         known = [(c, polarity, self.tree(reference)) for c, polarity, reference in links
-                 if reference.storage.input >= 0 or reference.storage in heap.of(self.context).links]
+                 if reference.storage.input >= 0 or reference.storage in heap.of(self.context).aliases]
         if len(known) == 2 and known[0][0] is known[1][0] and known[0][1] is not known[1][1]:
             (condition, polarity, a), (_, _, b) = known
             return sig.Select(self.output(condition), *((a, b) if polarity else (b, a)))

@@ -7,8 +7,7 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.templates import run_lists
-from jitgrad.script.frontend.values import locations
+from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values.protocol import is_dynamic, type_name, type_word
 from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
 

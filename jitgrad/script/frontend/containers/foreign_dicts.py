@@ -18,8 +18,9 @@ from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context, Restart
+from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.unions import bound
-from jitgrad.script.frontend.values import locations, numbers
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, type_word
 from jitgrad.script.frontend.values.values import UNBOUND, Number, SymDict, SymTensor, TensorMap

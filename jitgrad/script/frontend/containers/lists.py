@@ -18,14 +18,14 @@ from jitgrad.ops.types import INT
 from jitgrad.script.frontend.containers import contents, list_methods
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Num
 from jitgrad.script.frontend.templates.of_values import content_template, template_of
 from jitgrad.script.frontend.templates.sequences import ListOf, list_of
 from jitgrad.script.frontend.templates.sizes import Elements, Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import locations, numbers
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import call, is_open, items_of, type_name, type_word
 from jitgrad.script.frontend.values.values import (

@@ -13,8 +13,8 @@ from typing import Any
 from jitgrad.errors import UnsupportedCall
 from jitgrad.script.frontend.containers import contents, dict_methods, iteration, list_methods, lists
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import run_lists
-from jitgrad.script.frontend.values import locations, protocol
+from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.values import protocol
 from jitgrad.script.frontend.values.protocol import call, is_dynamic, iterate, type_word
 from jitgrad.script.frontend.values.values import Iterable, Method, Number, Part, RunPairs, SymDict, SymList
 

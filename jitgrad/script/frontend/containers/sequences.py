@@ -13,8 +13,8 @@ from jitgrad.script.frontend.containers.indexing import assign_at, pick
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
-from jitgrad.script.frontend.templates import run_lists
-from jitgrad.script.frontend.values import locations, numbers, protocol
+from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.values import numbers, protocol
 from jitgrad.script.frontend.values.objects import bind, class_attribute, get_property, is_method
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (

@@ -1,8 +1,8 @@
 """What a merged tensor is: one of several memories, by conditions of the run.
 
-Where a branch brings two tensors together, by name or in a container, the merged one has a storage of its own. A link
+Where a branch brings two tensors together, by name or in a container, the merged one has a storage of its own. An alias
 says under which condition that is the memory of another tensor: one that was there before the branch
-(`Context.links`), or another one that the same branch merges (`Context.peers`: `y` and `y[0]`, both made in the
+(`Context.aliases`), or another one that the same branch merges (`Context.peers`: `y` and `y[0]`, both made in the
 branch). A write to either is copied to the other where the condition holds.
 """
 
@@ -40,7 +40,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class _Link:
+class _Alias:
     """On a side of a branch, a place is `target`: older memory, or a view of what is at place `peer`.
 
     `flags`: what else must hold there. `sizes`: the symbols in its path that only that side knows.
@@ -58,8 +58,8 @@ class _Link:
         return (1 if self.flags else 0) + len(self.sizes)
 
 
-class Links:
-    """The links of one branch: found before it is emitted, made after.
+class Aliases:
+    """The aliases of one branch: found before it is emitted, made after.
 
     Args:
         context: the evaluation.
@@ -77,7 +77,7 @@ class Links:
             self._walk(number, (), t, pair, loose)
         self._freeze(plan, loose)
         inside = [{s for n in block.nodes for s in n.binds} for block in blocks]
-        self.found: list[_Link] = []
+        self.found: list[_Alias] = []
         for i, place in enumerate(self.places):
             for side, x in enumerate(place.sides):
                 if isinstance(x, SymTensor):
@@ -115,7 +115,7 @@ class Links:
         if self._is_older(x.storage):
             self._add(place, side, x, -1, flags, inside)
             return
-        for condition, polarity, reference in heap.of(self.context).links.get(x.storage, ()):
+        for condition, polarity, reference in heap.of(self.context).aliases.get(x.storage, ()):
             through = SymTensor(reference.storage, (*reference.path, *x.path), x._type, reference.copied)
             self._reach(place, side, through, (*flags, (condition, polarity)), inside)
         best = -1
@@ -138,55 +138,55 @@ class Links:
              inside: set[Symbol]) -> None:
         used = {s for _, attrs in target.path for a in attrs.values()
                 for s in attr_symbols(map_attr(a, self.context.sizes.canonical))}
-        self.found.append(_Link(place, side, target, peer, flags,
+        self.found.append(_Alias(place, side, target, peer, flags,
                                 sorted(used & inside, key=lambda s: s.number)))
 
     def _is_older(self, storage: Storage) -> bool:
         return storage.input >= 0 or all(storage in state.values for state in self.states)
 
     def lowered(self, side: int) -> list[Value]:
-        """What the branch says of its links at the end of one side, emitted there."""
+        """What the branch says of its aliases at the end of one side, emitted there."""
         context, found = self.context, []
-        for link in self.found:
-            here = link.side == side
-            if link.flags and not here:
+        for alias in self.found:
+            here = alias.side == side
+            if alias.flags and not here:
                 found.append(context.one("num.const", value=False))
-            elif link.flags:
-                holds = [numbers.wrap(context, c) for c, _ in link.flags]
+            elif alias.flags:
+                holds = [numbers.wrap(context, c) for c, _ in alias.flags]
                 made: Any = True
-                for number, (_, polarity) in zip(holds, link.flags, strict=True):
+                for number, (_, polarity) in zip(holds, alias.flags, strict=True):
                     made = numbers.both(context, made, number if polarity else numbers.negate(context, number))
                 found.append(made.value)
             found += [context.one("dim.value", dim=dim(s)) if here else context.one("num.const", value=0)
-                      for s in link.sizes]
+                      for s in alias.sizes]
         return found
 
     @property
     def types(self) -> list[Type]:
-        return [t for link in self.found for t in ([BOOL] if link.flags else []) + [INT] * len(link.sizes)]
+        return [t for alias in self.found for t in ([BOOL] if alias.flags else []) + [INT] * len(alias.sizes)]
 
     def make(self, condition: Value, values: Sequence[Any], outputs: Iterator[Value]) -> None:
         """Link what has been merged: `values` of the plan, and what `lowered` became."""
         context = self.context
         merged = [_find(context, values[p.number], p.steps) for p in self.places]
-        for link in self.found:
-            flag, polarity = (next(outputs), True) if link.flags else (condition, link.side == 0)
-            target, known = link.target, {}
-            for s in link.sizes:
+        for alias in self.found:
+            flag, polarity = (next(outputs), True) if alias.flags else (condition, alias.side == 0)
+            target, known = alias.target, {}
+            for s in alias.sizes:
                 new = Symbol(not_one=s.not_one)
                 context.builder.emit("dim.bind", (next(outputs),), types=(INT,), binds=(new,), symbol=new)
                 known[s] = dim(new)
-            tensor = merged[link.place]
+            tensor = merged[alias.place]
             if not isinstance(tensor, SymTensor) or tensor.path:
                 continue
             path = target.path if not known else tuple([(op, {k: map_attr(
                 map_attr(a, context.sizes.canonical), lambda d, known=known: substitute(d, known))
                 for k, a in attrs.items()}) for op, attrs in target.path])
-            if link.peer < 0:
+            if alias.peer < 0:
                 reference = SymTensor(target.storage, path, target._type, target.copied)
-                heap.of(context).links.setdefault(tensor.storage, []).append((flag, polarity, reference))
+                heap.of(context).aliases.setdefault(tensor.storage, []).append((flag, polarity, reference))
                 continue
-            whole = merged[link.peer]
+            whole = merged[alias.peer]
             if isinstance(whole, SymTensor) and whole.storage is not tensor.storage:
                 reference = SymTensor(whole.storage, (*whole.path, *path), target._type, target.copied)
                 heap.of(context).peers.setdefault(tensor.storage, []).append((flag, polarity, reference))
@@ -244,7 +244,7 @@ def propagate(context: Context, storage: Storage) -> None:
     _write_back(context, storage, touched, frozenset({storage}))
     known = heap.of(context)
     merged = [s for s in context.state.values
-              if isinstance(s, Storage) and s is not storage and (s in known.links or s in known.peers)]
+              if isinstance(s, Storage) and s is not storage and (s in known.aliases or s in known.peers)]
     for other in merged:
         for condition, polarity, reference in _of(context, other):
             if reference.storage in touched:
@@ -258,7 +258,7 @@ def propagate(context: Context, storage: Storage) -> None:
 
 
 def _of(context: Context, storage: Storage) -> list[tuple[Value, bool, Any]]:
-    return [*heap.of(context).links.get(storage, ()), *heap.of(context).peers.get(storage, ())]
+    return [*heap.of(context).aliases.get(storage, ()), *heap.of(context).peers.get(storage, ())]
 
 
 def _write_back(context: Context, storage: Storage, touched: set[Storage], busy: frozenset[Storage]) -> None:
@@ -282,4 +282,4 @@ def _if(context: Context, condition: Value, polarity: bool, run: Callable[[], No
     dispatch.branch(context, numbers.wrap(context, condition), run if polarity else skip, skip if polarity else run)
 
 
-__all__ = ["Links", "propagate"]
+__all__ = ["Aliases", "propagate"]

@@ -1,7 +1,7 @@
 """What a `try` does to the operations inside it that may fail.
 
 `intercept` and `watch` see every raise and every checked operation. One that is certain unwinds the evaluation to its
-`try`. Where only the run knows whether an operation fails with an error that is handled, Python would leave in the
+`try`. Where whether an operation fails with an error that is handled is known at run time, Python would leave in the
 middle of an expression: the statement's evaluation is abandoned (`MayFail`), and done again under `if it does not
 fail`, with the rest of its block. What `finally` says runs in front of a failing check.
 """
@@ -99,13 +99,6 @@ class MayFail(Exception):
     def __init__(self, step: Step, condition: Number | None, error: ExceptionValue, state: State):
         super().__init__(error)
         self.step, self.condition, self.error, self.state = step, condition, error, state
-
-    def fail(self, context: Context) -> None:
-        """What happens where the operation fails."""
-        from jitgrad.script.frontend.evaluate.exceptions import throw
-
-        context.state = self.state.copy()
-        throw(context, self.error)
 
 
 def may_fail(context: Context, attempt: Attempt, condition: Number | None, error: effects.Raised

@@ -12,9 +12,11 @@ from typing import Any
 from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.containers.generators import Consumer, Generator
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.source.syntax import check_source
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
+from jitgrad.script.frontend.state.handlers import HANDLERS
 from jitgrad.script.frontend.templates import run_lists, unions
 from jitgrad.script.frontend.values.plain import PLAIN, static
 from jitgrad.script.frontend.values.protocol import argument, class_of, is_dynamic, type_name, type_word
@@ -54,8 +56,6 @@ def known(context: Context, value: Any, what: str) -> Any:
 
 def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`fn(*args, **kwargs)`."""
-    from jitgrad.script.frontend.state.handlers import HANDLERS
-
     if isinstance(fn, Function):
         return _inline(context, fn.node, fn.source, None, fn.frame, args, kwargs, fn.defaults, fn.kw_defaults)
     if isinstance(fn, Method):
@@ -181,9 +181,7 @@ def python(context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwar
         return call(context, fn.__wrapped__, args, kwargs)  # type: ignore[attr-defined]
     mark = mark_of(fn)
     if mark is not None and mark.kind != "export":
-        from jitgrad.script.frontend.library.callbacks import marked
-
-        return marked(context, fn, mark, args, kwargs)
+        return dispatch.call_marked(context, fn, mark, args, kwargs)
     if (fn.__module__ or "").partition(".")[0] == "numpy":
         raise _foreign(context, fn)
     source = source_of(fn)
@@ -195,9 +193,6 @@ def python(context: Context, fn: types.FunctionType, args: tuple[Any, ...], kwar
 
 def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | None, args: tuple[Any, ...],
             kwargs: dict[str, Any], defaults: tuple[Any, ...], kw_defaults: dict[str, Any]) -> Any:
-    from jitgrad.script.frontend.evaluate import statements
-    from jitgrad.script.frontend.source.syntax import check_source
-
     if context.calls > DEPTH:
         place = context.span()
         raise UnsupportedCall(f"the calls are more than {DEPTH} deep", place and replace(place, caller=None),
@@ -216,7 +211,7 @@ def _inline(context: Context, node: Any, source: Any, fn: Any, outer: Frame | No
         context.frame = frame
         context.calls += 1
         try:
-            result = statements.run_function(context, frame, node)
+            result = dispatch.run_function(context, frame, node)
         finally:
             context.frame, context.node, context.modes = before
             context.calls -= 1

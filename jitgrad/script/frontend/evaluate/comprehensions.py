@@ -11,9 +11,8 @@ from typing import Any
 from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.containers import contents, sequences
 from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
-from jitgrad.script.frontend.evaluate import calls, loops, merge
-from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.evaluate import calls, conditions, loops, merge, targets
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import iterate
@@ -25,7 +24,7 @@ def list_comprehension(context: Context, node: ast.ListComp | ast.GeneratorExp) 
     made = contents.new_list(context, [])
 
     def add() -> None:
-        sequences.append(context, made, ex.evaluate(context, node.elt))
+        sequences.append(context, made, dispatch.evaluate(context, node.elt))
 
     _generate(context, node, node.generators, add, frozenset(
         n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)))
@@ -69,7 +68,7 @@ def _searched(context: Context, node: ast.GeneratorExp, found: ast.stmt, end: as
         definition = _loop_of(node, found, end)
         known = context.nested[node] = definition, context.frame.source.nested(definition)
     definition, source = known
-    start = ex.evaluate(context, node.generators[0].iter)
+    start = dispatch.evaluate(context, node.generators[0].iter)
     none = default or (None,)
     return calls.call(context, Function(definition, source, context.frame, (), {}), (start, *none), {})
 
@@ -99,8 +98,8 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
     items: dict[Any, Any] = {}
 
     def add() -> None:
-        key = static(context, ex.evaluate(context, node.key), "a dict key")
-        items[key] = ex.evaluate(context, node.value)
+        key = static(context, dispatch.evaluate(context, node.key), "a dict key")
+        items[key] = dispatch.evaluate(context, node.value)
 
     _generate(context, node, node.generators, add, None)
     return contents.new_dict(context, items)
@@ -109,13 +108,8 @@ def dict_comprehension(context: Context, node: ast.DictComp) -> Any:
 def set_comprehension(context: Context, node: ast.SetComp) -> Any:
     """`{f(x) for ...}`, its items known while compiling."""
     items: list[Any] = []
-    _generate(context, node, node.generators, lambda: items.append(ex.evaluate(context, node.elt)), None)
+    _generate(context, node, node.generators, lambda: items.append(dispatch.evaluate(context, node.elt)), None)
     return contents.new_set(context, items)
-
-
-def set_display(context: Context, node: ast.Set) -> Any:
-    """`{a, b}`, its items known while compiling."""
-    return contents.new_set(context, ex.elements(context, node.elts))
 
 
 def generator_expression(context: Context, node: ast.GeneratorExp) -> Any:
@@ -131,11 +125,9 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
 
     `bound`: the names that `:=` binds in it; None where its length must be known.
     """
-    from jitgrad.script.frontend.evaluate.targets import assign
-
     frame = context.frame
     generator = generators[0]
-    source = ex.evaluate(context, generator.iter)
+    source = dispatch.evaluate(context, generator.iter)
     iterable = effects.guarded(context, lambda: iterate(context, source))
     assert iterable is not None
     length = iterable.length
@@ -151,7 +143,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
     frame.inside += apart
 
     def item(k: Any) -> None:
-        assign(context, generator.target, iterable.item(context, k))
+        targets.assign(context, generator.target, iterable.item(context, k))
         tested(generator.ifs)
 
     def tested(tests: list[ast.expr]) -> None:
@@ -161,7 +153,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
             else:
                 yield_()
             return
-        value = ex.condition(context, tests[0])
+        value = conditions.condition(context, tests[0])
         if not isinstance(value, Number):
             if value:
                 tested(tests[1:])
@@ -171,7 +163,7 @@ def _generate(context: Context, node: ast.expr, generators: list[ast.comprehensi
                             hint="use `torch.where` or a mask")
 
         def taken() -> None:
-            ex.narrow(context, tests[0], value, True)
+            conditions.narrow(context, tests[0], value, True)
             tested(tests[1:])
 
         merge.branch(context, value, taken, lambda: None)

@@ -19,14 +19,14 @@ from jitgrad.errors import (
     UnsupportedCall,
     UnsupportedSyntax,
 )
+from jitgrad.script.frontend.evaluate import conditions, control, merge, names
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, thrown
+from jitgrad.script.frontend.evaluate.attempts import Attempt, Classes, Handler, MayFail, thrown
 from jitgrad.script.frontend.source.liveness import exits
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import heap, numbers
+from jitgrad.script.frontend.values import heap, strings
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import is_dynamic, items_of
 from jitgrad.script.frontend.values.raised import ExceptionValue
@@ -38,7 +38,7 @@ from jitgrad.script.graph.ir import Value
 
 def assert_(context: Context, s: ast.Assert) -> None:
     """`assert test, message`."""
-    test = ex.condition(context, s.test)
+    test = conditions.condition(context, s.test)
     if test is True:
         return
 
@@ -49,10 +49,8 @@ def assert_(context: Context, s: ast.Assert) -> None:
     if test is False:
         fail()
         return
-    from jitgrad.script.frontend.evaluate.statements import live_after
-
-    merge.branch(context, test, lambda: None, fail, live_after(context, s))
-    ex.narrow(context, s.test, test, True)
+    merge.branch(context, test, lambda: None, fail, control.live_after(context, s))
+    conditions.narrow(context, s.test, test, True)
 
 
 def raise_(context: Context, s: ast.Raise) -> None:
@@ -93,13 +91,11 @@ def throw(context: Context, error: ExceptionValue) -> None:
 
 def raised(context: Context, error: ExceptionValue) -> effects.Raised:
     """The raise of an exception, for the caller to raise."""
-    from jitgrad.script.frontend.library.printing import template_of
-
     if not error.args:
         return effects.raise_now(context, error.cls, None)
     values: list[Value] = []
     if len(error.args) == 1 and isinstance(error.args[0], (str, Text)):
-        template, values = template_of(context, error.args)
+        template, values = strings.template_of(context, error.args)
     else:
         template = (None, *[_stated(context, a, values) for a in error.args])
     return effects.raise_now(context, error.cls, template, values)
@@ -107,8 +103,6 @@ def raised(context: Context, error: ExceptionValue) -> effects.Raised:
 
 def _stated(context: Context, value: Any, values: list[Value]) -> Any:
     """An argument of an exception as a template has it (`effects.exception`); graph values are added to `values`."""
-    from jitgrad.script.frontend.library.printing import template_of
-
     if value is None:
         return None
     if isinstance(value, Number):
@@ -127,20 +121,10 @@ def _stated(context: Context, value: Any, values: list[Value]) -> Any:
     if type(value) is tuple or (isinstance(value, SymList) and run_lists.run_items(context, value) is None):
         items = value if type(value) is tuple else items_of(context, value)
         return ("tuple" if type(value) is tuple else "list", *[_stated(context, v, values) for v in items])
-    template, found = template_of(context, [value])
+    template, found = strings.template_of(context, [value])
     start = len(values)
     values += found
     return ("text", *[p if isinstance(p, str) else (p[0] + start, *p[1:]) for p in template])
-
-
-def pending(context: Context) -> Any:
-    """Whether control is on its way to a handler in this function: False, True or a run-time bool."""
-    result: Any = False
-    for attempt in context.tries:
-        if attempt.frame is context.frame:
-            for handler in attempt.handlers:
-                result = numbers.either(context, result, context.state.values.get(handler.flag, False))
-    return result
 
 
 def may_leave(context: Context, statements: Sequence[ast.stmt]) -> bool:
@@ -148,20 +132,24 @@ def may_leave(context: Context, statements: Sequence[ast.stmt]) -> bool:
     return "raise" in exits(statements) and any(a.frame is context.frame and a.handlers for a in context.tries)
 
 
+def fail(context: Context, failing: MayFail) -> None:
+    """What happens where an operation fails."""
+    context.state = failing.state.copy()
+    throw(context, failing.error)
+
+
 # --- try -----------------------------------------------------------------------------------------------------------
 
 
 def try_(context: Context, s: ast.Try) -> None:
     """`try` with handlers, `else`, `finally`."""
-    from jitgrad.script.frontend.evaluate.statements import run_block
-
     if not s.finalbody:
         _handled(context, s)
         return
     if exits(s.finalbody) & {"break", "continue", "return"}:
         raise UnsupportedSyntax("a `finally` that leaves by itself", context.span(s.finalbody[0]),
                                 hint="return after the `try`")
-    with_finish(context, lambda: _handled(context, s), lambda _: run_block(context, s.finalbody))
+    with_finish(context, lambda: _handled(context, s), lambda _: dispatch.run_block(context, s.finalbody))
 
 
 def with_finish(context: Context, run: Callable[[], None],
@@ -200,10 +188,8 @@ def _flags(context: Context) -> list[Any]:
 
 
 def _handled(context: Context, s: ast.Try) -> None:
-    from jitgrad.script.frontend.evaluate.statements import run_block
-
     if not s.handlers:
-        run_block(context, s.body)
+        dispatch.run_block(context, s.body)
         return
     handlers = [Handler(context, _classes(context, h), h) for h in s.handlers]
     attempt = Attempt(context, handlers, None)
@@ -212,7 +198,7 @@ def _handled(context: Context, s: ast.Try) -> None:
     context.tries = [*outer, attempt]
     caught: ExceptionValue | None = None
     try:
-        run_block(context, s.body)
+        dispatch.run_block(context, s.body)
     except effects.Raised as error:
         if error.attempt is not attempt:
             raise
@@ -234,11 +220,9 @@ def _handled(context: Context, s: ast.Try) -> None:
 
 def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> None:
     """After the body: the handler whose flag is set, else `else`."""
-    from jitgrad.script.frontend.evaluate.statements import live_after, run_pending
-
-    live = live_after(context, s.handlers[0].body[-1])  # in front of `finally`
+    live = control.live_after(context, s.handlers[0].body[-1])  # in front of `finally`
     if not flags:
-        run_pending(context, s.orelse, live)
+        control.run_pending(context, s.orelse, live)
         return
     (handler, flag), *rest = flags
 
@@ -271,15 +255,12 @@ def _after(context: Context, s: ast.Try, flags: list[tuple[Handler, Any]]) -> No
 
 def _take(context: Context, handler: Handler, error: ExceptionValue) -> None:
     """Run a handler's body."""
-    from jitgrad.script.frontend.evaluate.statements import run_block
-    from jitgrad.script.frontend.evaluate.targets import assign_name
-
     name = handler.node.name
     if name is not None:
-        assign_name(context, name, error, handler.node)
+        names.assign(context, name, error, handler.node)
     context.handling.append(error)
     try:
-        run_block(context, handler.node.body)
+        dispatch.run_block(context, handler.node.body)
     finally:
         context.handling.pop()
     if name is not None:

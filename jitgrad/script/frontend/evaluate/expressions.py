@@ -9,9 +9,9 @@ from typing import Any
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.ops.numbers import NUMBERS
 from jitgrad.script.frontend.containers import contents, sequences
-from jitgrad.script.frontend.evaluate import calls, merge, names
+from jitgrad.script.frontend.evaluate import calls, comprehensions, conditions, merge, names
+from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers, strings
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import (
@@ -26,11 +26,8 @@ from jitgrad.script.frontend.values.protocol import (
     truth,
     unary,
 )
-from jitgrad.script.frontend.values.values import Function, Number, Union
+from jitgrad.script.frontend.values.values import Function, Number
 
-#: operators by their nodes
-BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
-    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.arity == 2 and row.family != "comparison"}}
 UNARY: dict[type[ast.AST], str] = {ast.UAdd: "pos", **{
     row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.family == "unary"}}
 
@@ -105,6 +102,11 @@ def _dict(context: Context, node: ast.Dict) -> Any:
     return contents.new_dict(context, items)
 
 
+def _set(context: Context, node: ast.Set) -> Any:
+    """`{a, b}`, its items known while compiling."""
+    return contents.new_set(context, elements(context, node.elts))
+
+
 def _attribute(context: Context, node: ast.Attribute) -> Any:
     return get_attribute(context, evaluate(context, node.value), node.attr)
 
@@ -129,7 +131,7 @@ def _binary(context: Context, node: ast.BinOp) -> Any:
 
 def _unary(context: Context, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
-        return numbers.negate(context, condition(context, node.operand))
+        return numbers.negate(context, conditions.condition(context, node.operand))
     return unary(context, UNARY[type(node.op)], evaluate(context, node.operand))
 
 
@@ -164,7 +166,7 @@ def _operands(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any
     boolean = isinstance(value, Number) and value.number_type is bool
 
     def rest() -> Any:
-        narrow(context, nodes[0], test, conjunction)
+        conditions.narrow(context, nodes[0], test, conjunction)
         return _operands(context, nodes[1:], conjunction)
 
     def keep() -> Any:
@@ -173,73 +175,23 @@ def _operands(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any
     return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
 
 
-def condition(context: Context, node: ast.expr) -> Any:
-    """The truth of an expression: a bool or a bool Number. Operands of `and` and `or` need no common type here."""
-    if not isinstance(node, ast.BoolOp):
-        return truth(context, evaluate(context, node))
-    return _conditions(context, node.values, isinstance(node.op, ast.And))
-
-
-def _conditions(context: Context, nodes: list[ast.expr], conjunction: bool) -> Any:
-    test = condition(context, nodes[0])
-    if len(nodes) == 1:
-        return test
-    if not isinstance(test, Number):
-        return _conditions(context, nodes[1:], conjunction) if bool(test) == conjunction else test
-
-    def rest() -> Any:
-        narrow(context, nodes[0], test, conjunction)
-        return _conditions(context, nodes[1:], conjunction)
-
-    def keep() -> Any:
-        return not conjunction
-
-    return merge.branch(context, test, rest, keep) if conjunction else merge.branch(context, test, keep, rest)
-
-
 def _conditional(context: Context, node: ast.IfExp) -> Any:
-    test = condition(context, node.test)
+    test = conditions.condition(context, node.test)
     if not isinstance(test, Number):
         return evaluate(context, node.body if test else node.orelse)
 
     def side(expression: ast.expr, outcome: bool) -> Callable[[], Any]:
         def run() -> Any:
-            narrow(context, node.test, test, outcome)
+            conditions.narrow(context, node.test, test, outcome)
             return evaluate(context, expression)
         return run
 
     return merge.branch(context, test, side(node.body, True), side(node.orelse, False))
 
 
-def narrow(context: Context, test: ast.expr, value: Any, outcome: bool, direct: bool = True) -> None:
-    """Use what a condition says: after `x is not None` a name that may be None holds its value.
-
-    `direct`: the condition is this very test, not an `and` or `or` that it is part of.
-    """
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        narrow(context, test.operand, value, not outcome, direct)
-        return
-    if isinstance(test, ast.BoolOp):
-        if isinstance(test.op, ast.And) == outcome:
-            for part in test.values:
-                narrow(context, part, value, outcome, False)
-        return
-    if not (isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.left, ast.Name)
-            and isinstance(test.ops[0], (ast.Is, ast.IsNot)) and isinstance(test.comparators[0], ast.Constant)
-            and test.comparators[0].value is None):
-        return
-    key = (context.frame.id, test.left.id)
-    union = context.state.values.get(key)
-    if isinstance(union, Union):
-        is_none = isinstance(test.ops[0], ast.Is) == outcome
-        context.state.values[key] = None if is_none else unions.without(context, union, None, not direct)
-
-
 def _named(context: Context, node: ast.NamedExpr) -> Any:
-    from jitgrad.script.frontend.evaluate.targets import assign_name
-
     value = evaluate(context, node.value)
-    assign_name(context, node.target.id, value, node)
+    names.assign(context, node.target.id, value, node)
     return value
 
 
@@ -307,13 +259,11 @@ def _joined(context: Context, node: ast.JoinedStr) -> Any:
     return strings.text(context, parts)
 
 
-from jitgrad.script.frontend.evaluate import comprehensions  # noqa: E402  (its functions evaluate expressions)
-
 HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.Constant: _constant, ast.Name: _name, ast.Tuple: _tuple, ast.List: _list, ast.Dict: _dict,
     ast.Attribute: _attribute, ast.Subscript: _subscript, ast.Slice: _slice, ast.BinOp: _binary, ast.UnaryOp: _unary,
     ast.Compare: _compare, ast.BoolOp: _bool_op, ast.IfExp: _conditional, ast.NamedExpr: _named, ast.Lambda: _lambda,
-    ast.Call: _call, ast.JoinedStr: _joined, ast.Set: comprehensions.set_display,
+    ast.Call: _call, ast.JoinedStr: _joined, ast.Set: _set,
     ast.ListComp: comprehensions.list_comprehension, ast.GeneratorExp: comprehensions.generator_expression,
     ast.SetComp: comprehensions.set_comprehension, ast.DictComp: comprehensions.dict_comprehension,
 }

@@ -18,7 +18,7 @@ from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
@@ -27,7 +27,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
-from jitgrad.script.frontend.values import heap, locations, numbers
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
 from jitgrad.script.graph.ir import Block, Value
@@ -447,7 +447,7 @@ def _renamed(d: Any, fresh: dict[Symbol, Symbol]) -> Any:
 def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
     """Whether anything but `key` refers to the tensor's storage before the loop."""
     storage = tensor.storage
-    if storage.input >= 0 or storage in heap.of(context).links or storage.alias.startswith(ARGUMENT):
+    if storage.input >= 0 or storage in heap.of(context).aliases or storage.alias.startswith(ARGUMENT):
         return True
     return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())
 

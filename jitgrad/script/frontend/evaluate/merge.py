@@ -9,10 +9,10 @@ from typing import Any
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
 from jitgrad.ops.types import TensorType
-from jitgrad.script.frontend.evaluate.aliases import Links
+from jitgrad.script.frontend.evaluate.aliases import Aliases
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
-from jitgrad.script.frontend.templates import run_lists
+from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Same
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record
@@ -21,7 +21,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.values import heap, locations, numbers
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import (
     HELD,
@@ -115,8 +115,8 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
     if result is not sides[1].result:
         pair = (sides[0].result, sides[1].result)
         plan.append((RESULT, _joined(context, RESULT, *pair, widen, first, second), pair))
-    links = Links(context, (first, second), (sides[0].block, sides[1].block), plan)
-    outputs = _emit(context, condition, sides, plan, widen, links)
+    aliases = Aliases(context, (first, second), (sides[0].block, sides[1].block), plan)
+    outputs = _emit(context, condition, sides, plan, widen, aliases)
     context.state = merged
     leaves = iter(outputs)
     values = []
@@ -136,7 +136,7 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         held = isinstance(a, HELD) and isinstance(b, HELD)
         for other in references.get(_pair(a, b), ())[1:] if both or held else ():
             merged.values[other] = value
-    links.make(condition, values, leaves)
+    aliases.make(condition, values, leaves)
     return result
 
 
@@ -203,18 +203,18 @@ def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | Non
 
 
 def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
-          widen: Widener, links: Links) -> tuple[Value, ...]:
+          widen: Widener, aliases: Aliases) -> tuple[Value, ...]:
     lowered: list[list[Value]] = []
     before = context.state
     for index, side in enumerate(sides):
         context.state = side.state
         with context.block(side.block):
             values = [v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])]
-            lowered.append(values + links.lowered(index))
+            lowered.append(values + aliases.lowered(index))
         side.block.results = tuple(lowered[-1])
     context.state = before
-    types = [x for _, t, _ in plan for x in t.types()] + links.types
-    history = [x for _, t, _ in plan for x in t.histories()] + [False] * len(links.types)
+    types = [x for _, t, _ in plan for x in t.types()] + aliases.types
+    history = [x for _, t, _ in plan for x in t.histories()] + [False] * len(aliases.types)
     if not types and all(_idle(n) for side in sides for n in side.block.nodes):
         return ()
     binds = bound_by(types, widen.fresh)

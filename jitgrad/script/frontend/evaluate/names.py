@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
 import difflib
 from typing import Any
@@ -64,6 +65,18 @@ def place(frame: Frame, name: str) -> tuple[int, str] | None:
             return outer.id, outer.names.get(name, name)
         outer = outer.outer
     return None
+
+
+def assign(context: Context, name: str, value: Any, node: ast.AST) -> None:
+    """Bind a name where the current frame's scope has it."""
+    key = place(context.frame, name)
+    if key is None:
+        store_outside(context, context.frame, name, value)
+        return
+    context.state.values[key] = value
+    where = context.span(node)
+    if where is not None:
+        context.state.where[key] = where
 
 
 def store_outside(context: Context, frame: Frame, name: str, value: Any) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedSyntax
 from jitgrad.script.frontend.containers import contents
+from jitgrad.script.frontend.evaluate import conditions, control, merge, names
 from jitgrad.script.frontend.evaluate import expressions as ex
-from jitgrad.script.frontend.evaluate import merge
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.plain import static
@@ -28,11 +29,8 @@ Bindings = list[tuple[str, Any]]
 
 def match(context: Context, s: ast.Match) -> None:
     """The statement."""
-    from jitgrad.script.frontend.evaluate.statements import live_after, run_block
-    from jitgrad.script.frontend.evaluate.targets import assign_name
-
     subject = ex.evaluate(context, s.subject)
-    live = live_after(context, s)
+    live = control.live_after(context, s)
 
     def case(index: int) -> None:
         if index == len(s.cases):
@@ -47,12 +45,13 @@ def match(context: Context, s: ast.Match) -> None:
 
         def taken() -> None:
             for name, value in bindings:
-                assign_name(context, name, value, current.pattern)
-            guard = True if current.guard is None else ex.condition(context, current.guard)
+                names.assign(context, name, value, current.pattern)
+            guard = True if current.guard is None else conditions.condition(context, current.guard)
             if isinstance(guard, Number):
-                merge.branch(context, guard, lambda: run_block(context, current.body), lambda: case(index + 1), live)
+                merge.branch(context, guard, lambda: dispatch.run_block(context, current.body),
+                             lambda: case(index + 1), live)
             elif guard:
-                run_block(context, current.body)
+                dispatch.run_block(context, current.body)
             else:
                 case(index + 1)
 

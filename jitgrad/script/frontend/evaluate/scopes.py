@@ -9,12 +9,12 @@ from typing import Any
 
 from jitgrad.amp.autocast_mode import autocast
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
-from jitgrad.script.frontend.evaluate import calls, merge
+from jitgrad.script.frontend.evaluate import calls, control, merge, targets
 from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate.attempts import Handler, thrown
 from jitgrad.script.frontend.evaluate.exceptions import with_finish
 from jitgrad.script.frontend.source.source import source_of
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values.protocol import class_of, type_word
@@ -25,12 +25,10 @@ _SCOPES = (calls.GradScope, autocast, contextlib.nullcontext)
 
 
 def with_(context: Context, s: ast.With) -> None:
-    """`with` on grad modes, autocast, context managers written in Python. What only the run knows is a branch."""
-    from jitgrad.script.frontend.evaluate.statements import live_after, run_block
-
+    """`with` on grad modes, autocast, context managers written in Python. What is known at run time is a branch."""
     def enter(items: list[ast.withitem]) -> None:
         if not items:
-            run_block(context, s.body)
+            dispatch.run_block(context, s.body)
             return
         before, context.entering = context.entering, True
         value = ex.evaluate(context, items[0].context_expr)
@@ -38,14 +36,14 @@ def with_(context: Context, s: ast.With) -> None:
         context.node = items[0].context_expr
         if isinstance(value, Union) and value.inner is None and all(isinstance(v, _SCOPES) for v in value.statics):
             unions.switch(context, value, lambda v: _scope(context, v, items[0], lambda: enter(items[1:])),
-                         live_after(context, s))
+                         control.live_after(context, s))
             return
         if isinstance(value, calls.GradScope) and isinstance(value.enabled, Number):
             merge.branch(context, value.enabled,
                          lambda: _scope(context, calls.GradScope(not value.negated), items[0],
                                         lambda: enter(items[1:])),
                          lambda: _scope(context, calls.GradScope(value.negated), items[0], lambda: enter(items[1:])),
-                         live_after(context, s))
+                         control.live_after(context, s))
             return
         _scope(context, value, items[0], lambda: enter(items[1:]))
 
@@ -58,11 +56,9 @@ def with_(context: Context, s: ast.With) -> None:
 
 def _scope(context: Context, value: Any, item: ast.withitem, run: Callable[[], None]) -> None:
     from jitgrad.script.frontend.containers.generators import Generator
-    from jitgrad.script.frontend.evaluate.targets import assign
-
     def bind(entered: Any) -> None:
         if item.optional_vars is not None:
-            assign(context, item.optional_vars, entered)
+            targets.assign(context, item.optional_vars, entered)
 
     if isinstance(value, calls.GradScope):
         before, context.grad = context.grad, bool(value.enabled) is not value.negated

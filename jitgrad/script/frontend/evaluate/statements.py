@@ -17,9 +17,12 @@ from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import (
     attempts,
     calls,
+    conditions,
+    control,
     exceptions,
     loops,
     merge,
+    names,
     patterns,
     scopes,
     targets,
@@ -32,9 +35,7 @@ from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.protocol import iterate
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number, Union
-
-_RESULT = ("result",)
+from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number
 
 
 class _Loop:
@@ -57,25 +58,16 @@ def run_function(context: Context, frame: Frame, node: Any) -> Any:
     run_block(context, node.body)
     values = context.state.values
     flag = values.pop((frame.id, "return"), False)
-    key = (frame.id, _RESULT)
+    key = (frame.id, control.RESULT)
     if flag is False:
         values.pop(key, None)
         return None
     result = values.pop(key)
     if flag is True:
         return unions.without(context, result, UNBOUND, known=True)
-    flag, known = _returned(context, flag, result)
+    flag, known = control.returning(context, flag, result)
     return merge.branch(context, flag, lambda: unions.without(context, result, UNBOUND, known), lambda: None,
                         frozenset())
-
-
-def _returned(context: Context, flag: Number, result: Any) -> tuple[Number, bool]:
-    """A pending return as a condition: the presence of its result where that says it; else the flag."""
-    if isinstance(result, Union) and result.tag is None and result.statics == (UNBOUND,):
-        bound = numbers.negate(context, unions.is_static(context, result, UNBOUND))
-        assert isinstance(bound, Number)
-        return bound, False
-    return flag, True
 
 
 def run_block(context: Context, statements: Sequence[ast.stmt], passed: int = 0) -> None:
@@ -101,9 +93,9 @@ def _statement(context: Context, s: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
         if handler is None:
             raise UnsupportedSyntax(f"`{type(s).__name__.lower()}` statement", context.span())
         handler(context, s)
-    left = pending(context)
+    left = control.pending(context)
     if isinstance(left, Number) and rest:
-        _under(context, left, rest, live_after(context, rest[-1]))
+        control.unless_left(context, left, rest, control.live_after(context, rest[-1]))
     return left is not False
 
 
@@ -121,57 +113,11 @@ def _attempted(context: Context, statements: Sequence[ast.stmt], passed: int) ->
         context.steps.pop()
     step.back(context)
     if found.condition is None:
-        found.fail(context)
+        exceptions.fail(context, found)
     else:
         merge.branch(context, found.condition, lambda: run_block(context, statements, step.seen),
-                     lambda: found.fail(context), live_after(context, statements[-1]))
+                     lambda: exceptions.fail(context, found), control.live_after(context, statements[-1]))
     return True
-
-
-def run_pending(context: Context, statements: Sequence[ast.stmt], live: frozenset[str]) -> None:
-    """Evaluate statements as far as control gets to them."""
-    left = pending(context)
-    if isinstance(left, Number):
-        if statements:
-            _under(context, left, statements, live)
-    elif not left:
-        run_block(context, statements)
-
-
-def live_after(context: Context, s: ast.stmt) -> frozenset[str]:
-    """Names read after a statement, on any way out of it."""
-    live = context.frame.scope.after.get(id(s), frozenset())
-    for loop in context.frame.loops:
-        live = live | loop.live
-    return live
-
-
-def pending(context: Context) -> Any:
-    """Whether control has left the current block: False, True or a run-time bool."""
-    frame, values = context.frame, context.state.values
-    result: Any = values.get((frame.id, "return"), False)
-    if frame.loops:
-        loop = frame.loops[-1]
-        for kind in ("break", "continue"):
-            result = numbers.either(context, result, values.get((loop.id, kind), False))
-    return numbers.either(context, result, exceptions.pending(context)) if context.tries else result
-
-
-def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: frozenset[str]) -> None:
-    """Run `rest` where control has not left."""
-    frame = context.frame
-    flag = context.state.values.get((frame.id, "return"), False)
-    returned, known = flag is left, True
-    if returned:
-        left, known = _returned(context, left, context.state.values[(frame.id, _RESULT)])
-
-    def gone() -> None:
-        if returned:
-            values = context.state.values
-            values[(frame.id, "return")] = True
-            values[(frame.id, _RESULT)] = unions.without(context, values[(frame.id, _RESULT)], UNBOUND, known)
-
-    merge.branch(context, left, gone, lambda: run_block(context, rest), live)
 
 
 # --- branches ------------------------------------------------------------------------------------------------------
@@ -179,7 +125,7 @@ def _under(context: Context, left: Number, rest: Sequence[ast.stmt], live: froze
 
 def _if(context: Context, s: ast.If, rest: Sequence[ast.stmt]) -> bool:
     """An `if`; True where the rest of the block was evaluated with it."""
-    test = ex.condition(context, s.test)
+    test = conditions.condition(context, s.test)
     if not isinstance(test, Number):
         run_block(context, s.body if test else s.orelse)
         return False
@@ -192,11 +138,11 @@ def _if(context: Context, s: ast.If, rest: Sequence[ast.stmt]) -> bool:
 
     def side(statements: list[ast.stmt], outcome: bool) -> Callable[[], None]:
         def run() -> None:
-            ex.narrow(context, s.test, test, outcome)
+            conditions.narrow(context, s.test, test, outcome)
             run_block(context, statements)
         return run
 
-    merge.branch(context, test, side(then, True), side(other, False), live_after(context, last))
+    merge.branch(context, test, side(then, True), side(other, False), control.live_after(context, last))
     return consumed
 
 
@@ -221,7 +167,7 @@ def _leave(context: Context, loop: _Loop) -> Any:
 def _left(context: Context, broke: Any) -> Any:
     """Whether control goes on outside a loop: broken, or on its way to a return or a handler."""
     left = numbers.either(context, broke, context.state.values.get((context.frame.id, "return"), False))
-    return numbers.either(context, left, exceptions.pending(context)) if context.tries else left
+    return numbers.either(context, left, control.to_handler(context)) if context.tries else left
 
 
 def _body(context: Context, loop: _Loop, statements: Sequence[ast.stmt]) -> Any:
@@ -240,13 +186,14 @@ def _finish(context: Context, s: ast.While | ast.For, loop: _Loop) -> None:
     if s.orelse:
         left = _left(context, broke)
         if isinstance(left, Number):
-            merge.branch(context, left, lambda: None, lambda: run_block(context, s.orelse), live_after(context, s))
+            merge.branch(context, left, lambda: None, lambda: run_block(context, s.orelse),
+                         control.live_after(context, s))
         elif not left:
             run_block(context, s.orelse)
 
 
 def _while(context: Context, s: ast.While) -> None:
-    first = ex.condition(context, s.test)
+    first = conditions.condition(context, s.test)
     loop = _Loop(context, s)
     if first is False:
         _finish(context, s, loop)
@@ -258,7 +205,7 @@ def _while(context: Context, s: ast.While) -> None:
             return False
 
         def again() -> Any:
-            return ex.condition(context, s.test)
+            return conditions.condition(context, s.test)
 
         if leave is False:
             return again()
@@ -335,7 +282,7 @@ def _unrolled(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> 
         if leave is False:
             step(k + 1)
         elif isinstance(leave, Number):
-            merge.branch(context, leave, lambda: None, lambda: step(k + 1), loop.live | live_after(context, s))
+            merge.branch(context, leave, lambda: None, lambda: step(k + 1), loop.live | control.live_after(context, s))
         elif s.orelse:
             _finish(context, s, loop)
 
@@ -432,7 +379,7 @@ def _peel(context: Context, s: ast.For, iterable: Iterable, loop: _Loop, iterati
 def _return(context: Context, s: ast.Return) -> None:
     frame = context.frame
     value = ex.evaluate(context, s.value) if s.value is not None else None
-    key = (frame.id, _RESULT)
+    key = (frame.id, control.RESULT)
     context.state.values[key] = value
     context.state.values[(frame.id, "return")] = True
     place = context.span(s)
@@ -466,7 +413,7 @@ def _function(context: Context, s: ast.FunctionDef) -> None:
     function: Any = ex.make_function(context, s)
     for decorator in reversed(decorators):
         function = calls.call(context, decorator, (function,), {})
-    targets.assign_name(context, s.name, function, s)
+    names.assign(context, s.name, function, s)
 
 
 HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
@@ -477,4 +424,4 @@ HANDLERS: dict[type[ast.AST], Callable[[Context, Any], Any]] = {
     ast.FunctionDef: _function, ast.Match: patterns.match,
 }
 
-__all__ = ["HANDLERS", "live_after", "pending", "run_block", "run_function", "run_pending"]
+__all__ = ["HANDLERS", "run_block", "run_function"]

@@ -6,13 +6,13 @@ import ast
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall, UnsupportedSyntax
+from jitgrad.ops.numbers import NUMBERS
 from jitgrad.script.frontend.containers import contents, lists, sequences
-from jitgrad.script.frontend.evaluate import expressions as ex
 from jitgrad.script.frontend.evaluate import names
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import numbers, protocol
+from jitgrad.script.frontend.values import checks, numbers, protocol
 from jitgrad.script.frontend.values.protocol import (
     SYMBOLS,
     argument,
@@ -28,32 +28,24 @@ from jitgrad.script.frontend.values.protocol import (
 )
 from jitgrad.script.frontend.values.values import UNBOUND, Number, RunItems, SymList, SymTensor, Union
 
-
-def assign_name(context: Context, name: str, value: Any, node: ast.AST) -> None:
-    """Bind a name where the current frame's scope has it."""
-    key = names.place(context.frame, name)
-    if key is None:
-        names.store_outside(context, context.frame, name, value)
-        return
-    context.state.values[key] = value
-    place = context.span(node)
-    if place is not None:
-        context.state.where[key] = place
+#: operators by their nodes
+BINARY: dict[type[ast.AST], str] = {ast.MatMult: "matmul", **{
+    row.syntax: row.name for row in NUMBERS.values() if row.syntax and row.arity == 2 and row.family != "comparison"}}
 
 
 def assign(context: Context, target: ast.expr, value: Any) -> None:
     """`target = value`."""
     if isinstance(target, ast.Name):
-        assign_name(context, target.id, value, target)
+        names.assign(context, target.id, value, target)
     elif isinstance(target, (ast.Tuple, ast.List)):
         _unpack(context, target, value)
     elif isinstance(target, ast.Attribute):
-        obj = ex.evaluate(context, target.value)
+        obj = dispatch.evaluate(context, target.value)
         context.node = target
         set_attribute(context, obj, target.attr, value)
     elif isinstance(target, ast.Subscript):
-        obj = ex.evaluate(context, target.value)
-        index = ex.evaluate(context, target.slice)
+        obj = dispatch.evaluate(context, target.value)
+        index = dispatch.evaluate(context, target.slice)
         context.node = target
         set_item(context, obj, index, value)
     else:
@@ -99,40 +91,38 @@ def _unpacked_list(context: Context, held: RunItems, wanted: int) -> list[Any]:
 
 
 def _check_count(context: Context, n: Number, wanted: int) -> None:
-    """Python's complaint about a number of values that only the run knows."""
-    from jitgrad.script.frontend.library.backend import emit_check
-
-    emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
+    """Python's complaint about a number of values known at run time."""
+    checks.emit_check(context, numbers.compare(context, "ge", n, wanted), ValueError,
                ("not enough values to unpack (expected ", str(wanted), ", got ", n, ")"))
-    emit_check(context, numbers.compare(context, "le", n, wanted), ValueError,
+    checks.emit_check(context, numbers.compare(context, "le", n, wanted), ValueError,
                (f"too many values to unpack (expected {wanted})",))
 
 
 def assign_all(context: Context, s: ast.Assign) -> None:
-    value = ex.evaluate(context, s.value)
+    value = dispatch.evaluate(context, s.value)
     for t in s.targets:
         assign(context, t, value)
 
 
 def annotated(context: Context, s: ast.AnnAssign) -> None:
     if s.value is not None:
-        assign(context, s.target, ex.evaluate(context, s.value))
+        assign(context, s.target, dispatch.evaluate(context, s.value))
 
 
 def augmented(context: Context, s: ast.AugAssign) -> None:
-    op = ex.BINARY[type(s.op)]
+    op = BINARY[type(s.op)]
     target = s.target
     if isinstance(target, ast.Name):
         old = names.load(context, context.frame, target.id)
-        assign_name(context, target.id, _updated(context, op, old, s), target)
+        names.assign(context, target.id, _updated(context, op, old, s), target)
     elif isinstance(target, ast.Attribute):
-        obj = ex.evaluate(context, target.value)
+        obj = dispatch.evaluate(context, target.value)
         old = get_attribute(context, obj, target.attr)
         new = _updated(context, op, old, s)
         if new is not old or not isinstance(new, SymTensor):
             set_attribute(context, obj, target.attr, new)
     elif isinstance(target, ast.Subscript):
-        obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
+        obj, index = dispatch.evaluate(context, target.value), dispatch.evaluate(context, target.slice)
         old = get_item(context, obj, index)
         new = _updated(context, op, old, s)
         if new is not old or isinstance(obj, SymTensor) or not isinstance(new, SymTensor):
@@ -140,7 +130,7 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
 
 
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
-    value = ex.evaluate(context, s.value)
+    value = dispatch.evaluate(context, s.value)
     context.node = s
     old = unions.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
                                     f"'{type_name(value)}'")
@@ -178,13 +168,13 @@ def _delete(context: Context, target: ast.expr) -> None:
         for t in target.elts:
             _delete(context, t)
     elif isinstance(target, ast.Attribute):
-        obj = ex.evaluate(context, target.value)
+        obj = dispatch.evaluate(context, target.value)
         context.node = target
         delete_attribute(context, obj, target.attr)
     elif isinstance(target, ast.Subscript):
-        obj, index = ex.evaluate(context, target.value), ex.evaluate(context, target.slice)
+        obj, index = dispatch.evaluate(context, target.value), dispatch.evaluate(context, target.slice)
         context.node = target
         delete_item(context, obj, index)
 
 
-__all__ = ["annotated", "assign", "assign_all", "assign_name", "augmented", "delete"]
+__all__ = ["annotated", "assign", "assign_all", "augmented", "delete"]

@@ -17,13 +17,12 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.autodiff import inner
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.gradients import carried_leaves, carried_losses, record, requires_grad
-from jitgrad.script.frontend.library import hooks
+from jitgrad.script.frontend.gradients import carried_leaves, hooks, record, requires_grad
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
-from jitgrad.script.frontend.templates import unions
+from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.tensors import ARGUMENT
-from jitgrad.script.frontend.values import heap, locations, numbers
+from jitgrad.script.frontend.values import checks, heap, numbers
 from jitgrad.script.frontend.values.plain import static
 from jitgrad.script.frontend.values.protocol import argument, items_of, type_name, type_word
 from jitgrad.script.frontend.values.tensors import getter, method, setter
@@ -195,11 +194,9 @@ def seed_of(context: Context, tensor: SymTensor, g: Any) -> Value:
 
 def _same_sizes(context: Context, a: Sequence[Any], b: Sequence[Any], message: Callable[[], str]) -> None:
     """RuntimeError where two shapes differ."""
-    from jitgrad.script.frontend.library.backend import SymbolicChecker
-
     if len(a) != len(b):
         raise effects.raise_now(context, RuntimeError, (message(),))
-    checker = SymbolicChecker(context)
+    checker = checks.SymbolicChecker(context)
     for m, n in zip(a, b, strict=True):
         effects.guarded(context, lambda m=m, n=n: checker.equal(m, n, message))  # type: ignore[misc]
 
@@ -227,9 +224,11 @@ def differentiate(context: Context, outputs: Sequence[Value], seeds: Sequence[Va
     """
     path = context.path
     if not create:
-        found_ahead = carried_losses.of_variable(context, outputs, seeds, wrt, retain, all_leaves)
-        if found_ahead is not None:
-            return found_ahead
+        place = record.of(context).variables.get(outputs[0]) if len(outputs) == 1 else None
+        carried_ones = None if place is None else place[0].gradient_of(
+            context, place[1], outputs[0], seeds[0], wrt, retain, all_leaves)
+        if carried_ones is not None:
+            return carried_ones
     if context.sizes.changed:
         for block in path:
             context.sizes.rewrite(block)

@@ -19,6 +19,7 @@ from typing import Any
 
 from jitgrad.errors import Span
 from jitgrad.script.frontend.gradients import backward, carried_leaves, record
+from jitgrad.script.frontend.gradients.record import Answer
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context, Restart
 from jitgrad.script.frontend.values import heap
@@ -27,7 +28,7 @@ from jitgrad.script.graph.ir import Block, Value, walk
 
 
 @dataclass(slots=True, eq=False)
-class Ahead:
+class CarriedLoss:
     """One loss of one loop.
 
     Attributes:
@@ -48,7 +49,7 @@ class Losses:
 
     key: Any
     frame: int
-    found: list[Ahead] = field(default_factory=list)
+    found: list[CarriedLoss] = field(default_factory=list)
 
     @property
     def names(self) -> frozenset[str]:
@@ -62,8 +63,8 @@ class Losses:
 
         def longer(counter: Any) -> Any:
             result = body(counter)
-            for ahead in self.found:
-                _take(context, self.frame, ahead)
+            for carried in self.found:
+                _take(context, self.frame, carried)
             return result
 
         return longer
@@ -77,6 +78,42 @@ class Losses:
         for name in self.names:
             context.state.values.pop((self.frame, name), None)
 
+    def gradient_of(self, context: Context, name: str, loss: Value, seed: Value, wrt: Sequence[Value], retain: bool,
+                    all_leaves: bool) -> list[Answer] | None:
+        """The gradient of what a variable was at the loop's head; None if this is another gradient.
+
+        Raises:
+            Restart: it is to be taken where the loss is made.
+        """
+        body = max((i for i, b in enumerate(context.path) if b in context.bodies_open), default=0)
+        if not body or loss not in context.path[body].params or not _is_one(context, seed):
+            return None
+        if not all_leaves and not {backward.root_of(context, s) for s in heap.of(context).leaves}.issuperset(wrt):
+            return None
+        carried = next((a for a in self.found if a.name == name), None)
+        if carried is None:
+            if ("ahead", self.key, name) in context.decisions:
+                return None
+            raise Restart(("ahead", self.key, name), f"the gradient of `{name}` is taken where it is made, before "
+                                                     f"`backward()` at {context.span()}")
+        carried.span = context.span()
+        freed = record.of(context).freed
+        where = freed.get(loss.id)
+        if where is not None and (where in context.path or any(
+                where in n.blocks for n in walk(Block(nodes=[n for b in context.path for n in b.nodes])))):
+            raise carried_leaves.earlier(carried.span)
+        if not retain:
+            freed[loss.id] = context.path[-1]
+        context.gradient_state = True
+        found: dict[Value, tuple[Value, Value | bool]] = {}
+        for leaf, variable in zip(carried.leaves, carried.names, strict=True):
+            gradient = context.state.values[(self.frame, variable)]
+            if isinstance(gradient, SymTensor):
+                found[leaf] = heap.read(context, gradient), True
+            elif gradient is not None:
+                raise carried_leaves.earlier(carried.span)
+        return [found.get(v) for v in wrt]
+
 
 def begin(context: Context, key: Any, assigned: frozenset[str]) -> Losses:
     """At a loop's entry: gradients of what is asked for in the body."""
@@ -86,33 +123,33 @@ def begin(context: Context, key: Any, assigned: frozenset[str]) -> Losses:
         if ("ahead", key, name) not in context.decisions or not isinstance(loss, SymTensor) or not loss.requires_grad:
             continue
         leaves = [v for s in heap.of(context).leaves if (v := backward.root_of(context, s)) is not None]
-        ahead = Ahead(name, leaves, [f"gradient {k} of {name}" for k in range(len(leaves))])
-        losses.found.append(ahead)
-        _take(context, losses.frame, ahead)
+        carried = CarriedLoss(name, leaves, [f"gradient {k} of {name}" for k in range(len(leaves))])
+        losses.found.append(carried)
+        _take(context, losses.frame, carried)
     return losses
 
 
-def _take(context: Context, frame: int, ahead: Ahead) -> None:
+def _take(context: Context, frame: int, carried: CarriedLoss) -> None:
     """The gradients of the loss that the variable holds now."""
-    span = ahead.span or context.span()
-    loss = context.state.values.get((frame, ahead.name))
+    span = carried.span or context.span()
+    loss = context.state.values.get((frame, carried.name))
     if not isinstance(loss, SymTensor) or not loss.requires_grad or any(d != 1 for d in loss.type_.dims):
         raise carried_leaves.earlier(span)
     before, context.grad = context.grad, True
     value = heap.read(context, loss)
     context.grad = before
     roots = [backward.root_of(context, s) for s in heap.of(context).leaves]
-    others = [v for v in roots if v is not None and v not in ahead.leaves]
-    wrt = [*ahead.leaves, *others, *context.inputs.given]
+    others = [v for v in roots if v is not None and v not in carried.leaves]
+    wrt = [*carried.leaves, *others, *context.inputs.given]
     calls = _calls(context)
     try:
         found = backward.differentiate(context, [value], [backward.seed_of(context, loss, None)], wrt, False, True,
                                         True, span)
     except effects.Raised:  # it has been freed: Python would say so when it is met again
         raise carried_leaves.earlier(span) from None
-    if any(c is not None for c in found[len(ahead.leaves):]) or _calls(context) > calls:
+    if any(c is not None for c in found[len(carried.leaves):]) or _calls(context) > calls:
         raise carried_leaves.earlier(span)
-    for name, c in zip(ahead.names, found[:len(ahead.names)], strict=True):
+    for name, c in zip(carried.names, found[:len(carried.names)], strict=True):
         if c is not None and c[1] is not True:
             raise carried_leaves.earlier(span)
         context.state.values[(frame, name)] = None if c is None else backward.result_of(context, loss, c, True, False,
@@ -124,47 +161,9 @@ def _calls(context: Context) -> int:
     return sum(n.op == "callback.vjp" for n in walk(context.path[-1]))
 
 
-def of_variable(context: Context, outputs: Sequence[Value], seeds: Sequence[Value], wrt: Sequence[Value],
-                retain: bool, all_leaves: bool) -> list[tuple[Value, Value | bool] | None] | None:
-    """The gradient of what a loop's variable was at its head; None if this is another gradient.
-
-    Raises:
-        Restart: it is to be taken ahead.
-    """
-    body = max((i for i, b in enumerate(context.path) if b in context.bodies_open), default=0)
-    place = record.of(context).variables.get(outputs[0]) if len(outputs) == 1 else None
-    if not body or place is None or outputs[0] not in context.path[body].params or not _is_one(context, seeds[0]):
-        return None
-    if not all_leaves and not {backward.root_of(context, s) for s in heap.of(context).leaves}.issuperset(wrt):
-        return None
-    losses, name = place
-    ahead = next((a for a in losses.found if a.name == name), None)
-    if ahead is None:
-        if ("ahead", losses.key, name) in context.decisions:
-            return None
-        raise Restart(("ahead", losses.key, name), f"the gradient of `{name}` is taken where it is made, before "
-                                                   f"`backward()` at {context.span()}")
-    ahead.span = context.span()
-    freed = record.of(context).freed.get(outputs[0].id)
-    if freed is not None and (freed in context.path or any(
-            freed in n.blocks for n in walk(Block(nodes=[n for b in context.path for n in b.nodes])))):
-        raise carried_leaves.earlier(ahead.span)
-    if not retain:
-        record.of(context).freed[outputs[0].id] = context.path[-1]
-    context.gradient_state = True
-    found: dict[Value, tuple[Value, Value | bool]] = {}
-    for leaf, variable in zip(ahead.leaves, ahead.names, strict=True):
-        gradient = context.state.values[(losses.frame, variable)]
-        if isinstance(gradient, SymTensor):
-            found[leaf] = heap.read(context, gradient), True
-        elif gradient is not None:
-            raise carried_leaves.earlier(ahead.span)
-    return [found.get(v) for v in wrt]
-
-
 def _is_one(context: Context, seed: Value) -> bool:
     """Whether a cotangent is the one that nobody gave."""
     return any(seed in n.outputs and n.op == "full" and n.attrs["value"] == 1 for n in context.path[-1].nodes)
 
 
-__all__ = ["Losses", "begin", "of_variable"]
+__all__ = ["Losses", "begin"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from jitgrad.errors import UnsupportedCall
 from jitgrad.nn import hooks
-from jitgrad.script.frontend.library import customs
+from jitgrad.script.frontend.gradients import customs
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic

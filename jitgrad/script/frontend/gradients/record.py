@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from jitgrad.errors import Span
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.graph.ir import Block, Value
+
+#: a gradient and whether it was reached (True, or a bool of the graph); None if it is not
+Answer = tuple[Value, Value | bool] | None
+
+
+class CarriedGradients(Protocol):
+    """The gradients that a loop carries of its variables (`carried_losses.Losses`)."""
+
+    def gradient_of(self, context: Context, name: str, loss: Value, seed: Value, wrt: Sequence[Value], retain: bool,
+                    all_leaves: bool) -> list[Answer] | None:
+        """The gradient of what a variable was at the loop's head; None if this is another gradient."""
 
 
 @dataclass(slots=True)
@@ -24,7 +36,7 @@ class Gradients:
 
     asked: dict[Value, Span | None] = field(default_factory=dict)
     asked_apart: dict[tuple[Value, Value], Span | None] = field(default_factory=dict)
-    variables: dict[Value, tuple[Any, str]] = field(default_factory=dict)
+    variables: dict[Value, tuple[CarriedGradients, str]] = field(default_factory=dict)
     freed: dict[int, Block] = field(default_factory=dict)
     levels: list[Value] = field(default_factory=list)
 

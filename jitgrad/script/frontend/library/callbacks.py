@@ -20,11 +20,10 @@ from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.library.printing import template_of
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
-from jitgrad.script.frontend.templates import unions
-from jitgrad.script.frontend.values import heap, locations, numbers
+from jitgrad.script.frontend.templates import locations, unions
+from jitgrad.script.frontend.values import heap, numbers, strings
 from jitgrad.script.frontend.values.protocol import items_of, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
@@ -92,7 +91,7 @@ class _Arguments(Results):
         if self.storing:
             return super().tree(value)
         if isinstance(value, Text):
-            template, values = template_of(self.context, [value])
+            template, values = strings.template_of(self.context, [value])
             return Formatted(template, tuple(self.output(v) for v in values))
         if isinstance(value, (Function, Method)):
             raise UnsupportedCall(f"{type_word(value)} made by the script as an argument of an ignored function",

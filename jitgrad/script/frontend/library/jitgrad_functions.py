@@ -14,8 +14,8 @@ from jitgrad.eager.autograd.function import Function as CustomFunction
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops import autocast
 from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.gradients import backward
-from jitgrad.script.frontend.library import customs, modules
+from jitgrad.script.frontend.gradients import backward, customs
+from jitgrad.script.frontend.library import modules
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.handlers import HANDLERS, Args, Handler, handles

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from jitgrad.errors import UnsupportedCall
@@ -12,11 +11,10 @@ from jitgrad.script.frontend.evaluate import calls
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import run_lists, unions
-from jitgrad.script.frontend.values import heap, strings
+from jitgrad.script.frontend.values import strings
 from jitgrad.script.frontend.values.objects import STANDS_FOR
 from jitgrad.script.frontend.values.plain import static
-from jitgrad.script.frontend.values.values import Number, SymDict, SymList, SymTuple, Union
-from jitgrad.script.graph.ir import Value
+from jitgrad.script.frontend.values.values import SymDict, SymList, SymTuple, Union
 
 
 class Stream:
@@ -31,21 +29,6 @@ class Stream:
 STREAMS = {name: Stream(name) for name in ("stdout", "stderr")}
 STANDS_FOR.update({(sys, name): stream for name, stream in STREAMS.items()})
 Template = tuple[Any, ...]
-
-
-def template_of(context: Context, parts: Sequence[Any]) -> tuple[Template, list[Value]]:
-    """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
-    template: list[Any] = []
-    values: list[Value] = []
-    found = strings.text(context, [(p, "s", "") for p in parts])
-    for part in [found] if isinstance(found, str) else found.parts:
-        if isinstance(part, str):
-            template.append(part)
-            continue
-        value, conversion, spec = part
-        template.append((len(values), conversion, spec))
-        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
-    return tuple(template), values
 
 
 def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -71,7 +54,7 @@ def print_(context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
             return
         parts.append(a)
     parts.append("\n" if end is None else end)
-    template, values = template_of(context, parts)
+    template, values = strings.template_of(context, parts)
     if stream is STREAMS["stderr"]:
         effects.emit(context, "print", *values, template=template, stream="stderr")
     else:
@@ -84,7 +67,7 @@ def _print_list(context: Context, before: list[Any], value: SymList | SymDict, a
     if isinstance(value, SymTuple):
         raise run_lists.not_static(context)
     if before:
-        template, values = template_of(context, before)
+        template, values = strings.template_of(context, before)
         effects.emit(context, "print", *values, template=template)
     if isinstance(value, SymDict):
         calls.call(context, dict_methods.show, open_dicts.parts(context, value), {})

@@ -12,7 +12,8 @@ from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.ops.numbers import NUMBERS, operator_of
 from jitgrad.script.frontend.containers import list_methods, lists
 from jitgrad.script.frontend.evaluate import calls
-from jitgrad.script.frontend.evaluate.expressions import BINARY, UNARY
+from jitgrad.script.frontend.evaluate.expressions import UNARY
+from jitgrad.script.frontend.evaluate.targets import BINARY
 from jitgrad.script.frontend.library import mathematics
 from jitgrad.script.frontend.library.builtins import number_argument
 from jitgrad.script.frontend.state import effects

@@ -13,6 +13,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.graph.ir import Block, Value
+from jitgrad.script.graph.marks import Mark
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,6 +60,12 @@ def run_function(context: Context, frame: Frame, node: Any) -> Any:
 @Slot
 def call(context: Context, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """`fn(*args, **kwargs)`."""
+    raise NotImplementedError
+
+
+@Slot
+def call_marked(context: Context, fn: Any, mark: Mark, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call of a function that has a mark, as that says."""
     raise NotImplementedError
 
 

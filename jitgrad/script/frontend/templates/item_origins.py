@@ -1,4 +1,4 @@
-"""Which tensor of the caller an item of a list is, where only the run knows: ints that go with the item.
+"""Which tensor of the caller an item of a list is, where that is known at run time: ints that go with the item.
 
 The first says which `signature.Reference` it is, -1: none, a tensor that the script made. The others are what that
 depends on: sizes and positions of a view, the position in a list that was given. So a list of run-time length gives
@@ -50,7 +50,8 @@ def count(context: Context, tensor: SymTensor) -> int:
         return n + more if n + more <= MOST else UNKNOWN
     if storage.unknown:
         return UNKNOWN
-    found = [count(context, _through(reference, tensor)) for _, _, reference in heap.of(context).links.get(storage, ())]
+    known = heap.of(context).aliases.get(storage, ())
+    found = [count(context, _through(reference, tensor)) for _, _, reference in known]
     return UNKNOWN if UNKNOWN in found else max(found, default=0)
 
 
@@ -82,7 +83,7 @@ def _values(context: Context, tensor: SymTensor) -> list[Value]:
         first = context.one("num.select", is_made, context.constant(-1), context.constant(number))
         return [first, *storage.origin, *_sizes(context, symbols)]
     found = none(context, 1)
-    for condition, polarity, reference in heap.of(context).links.get(storage, ()):
+    for condition, polarity, reference in heap.of(context).aliases.get(storage, ()):
         this = _values(context, _through(reference, tensor))
         n = max(len(this), len(found))
         this += none(context, n + 1)[1:][:n - len(this)]

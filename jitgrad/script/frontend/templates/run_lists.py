@@ -9,8 +9,9 @@ from jitgrad.dims import Dim, Size, Symbol, dim
 from jitgrad.errors import NotStatic
 from jitgrad.ops.types import INT, ListType, OptionalType, Type, map_dims
 from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.template import Template
-from jitgrad.script.frontend.values import locations, numbers
+from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import Number, RunItems, SymList, SymTensor, Tail
 from jitgrad.script.graph.ir import Block, Value, sizes_of
 
@@ -27,7 +28,7 @@ def content(context: Context, value: SymList) -> Any:
 
 
 def run_items(context: Context, value: Any) -> RunItems | None:
-    """What a list holds, if only the run knows how much."""
+    """What a list holds, if that is of run-time length."""
     found = content(context, value) if isinstance(value, SymList) else value
     return found if isinstance(found, RunItems) else None
 

@@ -39,7 +39,7 @@ class Storage:
         block: the block in which the script made it, if it did.
         made: what eager's `grad_fn` says of what it holds, "" if that is not certain; None if it may be a view of that.
         was_leaf: a branch, loop or list brought it here, and it may be a leaf: its `.grad` is not known.
-        origin: for an item of a list, which of the caller's tensors it is, if any (`origins.py`).
+        origin: for an item of a list, which of the caller's tensors it is, if any (`item_origins.py`).
         unknown: it may be one of them, and nothing says which.
         device: where eager would have it; None: made of numbers, where the script's other tensors are.
     """
@@ -186,7 +186,7 @@ class Heap:
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of an input.
         chosen: storages that an Optional or a tuple's item may be: a branch chose.
-        links: merged storage -> what it may be (`aliases.py`): condition, whether it must hold, tensor.
+        aliases: merged storage -> what it may be (`aliases.py`): condition, whether it must hold, tensor.
         peers: merged storage -> others merged with it.
     """
 
@@ -194,7 +194,7 @@ class Heap:
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, None] = field(default_factory=dict)
     chosen: set[Storage] = field(default_factory=set)
-    links: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
+    aliases: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
     peers: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
 
 
@@ -291,7 +291,7 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
     if storage in of(context).optional_grads:
         slot = of(context).optional_grads[storage]
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
-    if linked and (of(context).links or of(context).peers):
+    if linked and (of(context).aliases or of(context).peers):
         dispatch.propagate_write(context, storage)
 
 
@@ -332,7 +332,7 @@ def require_grad(context: Context, tensor: SymTensor, requires_grad: bool) -> Sy
     storage = tensor.storage
     if requires_grad and tensor.path and all(op == "detach" for op, _ in tensor.path):
         return _detached_leaf(context, tensor)
-    if tensor.path or storage.input >= 0 or storage in of(context).links:
+    if tensor.path or storage.input >= 0 or storage in of(context).aliases:
         raise UnsupportedCall("`requires_grad_` of a tensor that the script did not make", context.span(),
                               hint="set it outside the script, or write `.detach().clone().requires_grad_()`")
     if context.depth and storage.block is not context.path[-1]:
@@ -355,7 +355,7 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
     storage = tensor.storage
     leaf = new_tensor(context, read(context, tensor))
     require_grad(context, leaf, True)
-    elsewhere = storage.input >= 0 or storage in of(context).links
+    elsewhere = storage.input >= 0 or storage in of(context).aliases
 
     def replaced(value: Any) -> Any:
         nonlocal elsewhere

@@ -18,8 +18,8 @@ from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
+from jitgrad.script.frontend.templates import locations
 from jitgrad.script.frontend.templates.unions import bound
-from jitgrad.script.frontend.values import locations
 from jitgrad.script.frontend.values.objects import (
     MISSING,
     ObjectKind,

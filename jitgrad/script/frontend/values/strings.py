@@ -38,6 +38,7 @@ from jitgrad.script.frontend.values.protocol import (
 )
 from jitgrad.script.frontend.values.raised import ExceptionValue, check_readable
 from jitgrad.script.frontend.values.values import Instance, Number, SymDict, SymList, SymTensor, Text, Union
+from jitgrad.script.graph.ir import Value
 
 _formatter_split: Any = string.Formatter.get_field.__globals__["_string"].formatter_field_name_split
 _CONVERT: dict[str, Callable[[Any], Any]] = {"": lambda v: v, "s": str, "r": repr, "a": ascii}
@@ -55,6 +56,21 @@ def text(context: Context, parts: Sequence[Any]) -> Any:
     if not flat:
         return ""
     return flat[0] if len(flat) == 1 and isinstance(flat[0], str) else Text(flat)
+
+
+def template_of(context: Context, parts: Sequence[Any]) -> tuple[tuple[Any, ...], list[Value]]:
+    """Values of any kind, joined, as the template of a `check` or `print` and the graph values that it names."""
+    template: list[Any] = []
+    values: list[Value] = []
+    found = text(context, [(p, "s", "") for p in parts])
+    for part in [found] if isinstance(found, str) else found.parts:
+        if isinstance(part, str):
+            template.append(part)
+            continue
+        value, conversion, spec = part
+        template.append((len(values), conversion, spec))
+        values.append(value.value if isinstance(value, Number) else heap.read(context, value))
+    return tuple(template), values
 
 
 def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[Any]:

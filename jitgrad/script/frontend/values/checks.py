@@ -1,0 +1,111 @@
+"""Checks of sizes and numbers: made now where what they compare is known, else nodes of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jitgrad import dims
+from jitgrad.dims import Size, is_not_one
+from jitgrad.ops.checks import Checker, Message
+from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state.context import Context
+from jitgrad.script.frontend.values import numbers
+from jitgrad.script.frontend.values.values import Number, size_number
+from jitgrad.script.graph.ir import Value
+
+
+def emit_check(context: Context, condition: Any, error: type[Exception], parts: Sequence[Any]) -> None:
+    """A check whose message consists of strings and numbers."""
+    template: list[Any] = []
+    values: list[Value] = []
+    for part in parts:
+        if isinstance(part, Number):
+            template.append((len(values), "", ""))
+            values.append(part.value)
+        else:
+            template.append(str(part))
+    effects.emit(context, "check", numbers.value_of(context, condition), *values, error=error, template=tuple(template))
+
+
+class SymbolicChecker(Checker):
+    """Preconditions on symbolic sizes."""
+
+    def __init__(self, context: Context):
+        self.context = context
+
+    def equal(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        context, sizes = self.context, self.context.sizes
+        a, b = sizes.canonical(a), sizes.canonical(b)
+        if a == b:
+            return
+        if isinstance(a - b, int):
+            raise error(message())
+        if sizes.assume_equal(a, b) or context.recall(("equal", a, b)):
+            return
+        self._node("eq", a, b, message, error)
+        context.remember(("equal", a, b), True)
+        context.remember(("equal", b, a), True)
+
+    def one_of(self, a: Size, b: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        context, sizes = self.context, self.context.sizes
+        a, b = sizes.canonical(a), sizes.canonical(b)
+        if a == b or a == 1 or b == 1:
+            return
+        if is_not_one(a) and is_not_one(b):
+            self.equal(a, b, message, error)
+            return
+        if context.recall(("broadcast", a, b)) or context.recall(("equal", a, b)):
+            return
+        if sizes.assume_equal(a, b):
+            return
+        m, n = size_number(a), size_number(b)
+        condition: Any = numbers.compare(context, "eq", m, n)
+        for side in (m, n):
+            condition = numbers.either(context, condition, numbers.compare(context, "eq", side, 1))
+        self._check(condition, message, error)
+        context.remember(("broadcast", a, b), True)
+
+    def fits(self, a: Size, n: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        context, sizes = self.context, self.context.sizes
+        a, n = sizes.canonical(a), sizes.canonical(n)
+        if a in (n, 1):
+            return
+        if is_not_one(a):
+            self.equal(a, n, message, error)
+            return
+        if context.recall(("equal", a, n)) or sizes.assume_equal(a, n):
+            return
+        size = size_number(a)
+        self._check(numbers.either(context, numbers.compare(context, "eq", size, size_number(n)),
+                                   numbers.compare(context, "eq", size, 1)), message, error)
+
+    def at_least(self, a: Size, low: Size, message: Message, error: type[Exception] = RuntimeError) -> None:
+        condition = numbers.compare(self.context, "ge", size_number(a), size_number(low))
+        self._check(condition, message, error)
+
+    def index(self, i: Size, n: Size, message: Message) -> None:
+        context = self.context
+        key = ("index", context.sizes.canonical(i), context.sizes.canonical(n))
+        if context.recall(key):
+            return
+        low = numbers.compare(context, "ge", size_number(i), 0)
+        high = numbers.compare(context, "lt", size_number(i), size_number(n))
+        self._check(low, message, IndexError)
+        self._check(high, message, IndexError)
+        context.remember(key, True)
+
+    def _node(self, op: str, a: Size, b: Size, message: Message, error: type[Exception]) -> None:
+        self._check(numbers.compare(self.context, op, size_number(a), size_number(b)), message, error)
+
+    def _check(self, condition: Any, message: Message, error: type[Exception]) -> None:
+        if condition is True:
+            return
+        if condition is False:
+            raise error(message())
+        with dims.spelled() as spelled:
+            text = message()
+        parts: list[Any] = []
+        for position, piece in enumerate(text.split("\0")):
+            parts.append(size_number(spelled[int(piece)]) if position % 2 else piece)
+        emit_check(self.context, condition, error, [p for p in parts if p != ""])
