@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from jitgrad.script.graph.unwinding import take
 
 from jitgrad.codegen.lower.deferred_stores import attach, own
 from jitgrad.codegen.run.compile import compile
+from jitgrad.script.graph.effects import take
 from jitgrad.script.graph.interpret import interpret
 from jitgrad.script.graph.ir import Graph, walk
 from jitgrad.script.graph.parse import parse

@@ -418,7 +418,7 @@ def _accumulate(context: Context, storage: Storage, value: Value, create: bool) 
     if isinstance(before, Union):
         merge.branch(context, unions.is_static(context, before, None),
                      lambda: _store(context, storage, _tensor(context, value, create)),
-                     lambda: _add(context, storage, unions.settle(context, before), value, create))
+                     lambda: _add(context, storage, unions.present(context, before), value, create))
     elif before is None:
         _store(context, storage, _tensor(context, value, create))
     else:

@@ -81,6 +81,12 @@ def without(context: Context, value: Any, which: Any, known: bool = False) -> An
     return Union(rest, value.inner, tag, value.leaves)
 
 
+def present(context: Context, value: Union) -> Any:
+    """The tensor that a union is, which is known not to be None."""
+    rest = without(context, value, None)
+    return switch(context, rest, lambda v: v) if isinstance(rest, Union) else rest
+
+
 def bound(context: Context, value: Any, error: type[Exception], text: str) -> Any:
     """A value that may be unbound, read: a check, or a raise where it certainly is unbound."""
     if value is UNBOUND:
