@@ -7,20 +7,17 @@ from collections import Counter
 
 from tests.layers import PACKAGE, arrows, circles, files, upwards
 
-#: what is still to be cut: these numbers only shrink
-FILES_IN_CIRCLES, UPWARD_ARROWS = 164, 140
-#: modules longer than a module should be: tables, and what is still to be split
+#: modules longer than a module should be: tables, and what is still to be split (this only shrinks)
 LONGEST, TABLES = 450, {"onnx.table"}
-TOO_LONG = 27
+TOO_LONG = {"script.frontend.boundary.inputs", "script.frontend.evaluate.loops"}
 
 
 def test_no_circles() -> None:
-    assert sum(map(len, circles())) <= FILES_IN_CIRCLES, circles()
+    assert circles() == []
 
 
 def test_imports_point_downwards() -> None:
-    found = upwards()
-    assert len(found) <= UPWARD_ARROWS, "\n".join(found)
+    assert upwards() == []
 
 
 def test_a_folder_holds_at_most_15_files() -> None:
@@ -30,8 +27,7 @@ def test_a_folder_holds_at_most_15_files() -> None:
 
 def test_modules_are_of_one_idea() -> None:
     lengths = {name: len(path.read_text().splitlines()) for name, path in files().items() if name not in TABLES}
-    long = {name: n for name, n in lengths.items() if n > LONGEST}
-    assert len(long) <= TOO_LONG, long
+    assert {name for name, n in lengths.items() if n > LONGEST} == TOO_LONG
 
 
 def test_circles_are_found_where_they_are() -> None:

@@ -44,6 +44,7 @@ from jitgrad.script.frontend.values import (
     functions,  # noqa: F401
     heap,
     instances,  # noqa: F401
+    numbers,
     numeric,  # noqa: F401
     raised,  # noqa: F401
     strings,  # noqa: F401
@@ -59,6 +60,11 @@ dispatch.run_function.fill(statements.run_function)
 dispatch.call.fill(calls.call)
 dispatch.call_marked.fill(callbacks.marked)
 dispatch.branch.fill(merge.branch)
+dispatch.binary_number.fill(numbers.binary)
+dispatch.unary_number.fill(numbers.unary)
+dispatch.compare_numbers.fill(numbers.compare)
+dispatch.extreme_number.fill(numbers.extreme)
+dispatch.history_word.fill(requires_grad.about)
 dispatch.begin_loop.fill(carried_losses.begin)
 dispatch.settle_loop.fill(carried_leaves.settle)
 dispatch.intercept.fill(attempts.intercept)

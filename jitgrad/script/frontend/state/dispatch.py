@@ -79,6 +79,39 @@ def branch(context: Context, condition: Any, then: Callable[[], Any], other: Cal
     raise NotImplementedError
 
 
+# --- numbers -------------------------------------------------------------------------------------------------------
+
+
+@Slot
+def binary_number(context: Context, op: str, a: Any, b: Any, checked: bool = True) -> Any:
+    """`a op b` for numbers of the run; with `checked`, exactly as Python, its exceptions included."""
+    raise NotImplementedError
+
+
+@Slot
+def unary_number(context: Context, op: str, a: Any) -> Any:
+    """`op a` for a number of the run."""
+    raise NotImplementedError
+
+
+@Slot
+def compare_numbers(context: Context, op: str, a: Any, b: Any) -> Any:
+    """Whether `a op b`, for numbers of the run."""
+    raise NotImplementedError
+
+
+@Slot
+def extreme_number(context: Context, a: Any, b: Any, largest: bool) -> Any:
+    """The smaller or larger of two numbers; of two sizes a size."""
+    raise NotImplementedError
+
+
+@Slot
+def history_word(context: Context, tensor: Any) -> str:
+    """What the text of a tensor says of its history."""
+    raise NotImplementedError
+
+
 # --- loops ---------------------------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jitgrad import dims
 from jitgrad.dims import Dim, Size, floordiv, is_not_one, mod
 from jitgrad.errors import TypeMismatch
 from jitgrad.ops.numbers import FUNCTIONS, NUMBERS, operator_of
@@ -280,6 +281,18 @@ def convert(context: Context, value: Value, to: Type) -> Value:
     if value.type == to:
         return value
     return context.one("num.cast", value, to=_NAMES[TYPES.get(to, object)])
+
+
+def extreme(context: Context, a: Number, b: Any, largest: bool) -> Any:
+    """The smaller or larger of two numbers; of two sizes a size, so that `x[1:]` and `x[:-1]` have equal ones."""
+    m, n = a.size, size_of(b)
+    if m is None or n is None:
+        return minimum(context, a, b, largest)
+    if context.sizes.at_least(m - n, 0):
+        return size_number(m if largest else n)
+    if context.sizes.at_least(n - m, 0):
+        return size_number(n if largest else m)
+    return size_number(dims.call("max" if largest else "min", m, n))
 
 
 def minimum(context: Context, a: Any, b: Any, largest: bool = False) -> Any:

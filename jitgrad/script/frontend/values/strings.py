@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.backend import backend
 from jitgrad.script.frontend.containers import contents
-from jitgrad.script.frontend.gradients import requires_grad
-from jitgrad.script.frontend.state import effects
+from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.templates.alternatives import tag_of
@@ -90,7 +89,7 @@ def _pieces(context: Context, value: Any, conversion: str, spec: str) -> list[An
             if spec or not _is_parameter(context, tensor):
                 return [(guarded(context, lambda: backend().item(tensor)), "", spec)]
             conversion = "s"
-        about = requires_grad.about(context, value) if conversion or not spec else ""
+        about = dispatch.history_word(context, value) if conversion or not spec else ""
         shown = heap.read(context, value)
         if context.has_history(shown):  # a text that the script returns has none
             shown = context.one("detach", shown)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitgrad.dims import Dim, Size, call, is_not_one
+from jitgrad.dims import Dim, Size, is_not_one
 from jitgrad.errors import NotStatic
 from jitgrad.ops.backend import SymNumber
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, Type
+from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.graph.ir import Value
 
@@ -71,19 +72,15 @@ class Number(SymNumber):
         return str(self.dim) if self.dim is not None else repr(self)
 
     def _binary(self, op: str, other: Any, swapped: bool = False) -> Any:
-        from jitgrad.script.frontend.values import numbers
-
         if not isinstance(other, (bool, int, float, SymNumber)):
             return NotImplemented
         a, b = (other, self) if swapped else (self, other)
-        return numbers.binary(self.context, op, a, b, checked=False)
+        return dispatch.binary_number(self.context, op, a, b, checked=False)
 
     def _compare(self, op: str, other: Any) -> Any:
-        from jitgrad.script.frontend.values import numbers
-
         if not isinstance(other, (bool, int, float, SymNumber)):
             return NotImplemented
-        return numbers.compare(self.context, op, self, other)
+        return dispatch.compare_numbers(self.context, op, self, other)
 
     def __add__(self, other: Any) -> Any:
         return self._binary("add", other)
@@ -128,14 +125,10 @@ class Number(SymNumber):
         return self._binary("pow", other, True)
 
     def __neg__(self) -> Any:
-        from jitgrad.script.frontend.values import numbers
-
-        return numbers.unary(self.context, "neg", self)
+        return dispatch.unary_number(self.context, "neg", self)
 
     def __abs__(self) -> Any:
-        from jitgrad.script.frontend.values import numbers
-
-        return numbers.unary(self.context, "abs", self)
+        return dispatch.unary_number(self.context, "abs", self)
 
     def __lt__(self, other: Any) -> Any:
         return self._compare("lt", other)
@@ -172,16 +165,7 @@ class Number(SymNumber):
 
     def _extreme(self, fn: str, other: Any) -> Any:
         """The smaller or larger of two numbers; of two sizes a size, so that `x[1:]` and `x[:-1]` have equal ones."""
-        from jitgrad.script.frontend.values import numbers
-
-        m, n = self.size, numbers.size_of(other)
-        if m is None or n is None:
-            return numbers.minimum(self.context, self, other, largest=fn == "max")
-        if self.context.sizes.at_least(m - n, 0):
-            return size_number(m if fn == "max" else n)
-        if self.context.sizes.at_least(n - m, 0):
-            return size_number(n if fn == "max" else m)
-        return size_number(call(fn, m, n))
+        return dispatch.extreme_number(self.context, self, other, fn == "max")
 
     def known_not_one(self) -> bool:
         size = self.size
