@@ -154,13 +154,18 @@ def words_of(value: object) -> int:
     return 1 + 2 * len(value.dims) if isinstance(value, Ref) else 4
 
 
+def in_order(size: Dim) -> list[Symbol]:
+    """The symbols of a size as they were made: what is printed must not hang on where they lie in memory."""
+    return sorted(symbols(size), key=lambda s: s.number)
+
+
 def uses_in(*parts: object) -> Iterator[Use]:
     """What is named in parts of steps and outputs: values, windows, sizes, tuples of these."""
     for part in parts:
         if isinstance(part, (Value, Buffer)):
             yield part
         elif isinstance(part, Dim):
-            yield from symbols(part)
+            yield from in_order(part)
         elif isinstance(part, Ref):
             yield part.buffer
             yield from uses_in(part.offset, part.dims, part.strides)
@@ -173,7 +178,7 @@ def node_uses(node: Node) -> Iterator[Use]:
     yield from node.inputs
     for attr in node.attrs.values():
         if isinstance(attr, Dim):
-            yield from symbols(attr)
+            yield from in_order(attr)
 
 
 def all_uses(step: Step) -> Iterator[Use]:
