@@ -28,6 +28,7 @@ from jitgrad.script.frontend.evaluate import (
     targets,
 )
 from jitgrad.script.frontend.evaluate import expressions as ex
+from jitgrad.script.frontend.evaluate.heads import Peel
 from jitgrad.script.frontend.source.liveness import always_leaves, exits
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import Context
@@ -317,7 +318,7 @@ def _counted(context: Context, s: ast.For, iterable: Iterable, loop: _Loop) -> N
         try:
             try:
                 _run(context, s, loop, body, length, None)
-            except loops.Peel:
+            except Peel:
                 _peel(context, s, iterable, loop, iteration)
         except loops.NoTrip:
             context.state = entry
