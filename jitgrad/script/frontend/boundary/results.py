@@ -8,6 +8,7 @@ from typing import Any
 
 from jitgrad.dims import Symbol, dim
 from jitgrad.errors import Span, UnsupportedCall
+from jitgrad.ops.types import OptionalType
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.list_kinds import NOTHING
 from jitgrad.script.frontend.containers import contents, open_dicts
@@ -241,8 +242,8 @@ class Results:
         key = (value.storage, tuple(map(str, value.path)))
         found = self._tensors.get(key)
         if found is None:
-            found = heap.read(self.context, value)
-            if any(found is v for v in self.context.inputs.values) or found in self._index:
+            found = heap.read_if_there(self.context, value)
+            if not isinstance(found.type, OptionalType) and any(found is v for v in self.context.inputs.values) or found in self._index:
                 found = self.context.one("reshape", found, shape=found.type.dims)  # type: ignore[union-attr]
             self._tensors[key] = found
         return found

@@ -8,6 +8,7 @@ from jitgrad.errors import NotStatic, UnsupportedCall
 from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.templates import locations, run_lists
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import is_dynamic, type_name, type_word
 from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
 
@@ -39,6 +40,8 @@ def writable(context: Context, container: Any) -> None:
         raise UnsupportedCall("a change of a list that is an item of a list of run-time length", context.span(),
                               hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
                                    "`rows.append(row.copy())`")
+    if container in heap.of(context).shared:
+        raise heap.shared_error(context, container)
     if container in context.frozen:
         if REFERENCES not in context.decisions:
             raise Restart(REFERENCES, "a container that a branch chose is changed: names refer to the one chosen")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -125,26 +126,26 @@ class Head:
 
     def remember(self) -> None:
         """Keep the templates for the next evaluation of this loop."""
-        frame, fresh = self.context.frame.id, self.widen.fresh
-        marks = {s: dim(Symbol("~", not_one=s.not_one)) for s in fresh}
-
-        def mark(t: Template) -> Template:
-            if isinstance(t, Tensor):
-                return replace(t, dims=tuple(marks.get(d.symbol, d) if isinstance(d, Dim) and d.symbol else d
-                                             for d in t.dims))
-            if isinstance(t, Either) and t.inner is not None and not isinstance(t.inner, Num):
-                return t if not fresh else Static(None)
-            return t
-
+        frame = self.context.frame.id
         kept = {}
         for key, t in self.templates.items():
             name = key[1] if isinstance(key, tuple) and key[0] == frame and isinstance(key[1], str) and key[1] not in (
                 "return", "break") else key
             if isinstance(name, tuple) and not isinstance(key, Storage):
                 continue
-            kept[name] = mark(t)
+            kept[name] = self._marked(t)
         of(self.context).heads[self.key] = kept
         of(self.context).head_frames[self.key] = frame
+
+    def _marked(self, t: Template) -> Template:
+        """A template whose sizes that change are marked as such."""
+        fresh = self.widen.fresh
+        if isinstance(t, Tensor):
+            return replace(t, dims=tuple([dim(Symbol("~", not_one=d.symbol.not_one)) if isinstance(d, Dim) and (
+                d.symbol is not None and d.symbol in fresh) else d for d in t.dims]))
+        if isinstance(t, Either) and t.inner is not None and not isinstance(t.inner, Num):
+            return t if not fresh else Static(None)
+        return t
 
     def enter(self, state: State) -> tuple[Value, ...]:
         """Parameters for the carried locations, and their content in `state`."""
@@ -188,24 +189,7 @@ class Head:
         """Fit the templates to what the body did; whether they changed."""
         context = self.context
         changed = False
-        frame = context.frame.id
-        for key, value in list(end.values.items()):  # looking at a tensor may note an input's value
-            if head.values.get(key, UNBOUND) is value or key in self.templates:
-                continue
-            if isinstance(key, tuple) and key[0] == "clean":
-                continue
-            variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
-            if variable and key[1] not in _FLAGS and (
-                    key[1] not in names if key[0] == frame else key not in self.entry.values
-                    and not self._awaited(key)):
-                continue  # nobody reads it again
-            if key not in self.entry.values and not self._known_outside(key):
-                continue
-            before = locations.fetch(context, self.entry, key)
-            if _unchanged(before, value):
-                continue
-            if variable and key[1] in ("return", "break", ("result",)):
-                self.exits.add(key)
+        for key, before, value in self._changes(head, end, names):
             self.templates[key] = self._join(key, self._begun(key, before), before, value, end)
             changed = True
         if self._written_heads(head, end):
@@ -227,6 +211,28 @@ class Head:
                 self.unsettled = key
                 changed = True
         return changed
+
+    def _changes(self, head: State, end: State, names: frozenset[str]) -> Iterator[tuple[Any, Any, Any]]:
+        """What the body changed and the loop does not carry yet: location, content before the loop and at the end."""
+        frame = self.context.frame.id
+        for key, value in list(end.values.items()):  # looking at a tensor may note an input's value
+            if head.values.get(key, UNBOUND) is value or key in self.templates:
+                continue
+            if isinstance(key, tuple) and key[0] == "clean":
+                continue
+            variable = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], int)
+            if variable and key[1] not in _FLAGS and (
+                    key[1] not in names if key[0] == frame else key not in self.entry.values
+                    and not self._awaited(key)):
+                continue  # nobody reads it again
+            if key not in self.entry.values and not self._known_outside(key):
+                continue
+            before = locations.fetch(self.context, self.entry, key)
+            if _unchanged(before, value):
+                continue
+            if variable and key[1] in ("return", "break", ("result",)):
+                self.exits.add(key)
+            yield key, before, value
 
     def unsettled_error(self) -> ScriptError:
         """The refusal of a loop whose variables get other types with every evaluation."""

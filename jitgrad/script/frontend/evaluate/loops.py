@@ -15,8 +15,9 @@ from jitgrad.dims import Symbol, call, dim, substitute
 from jitgrad.ops.types import BOOL, INT, map_dims
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.heads import Head, Peel
+from jitgrad.script.frontend.evaluate.reference_heads import ReferenceHead
 from jitgrad.script.frontend.state import dispatch, effects
-from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.values import numbers
 from jitgrad.script.frontend.values.values import Number, SymList
 from jitgrad.script.graph.ir import Block, Value
@@ -59,7 +60,7 @@ def run(context: Context, *, key: Any, names: frozenset[str], assigned: frozense
     names, assigned, rebound = names | losses.names, assigned | losses.names, rebound | losses.names
     body = losses.body(context, body)
     entry = context.state
-    head = Head(context, entry, key)
+    head = (ReferenceHead if REFERENCES in context.decisions else Head)(context, entry, key)
     head.start(names, assigned, rebound)
     frame, node, modes = context.frame, context.node, context.modes
     for count in range(PASSES):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Symbol, symbols
 from jitgrad.errors import Span, TypeMismatch
-from jitgrad.ops.types import TensorType
+from jitgrad.ops.types import OptionalType, TensorType
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.aliases import Aliases
-from jitgrad.script.frontend.templates.alternatives import Either, Same
+from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
+from jitgrad.script.frontend.templates.identities import Identities
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.references import Outside
@@ -107,6 +108,8 @@ def _as_check(context: Context, condition: Number, dead: _Side, when: bool) -> b
 
 def _merge(context: Context, condition: Value, entry: State, sides: list[_Side], live: frozenset[str] | None,
            mark: int) -> Any:
+    if REFERENCES in context.decisions:
+        return _merge_references(context, condition, sides, live, mark)
     first, second = sides[0].state, sides[1].state
     widen = Widener(context, mark)
     merged = State(first.values.copy(), {**first.where, **second.where})
@@ -156,12 +159,10 @@ def _pair(a: Any, b: Any) -> tuple[Any, ...]:
 Plan = list[tuple[Any, Template, tuple[Any, Any]]]
 
 
-def _plan(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, merged: State,
-          widen: Widener) -> tuple[Plan, dict[tuple[Any, ...], list[Any]]]:
-    """What must pass through the branch's results; the rest is put into `merged`. Also who shares a reference."""
+def _differing(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None,
+               merged: State) -> Iterator[tuple[Any, Any, Any]]:
+    """What must pass through the branch's results: location and its two contents; the rest is put into `merged`."""
     first, second = sides[0].state, sides[1].state
-    plan: Plan = []
-    references: dict[tuple[Any, ...], list[Any]] = {}
     for key in [*first.values, *(k for k in second.values if k not in first.values)]:
         a, b = first.values.get(key, UNBOUND), second.values.get(key, UNBOUND)
         if a is b:
@@ -170,16 +171,24 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
             merged.values.pop(key, None)
             continue
         a, b = locations.fetch(context, first, key), locations.fetch(context, second, key)
-        tensors = isinstance(a, SymTensor) and isinstance(b, SymTensor)
-        if a is b or (tensors and heap.same_reference(a, b)):
+        if a is b or (isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b)):
             merged.values[key] = a
-            continue
-        if (a is True and b is False) or (a is False and b is True):
+        elif (a is True and b is False) or (a is False and b is True):
             number = numbers.wrap(context, condition)
             merged.values[key] = number if a else numbers.negate(context, number)
-            continue
+        else:
+            yield key, a, b
+
+
+def _plan(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None, merged: State,
+          widen: Widener) -> tuple[Plan, dict[tuple[Any, ...], list[Any]]]:
+    """What is merged by what it holds. Also who shares a reference."""
+    first, second = sides[0].state, sides[1].state
+    plan: Plan = []
+    references: dict[tuple[Any, ...], list[Any]] = {}
+    for key, a, b in _differing(context, condition, sides, live, merged):
         held = isinstance(a, HELD) and isinstance(b, HELD)
-        if tensors or held:
+        if held or (isinstance(a, SymTensor) and isinstance(b, SymTensor)):
             sharing = references.setdefault(_pair(a, b), [])
             sharing.append(key)
             if len(sharing) > 1:
@@ -189,6 +198,49 @@ def _plan(context: Context, condition: Value, sides: list[_Side], live: frozense
             continue
         plan.append((key, _joined(context, key, a, b, widen, first, second), (a, b)))
     return plan, references
+
+
+def _merge_references(context: Context, condition: Value, sides: list[_Side], live: frozenset[str] | None,
+                      mark: int) -> Any:
+    """The state after a branch in which names, items and attributes refer to what either side refers to."""
+    first, second = sides[0].state, sides[1].state
+    widen = Widener(context, mark)
+    merged = State(first.values.copy(), {**first.where, **second.where})
+    identities = Identities(context, (first, second), widen)
+    places = list(_differing(context, condition, sides, live, merged))
+    result = sides[0].result
+    if result is not sides[1].result:
+        places.append((RESULT, result, sides[1].result))
+    for _, a, b in places:
+        identities.pair(a, b)
+    plan: Plan = []
+    for key, a, b in places:
+        try:
+            if isinstance(key, (Storage, *HELD)):
+                plan.append((key, *identities.contents(key, (a, b))))
+            else:
+                pair = identities.refer(0, a), identities.refer(1, b)
+                plan.append((key, identities.template(pair), pair))
+        except Clash as clash:
+            raise clash_error(context, key, a, b, first.where.get(key), second.where.get(key), str(clash)) from None
+    for cell, held in identities.fresh():
+        try:
+            plan.append((cell, *identities.contents(cell, held)))
+        except Clash as clash:
+            raise clash_error(context, cell, *held, None, None, str(clash)) from None
+    identities.bound_elsewhere(bound_by([x for _, t, _ in plan for x in t.types()], widen.fresh))
+    leaves = iter(_emit(context, condition, sides, plan, widen, identities))
+    context.state = merged
+    for key in [k for k in merged.values if isinstance(k, (Storage, *HELD)) and not identities.is_older(k)]:
+        del merged.values[key]
+    for key, t, (a, _) in plan:
+        value = rebuild_location(context, key, t, leaves, a)
+        if key is RESULT:
+            result = value
+        else:
+            merged.values[key] = value
+    identities.bind(leaves)
+    return result
 
 
 def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | None, states: tuple[State, State]) -> bool:
@@ -203,18 +255,20 @@ def _ends(context: Context, key: Any, a: Any, b: Any, live: frozenset[str] | Non
 
 
 def _emit(context: Context, condition: Value, sides: list[_Side], plan: Plan,
-          widen: Widener, aliases: Aliases) -> tuple[Value, ...]:
+          widen: Widener, besides: Aliases | Identities) -> tuple[Value, ...]:
+    """Emit the branch: what the plan's locations hold, and what `besides` adds."""
     lowered: list[list[Value]] = []
     before = context.state
     for index, side in enumerate(sides):
         context.state = side.state
         with context.block(side.block):
             values = [v for key, t, pair in plan for v in lower_location(context, key, t, pair[index])]
-            lowered.append(values + aliases.lowered(index))
+            lowered.append(values + besides.lowered(index))
         side.block.results = tuple(lowered[-1])
     context.state = before
-    types = [x for _, t, _ in plan for x in t.types()] + aliases.types
-    history = [x for _, t, _ in plan for x in t.histories()] + [False] * len(aliases.types)
+    more = besides.types
+    types = [x for _, t, _ in plan for x in t.types()] + more
+    history = [x for _, t, _ in plan for x in t.histories()] + [False] * len(more)
     if not types and all(_idle(n) for side in sides for n in side.block.nodes):
         return ()
     binds = bound_by(types, widen.fresh)
@@ -340,9 +394,12 @@ def template(context: Context, key: Any, value: Any, general: bool = False,
 
 
 def lower_location(context: Context, key: Any, t: Template, value: Any) -> list[Value]:
-    """What a location holds as graph values."""
+    """What a location holds as graph values; nothing that is read where it is missing (None)."""
+    if value is None and isinstance(key, (Storage, *HELD)):
+        return placeholders(context, t.types())
     if isinstance(key, Storage):
-        return [value]
+        optional = isinstance(t, Either) and not isinstance(value.type, OptionalType)
+        return [context.one("opt.some", value) if optional else value]
     return t.lower(context, value)
 
 

@@ -132,7 +132,7 @@ def augmented(context: Context, s: ast.AugAssign) -> None:
 def _updated(context: Context, op: str, old: Any, s: ast.AugAssign) -> Any:
     value = dispatch.evaluate(context, s.value)
     context.node = s
-    old = unions.force(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
+    old = unions.certain(context, old, f"unsupported operand type(s) for {SYMBOLS[op]}=: '{{}}' and "
                                     f"'{type_name(value)}'")
     if isinstance(old, Union):
         return unions.switch(context, old, lambda v: _in_place(context, op, v, value))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, OptionalType, Type, map_dims
+from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type, map_dims
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
@@ -83,6 +83,12 @@ class Static(Template):
 
     value: Any
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and same_static(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return hash(Static)
+
     def __str__(self) -> str:
         return type_word(self.value)
 
@@ -133,6 +139,12 @@ class Either(Template):
     statics: tuple[Any, ...]
     inner: Template | None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Either) and self.inner == other.inner and _same(self.statics, other.statics)
+
+    def __hash__(self) -> int:
+        return hash(Either)
+
     def __str__(self) -> str:
         return " or ".join([*map(type_word, self.statics), *map(str, self.parts)])
 
@@ -157,11 +169,11 @@ class Either(Template):
         return self.map(lambda t: t.as_optional().as_element(elements))
 
     def alike(self, other: Template) -> bool:
-        if not isinstance(other, Either) or len(self.statics) != len(other.statics):
+        if not isinstance(other, Either):
             return False
         inner = self.inner is other.inner or (
             self.inner is not None and other.inner is not None and self.inner.alike(other.inner))
-        return inner and all(map(same_static, self.statics, other.statics))
+        return inner and _same(self.statics, other.statics)
 
     def tags(self) -> list[Any]:
         return [self.statics, *(t for part in self.parts for t in part.tags())]
@@ -180,7 +192,7 @@ class Either(Template):
         return [False] * self.tagged + [x for t in self.parts for x in t.histories()]
 
     def lower(self, context: Context, value: Any) -> list[Value]:
-        if isinstance(value, Union) and value.statics == self.statics and value.inner == self.inner:
+        if isinstance(value, Union) and value.inner == self.inner and _same(value.statics, self.statics):
             return ([value.tag] if value.tag is not None else []) + list(value.leaves)
         if isinstance(value, Union):
             return self._retag(context, value)
@@ -270,6 +282,10 @@ def same_static(a: Any, b: Any) -> bool:
     return isinstance(a, (slice, range)) and repr(a) == repr(b)
 
 
+def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return len(a) == len(b) and all(map(same_static, a, b))
+
+
 # --- leaves of unions ----------------------------------------------------------------------------------------------
 
 
@@ -289,6 +305,22 @@ def _present(context: Context, values: list[Value]) -> list[Value]:
 def _absent(context: Context, elem: Type) -> Value:
     """Nothing, where an `elem` might be. It has no sizes; those that the merge binds are not known here."""
     return context.one("opt.none", type=map_dims(elem, lambda d: d if isinstance(d, int) else 0))
+
+
+def placeholders(context: Context, types: list[Type]) -> list[Value]:
+    """Values that nothing reads, where what they are part of is missing."""
+    return [_placeholder(context, t) for t in types]
+
+
+def _placeholder(context: Context, type_: Type) -> Value:
+    if isinstance(type_, OptionalType):
+        return _absent(context, type_.elem)
+    if isinstance(type_, ListType):
+        return context.one("list.new", type=type_)
+    if isinstance(type_, TensorType):
+        shape = tuple([d if isinstance(d, int) else 0 for d in type_.dims])
+        return context.one("fill", context.constant(0), shape=shape, dtype=type_.dtype)
+    return numbers.convert(context, context.constant(0), type_)
 
 
 def _converted(context: Context, t: Template, value: Union, present: Value) -> list[Value]:

@@ -98,8 +98,8 @@ def bound(context: Context, value: Any, error: type[Exception], text: str) -> An
     return without(context, value, UNBOUND)
 
 
-def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
-    """The run-time value of a union that an operation needs; `error` at run time where it is None.
+def certain(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
+    """A value known to be none of its static alternatives that are no references; `error` at run time where it is one.
 
     `what` is the message; `{}` in it is the name of the type of what is there instead.
     """
@@ -116,8 +116,24 @@ def force(context: Context, value: Any, what: str, error: type[Exception] = Type
                      template=(what.replace("{}", type(missing[0]).__name__),))
     for s in missing:
         value = without(context, value, s)
-    tensors = isinstance(value, Union) and all(isinstance(s, SymTensor) for s in value.statics)
-    return switch(context, value, lambda v: v) if tensors else value
+    return value
+
+
+def force(context: Context, value: Any, what: str, error: type[Exception] = TypeError) -> Any:
+    """The run-time value of a union that an operation needs, or what the tensors hold that it may be; else `certain`."""
+    value = certain(context, value, what, error)
+    if isinstance(value, Union) and all(isinstance(s, SymTensor) for s in value.statics):
+        return read(context, value)
+    return value
+
+
+def read(context: Context, value: Union) -> Any:
+    """What the tensor holds that a union refers to: a tensor that nothing else refers to."""
+    held = context.state.values
+    key = ("read", value.leaves, value.tag, *(held.get(s.storage) for s in value.statics))
+    found = context.recall(key)
+    return found if found is not None else context.remember(
+        key, switch(context, value, lambda v: heap.copy(context, v) if isinstance(v, SymTensor) else v))
 
 
 def switch(context: Context, value: Union, operation: Callable[[Any], Any], live: frozenset[str] | None = None

@@ -12,7 +12,7 @@ from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
 from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
-from jitgrad.ops.types import TensorType, short_name
+from jitgrad.ops.types import OptionalType, TensorType, map_dims, short_name
 from jitgrad.script.call import signature as sig
 from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, current
@@ -188,6 +188,7 @@ class Heap:
         chosen: storages that an Optional or a tuple's item may be: a branch chose.
         aliases: merged storage -> what it may be (`aliases.py`): condition, whether it must hold, tensor.
         peers: merged storage -> others merged with it.
+        shared: storages and containers of which there is a copy that should be the same object, or which are one: why.
     """
 
     leaves: dict[Storage, None] = field(default_factory=dict)
@@ -196,6 +197,7 @@ class Heap:
     chosen: set[Storage] = field(default_factory=set)
     aliases: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
     peers: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
+    shared: dict[Any, str] = field(default_factory=dict)
 
 
 def of(context: Context) -> Heap:
@@ -213,6 +215,13 @@ def new_tensor(context: Context, value: Value, alias: str = "") -> SymTensor:
     return SymTensor(storage, (), type_)
 
 
+def copy(context: Context, tensor: SymTensor) -> SymTensor:
+    """A tensor with memory of its own that holds what `tensor` holds now."""
+    made = new_tensor(context, read(context, tensor))
+    made.storage.ordered, made.storage.device = keeps_order(tensor), tensor.storage.device
+    return made
+
+
 def read(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value."""
     value = current_value(context, tensor.storage)
@@ -223,11 +232,30 @@ def read(context: Context, tensor: SymTensor) -> Value:
     return value
 
 
+def read_if_there(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
+    held: Value | None = context.state.values.get(tensor.storage)
+    if held is None or not isinstance(held.type, OptionalType):
+        return read(context, tensor)
+    if not tensor.path:
+        return held
+    there, missing = Block(), Block()
+    with context.block(there):
+        value = context.one("opt.some", read(context, tensor))
+        there.results = (value,)
+    with context.block(missing):
+        missing.results = (context.one("opt.none", type=map_dims(value.type.elem, lambda d: d if isinstance(d, int) else 0)),)
+    (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
+    return found
+
+
 def current_value(context: Context, storage: Storage) -> Value:
     """What a storage holds now."""
     value = context.state.values.get(storage)
     if value is None:  # an input first met in a branch or loop that ended
         value = context.state.values[storage] = context.inputs.values[storage.input]
+    if isinstance(value.type, OptionalType):  # made on one side of a branch: who refers to it knows that it is there
+        return apply_view(context, value, "opt.get", {"known": True})
     result: Value = value
     return result
 
@@ -298,6 +326,8 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
 def _writable(context: Context, tensor: SymTensor) -> None:
     """Refuse a write to memory of which not all names are known; where references would tell, they are asked for."""
     storage = tensor.storage
+    if storage in of(context).shared:
+        raise shared_error(context, storage)
     if (storage.alias or storage in of(context).chosen) and REFERENCES not in context.decisions:
         raise Restart(REFERENCES, "a tensor that a branch or loop chose is written: names refer to the one chosen")
     if storage.alias:
@@ -379,6 +409,17 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
         if storage.input >= 0:
             of(context).borrowed[leaf.storage] = None
     return leaf
+
+
+def share(context: Context, why: str, *cells: Any) -> None:
+    """Note that these are not to be written any more: some are copies of others."""
+    of(context).shared.update(dict.fromkeys(cells, why))
+
+
+def shared_error(context: Context, cell: Any) -> UnsupportedCall:
+    """The refusal of a write to what is shared."""
+    return UnsupportedCall(f"this change may or may not be one of another object: {of(context).shared[cell]}",
+                           context.span(), hint="copy it where it is made: `x.clone()`, `list(x)`")
 
 
 def note_chosen(*tensors: SymTensor) -> None:

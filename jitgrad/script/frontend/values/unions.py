@@ -9,10 +9,10 @@ from jitgrad.errors import NotStatic, TypeMismatch, UnsupportedCall
 from jitgrad.script.frontend.state.context import Context, current
 from jitgrad.script.frontend.templates.alternatives import Num
 from jitgrad.script.frontend.templates.tensors import Tensor
-from jitgrad.script.frontend.templates.unions import force, is_static, switch
+from jitgrad.script.frontend.templates.unions import certain, force, is_static, switch
 from jitgrad.script.frontend.values import numbers, protocol
-from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, is_dynamic, register, type_name, type_word
-from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Method, Number, Union
+from jitgrad.script.frontend.values.protocol import SYMBOLS, Kind, class_of, is_dynamic, register, type_name, type_word
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, Iterable, Method, Number, SymTensor, Union
 
 
 def may_be_unbound(value: Any) -> bool:
@@ -32,6 +32,9 @@ class UnionKind(Kind):
     rank = 4
 
     def class_of(self, obj: Union) -> type:
+        classes = {class_of(s) for s in obj.statics} if obj.inner is None else set()
+        if len(classes) == 1:
+            return classes.pop()
         raise NotStatic(f"the type of {self.type_word(obj)} is known only at run time", current().span())
 
     def type_name(self, obj: Union) -> str:
@@ -46,7 +49,7 @@ class UnionKind(Kind):
         return None
 
     def argument(self, context: Context, obj: Union) -> Any:
-        if obj.inner is not None:
+        if obj.inner is not None or any(isinstance(s, SymTensor) for s in obj.statics):
             return force(context, obj, "a tensor or number is needed here, not an object of '{}'")
         raise UnsupportedCall(f"this argument is {self.type_word(obj)}, decided at run time", context.span(),
                               hint="write an `if` around the call")
@@ -126,7 +129,9 @@ class UnionKind(Kind):
 
     def identical(self, context: Context, a: Any, b: Any) -> Any:
         union, other = (a, b) if isinstance(a, Union) else (b, a)
-        if is_dynamic(other):
+        if isinstance(other, Union):
+            return switch(context, union, lambda v: protocol.identical(context, v, other))
+        if is_dynamic(other) and not isinstance(other, (SymTensor, *HELD)):
             raise NotStatic("`is` between values that are known only at run time", context.span())
         test = is_static(context, union, other)
         if isinstance(test, Number):
@@ -136,8 +141,8 @@ class UnionKind(Kind):
 
 def _of(context: Context, obj: Union, what: str, operation: Callable[[Any], Any]) -> Any:
     """`operation` of the value of the run, a `TypeError` at run time where that is not there; of each where none is."""
-    held = force(context, obj, what)
-    return switch(context, obj, operation) if held is obj else operation(held)
+    held = certain(context, obj, what)
+    return switch(context, held, operation) if isinstance(held, Union) else operation(held)
 
 
 def _operands(context: Context, what: str, op: str, a: Any, b: Any) -> tuple[Any, Any]:

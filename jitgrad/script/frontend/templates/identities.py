@@ -1,0 +1,285 @@
+"""Which object is which where two states meet: what names, items and attributes refer to goes on being that.
+
+What was there before stays what it is. An object that one side made goes on as one that may be missing; two that the
+sides made in the same place go on as one. Its content is merged, each reference to it says which it is: a merged name
+is one of several objects by a tag, a `Union`. So a write reaches the one that the run chose, and whoever else refers to
+it sees the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jitgrad.dims import Size, Symbol, dim, substitute, symbols
+from jitgrad.ops.types import INT, OptionalType, TensorType, Type
+from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.templates.alternatives import Either, Static
+from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
+from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.sequences import Items, ListOf
+from jitgrad.script.frontend.templates.sizes import Widener
+from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values.values import (
+    HELD,
+    UNBOUND,
+    Instance,
+    RunPairs,
+    Storage,
+    SymDict,
+    SymList,
+    SymTensor,
+    Union,
+)
+from jitgrad.script.graph.ir import Value, map_attr
+from jitgrad.script.graph.irops import infer
+
+Cell = Any  # a Storage, or a container: what a reference refers to
+
+
+def cell_of(value: Any) -> Cell | None:
+    """What a value refers to, if it is a reference."""
+    if isinstance(value, SymTensor):
+        return value.storage
+    return value if isinstance(value, HELD) else None
+
+
+def given(cell: Cell) -> bool:
+    """Whether the script was given a cell."""
+    return cell.input >= 0 if isinstance(cell, Storage) else cell.source is not None
+
+
+def referring(context: Context, value: Any, general: bool = False) -> Template:
+    """The template of a value in which references stay references."""
+    if isinstance(value, (SymTensor, *HELD)):
+        return Static(value)
+    if isinstance(value, tuple):
+        return Items(type(value), tuple([referring(context, v, general) for v in value]))
+    return template_of(context, value, general)
+
+
+def content_of(context: Context, cell: Cell, held: Any, general: bool = False) -> Template:
+    """The template of what a cell holds."""
+    if isinstance(held, Value):
+        type_ = held.type.elem if isinstance(held.type, OptionalType) else held.type
+        assert isinstance(type_, TensorType)
+        history = context.has_history(held) and not cell.requires_grad  # a leaf's content has none
+        t = Tensor(type_.dtype, tuple([context.sizes.canonical(d) for d in type_.dims]), history)
+        return Either((UNBOUND,), t) if isinstance(held.type, OptionalType) else t
+    if type(held) is tuple:
+        return Items(SymList, tuple([referring(context, v, general) for v in held]))
+    if isinstance(held, dict) and not isinstance(held, RunPairs):
+        kind = SymDict if isinstance(cell, SymDict) else cell.cls
+        return Record(kind, tuple(held), tuple([referring(context, v, general) for v in held.values()]))
+    return by_value(context, cell, held, general)
+
+
+def by_value(context: Context, cell: Cell, held: Any, general: bool = False) -> Template:
+    """The template of what a container holds, of which the items are copied: they become items of a list of run-time
+    length, or keys and values of such a dict."""
+    return content_template(context, held, general) if isinstance(cell, SymList) else record(context, cell, held, general)
+
+
+def item_by_item(a: Any, b: Any) -> bool:
+    """Whether what a cell holds on two sides has the same structure."""
+    if isinstance(a, Value):
+        return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return not isinstance(a, RunPairs) and not isinstance(b, RunPairs) and tuple(a) == tuple(b)
+    return type(a) is type(b) is tuple and len(a) == len(b)
+
+
+class Identities:
+    """The objects of two states, and what each is where they meet.
+
+    Args:
+        context: the evaluation.
+        states: of the two sides.
+        widen: the sizes of the merge.
+    """
+
+    def __init__(self, context: Context, states: tuple[State, State], widen: Widener):
+        self.context, self.states, self.widen = context, states, widen
+        self._after: tuple[dict[Cell, Cell], dict[Cell, Cell]] = ({}, {})
+        self._renamed: tuple[dict[Symbol, Size], dict[Symbol, Size]] = ({}, {})
+        self._fresh: list[tuple[Cell, tuple[Any, Any]]] = []  # cells of this merge, and what they hold on either side
+        self._exported: list[tuple[int, Symbol, Symbol]] = []
+
+    def is_older(self, cell: Cell) -> bool:
+        """Whether both sides know a cell."""
+        return given(cell) or all(cell in state.values for state in self.states)
+
+    # --- which is which --------------------------------------------------------------------------------------------
+
+    def pair(self, a: Any, b: Any) -> None:
+        """Take objects that the two sides made for one, if they are in the same place."""
+        if isinstance(a, dict) and isinstance(b, dict):
+            for name in a.keys() & b.keys() if not isinstance(a, RunPairs) and not isinstance(b, RunPairs) else ():
+                self.pair(a[name], b[name])
+            return
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            for x, y in zip(a, b, strict=True):
+                self.pair(x, y)
+            return
+        one, other = cell_of(a), cell_of(b)
+        if one is None or other is None or self.is_older(one) or self.is_older(other) or (
+                one in self._after[0] or other in self._after[1]):
+            return
+        made = self._joined(a, b, one, other)
+        if made is None:
+            return
+        held = self._content(0, one), self._content(1, other)
+        self._after[0][one] = self._after[1][other] = made
+        self._fresh.append((made, held))
+        self.pair(*held)
+
+    def _joined(self, a: Any, b: Any, one: Cell, other: Cell) -> Cell | None:
+        if isinstance(one, Storage):
+            s, t = one.type, other.type if isinstance(other, Storage) else None
+            if t is None or s.dtype is not t.dtype or len(s.dims) != len(t.dims) or a.path or b.path or (
+                    one.device is not None and other.device is not None and one.device != other.device):
+                return None
+            dims = tuple([self.widen.join(x, y) for x, y in zip(s.dims, t.dims, strict=True)])
+            return self._storage(TensorType(s.dtype, dims), one, other)
+        if type(one) is not type(other) or (isinstance(one, Instance) and one.cls is not other.cls):
+            return None
+        return like(one)
+
+    def _storage(self, type_: TensorType, *sides: Storage) -> Storage:
+        made = Storage(type_, alias=next((s.alias for s in sides if s.alias), ""))
+        made.block = self.context.path[-1]
+        made.ordered = all(s.ordered for s in sides)
+        made.was_leaf = any(s.was_leaf or s.requires_grad for s in sides)
+        made.unknown = any(s.unknown or s.origin for s in sides)
+        made.device = next((s.device for s in sides if s.device is not None), None)
+        return made
+
+    def refer(self, side: int, value: Any) -> Any:
+        """A value of one side in terms of the cells that are there afterwards."""
+        if isinstance(value, SymTensor):
+            cell = self._cell(side, value.storage)
+            path = tuple([(op, {k: map_attr(a, lambda d: self._size(side, d)) for k, a in attrs.items()})
+                          for op, attrs in value.path])
+            if cell is value.storage and path == value.path:
+                return value
+            type_: Any = cell.type
+            for op, attrs in path:
+                (type_,) = infer(op, (type_,), attrs)
+            return SymTensor(cell, path, type_, value.copied)
+        if isinstance(value, HELD):
+            return self._cell(side, value)
+        if isinstance(value, tuple):
+            items = [self.refer(side, v) for v in value]
+            if all(x is y for x, y in zip(items, value, strict=True)):
+                return value
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(value, dict):
+            return value if isinstance(value, RunPairs) else {k: self.refer(side, v) for k, v in value.items()}
+        if isinstance(value, Union):
+            statics = tuple([self.refer(side, s) for s in value.statics])
+            return Union(statics, value.inner, value.tag, value.leaves)
+        return value
+
+    def _cell(self, side: int, cell: Cell) -> Cell:
+        """What a cell of one side is afterwards: one that only this side made may be missing."""
+        if self.is_older(cell):
+            return cell
+        found = self._after[side].get(cell)
+        if found is None:
+            if isinstance(cell, Storage):
+                found = self._storage(TensorType(cell.type.dtype, tuple([self._size(side, d) for d in cell.type.dims])),
+                                      cell)
+            else:
+                found = like(cell)
+            self._after[side][cell] = found
+            held = [None, None]
+            held[side] = self._content(side, cell)
+            self._fresh.append((found, (held[0], held[1])))
+        return found
+
+    def _content(self, side: int, cell: Cell) -> Any:
+        return self.states[side].values[cell]
+
+    def _size(self, side: int, size: Size) -> Size:
+        """A size that only one side knows as one that is known afterwards."""
+        size = self.context.sizes.canonical(size)
+        if isinstance(size, int) or self.widen.visible(size):
+            return size
+        known = self._renamed[side]
+        for s in sorted(symbols(size), key=lambda s: s.number):
+            if s not in known and not self.widen.visible(dim(s)):
+                known[s] = new = self.widen.new(s.not_one)
+                self._exported.append((side, s, next(iter(symbols(new)))))
+        return substitute(size, known)
+
+    # --- what is merged --------------------------------------------------------------------------------------------
+
+    def template(self, value: tuple[Any, Any], general: bool = False) -> Template:
+        """The template of a name's two values, as `refer` has them."""
+        return self._of(0, value[0], general).join(self._of(1, value[1], False), self.widen)
+
+    def _of(self, side: int, value: Any, general: bool) -> Template:
+        self.context.state, before = self.states[side], self.context.state
+        try:
+            return referring(self.context, value, general)
+        finally:
+            self.context.state = before
+
+    def contents(self, cell: Cell, pair: tuple[Any, Any]) -> tuple[Template, tuple[Any, Any]]:
+        """The template of what a cell holds, and what it holds on either side: None where it is missing."""
+        if all(h is not None for h in pair) and not item_by_item(*pair):
+            t = self._content_of(0, cell, pair[0], by_value).join(
+                self._content_of(1, cell, pair[1], by_value), self.widen)
+            return t.enlist(self.context, *pair) if isinstance(t, (ListOf, Record)) else t, pair
+        held = (self.refer(0, pair[0]), self.refer(1, pair[1]))
+        found = [self._content_of(side, cell, h, content_of) for side, h in enumerate(held) if h is not None]
+        if len(found) == 2:
+            return found[0].join(found[1], self.widen), held
+        side = 0 if held[0] is not None else 1
+        t = found[0].renamed(lambda d: self._size(side, d))
+        return Either((UNBOUND,), t) if isinstance(t, Tensor) else t, held
+
+    def _content_of(self, side: int, cell: Cell, held: Any, make: Any) -> Template:
+        self.context.state, before = self.states[side], self.context.state
+        try:
+            found: Template = make(self.context, cell, held)
+            return found
+        finally:
+            self.context.state = before
+
+    def fresh(self) -> Iterator[tuple[Cell, tuple[Any, Any]]]:
+        """The cells that there are only afterwards, and what they hold: also those that the others bring."""
+        k = 0
+        while k < len(self._fresh):
+            yield self._fresh[k]
+            k += 1
+
+    # --- sizes that only views need ----------------------------------------------------------------------------------
+
+    def lowered(self, side: int) -> list[Value]:
+        """The sizes that one side knows, emitted at its end."""
+        return [self.context.one("dim.value", dim=dim(old)) if side == where else self.context.constant(0)
+                for where, old, _ in self._exported]
+
+    @property
+    def types(self) -> list[Type]:
+        """Of what `lowered` emits."""
+        return [INT] * len(self._exported)
+
+    def bound_elsewhere(self, bound: Sequence[Symbol]) -> None:
+        """Sizes of what is merged need nothing more."""
+        self._exported = [e for e in self._exported if e[2] not in bound]
+
+    def bind(self, outputs: Iterator[Value]) -> None:
+        """After the merge: what those sizes are."""
+        for (_, _, new), value in zip(self._exported, outputs, strict=True):
+            self.context.builder.emit("dim.bind", (value,), types=(INT,), binds=(new,), symbol=new)
+
+
+def like(cell: Cell) -> Cell:
+    """An object of the same class."""
+    return Instance(cell.cls) if isinstance(cell, Instance) else type(cell)()
+
+
+__all__ = ["Identities", "by_value", "cell_of", "content_of", "given", "item_by_item", "like", "referring"]
