@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from jitgrad.kernels.functions import unary32
-from jitgrad.kernels.math64 import INF, polynomial, to_int
+from jitgrad.kernels.math64 import INF, polynomial
 from jitgrad.kernels.values import V
 
 LN2_HI, LN2_LO = 0.693359375, -2.12194440e-4  # the first has few bits: n * LN2_HI is exact
@@ -179,6 +179,3 @@ def circular(name: str, x: V) -> V:
         odd = (quadrant & 1).ne(0)
     value = odd.where(c, s)
     return (quadrant & 2).ne(0).where(-value, value)
-
-
-__all__ = ["LARGE_ANGLE", "circular", "erf", "exp", "exp2", "expm1", "log", "log1p", "scale", "tanh", "to_int"]

@@ -252,6 +252,3 @@ def of_device(device: int) -> CudaDriver:
 def current() -> CudaDriver:
     """The driver of CuPy's current device. Raises as `CudaDriver`."""
     return of_device(libraries.cupy().cuda.Device().id)
-
-
-__all__ = ["CudaDriver", "current", "of_device"]

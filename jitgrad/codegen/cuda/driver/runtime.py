@@ -342,6 +342,3 @@ def _linked(driver: tuple[tuple[str, int], ...]) -> tuple[engine.Loaded, dict[st
 def symbols(driver: Mapping[str, int]) -> dict[str, int]:
     """Addresses of the functions, around those of a driver: jg_cuda_launch and its like."""
     return _linked(tuple(driver.items()))[1]
-
-
-__all__ = ["DECLARATIONS", "NAMES", "PRODUCT_WORDS", "TEXT", "handles", "symbols", "table"]

@@ -325,7 +325,3 @@ def functions() -> Functions:
     names = ("launch", "together", "matmul", "copy", "read", "repeat")
     launch, together, matmul, copy, read, repeat = [code.address(f"jg_replay_{name}") for name in names]
     return Functions(launch, together, matmul, copy, read, repeat, code)
-
-
-__all__ = ["AGAIN", "COPY", "DIRECT", "LAUNCH", "PRODUCT", "READ", "RECORD", "REPEAT", "SAME", "TOGETHER", "Functions",
-           "Node", "State", "functions"]

@@ -176,6 +176,3 @@ def launch_record(launch: KernelNode, sizes: Sequence[int], kind: int = LAUNCH, 
     places = ctypes.cast(launch.parameters, ctypes.POINTER(c_void_p))
     arguments = tuple([ctypes.string_at(places[k] or 0, size) for k, size in enumerate(sizes)])
     return Record(kind, launch.function or 0, (*launch.grid, *launch.block, launch.shared), arguments, fixed=fixed)
-
-
-__all__ = ["LAUNCHES", "Record", "Variant", "launch_record", "perform", "words_at"]

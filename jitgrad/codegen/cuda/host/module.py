@@ -133,6 +133,3 @@ def _name(kernel: Kernel, number: int) -> str:
 
 def _kernels(steps: Iterable[Any]) -> Iterator[KernelStep | EachStep | ResidentStep]:
     return (step for step in every(steps) if isinstance(step, (KernelStep, EachStep, ResidentStep)))
-
-
-__all__ = ["DeviceModule", "kernels"]
