@@ -86,7 +86,7 @@ class DeviceModule(ModuleText):
         return ("", self.text()) if quick else (self.text(), "")
 
     def _around(self) -> list[str]:
-        return [*super()._around(), runtime.handles(len(self.handles)), runtime.DECLARATIONS]
+        return [*super()._around(), runtime.handles(len(self.handles)), runtime.LIBRARY.declarations]
 
     def source(self) -> str:
         """The prelude and all kernels: one text to compile."""
