@@ -147,8 +147,8 @@ def perform(graphs: Graphs, record: Record, stream: int) -> None:
     """Launch, multiply or copy at once, without a graph. CudaError."""
     if record.kind == PRODUCT:
         call = Call(*record.words)
-        graphs.products.prepare(stream, call)
-        graphs.products.matmul(stream, call, stream)
+        graphs.products().prepare(stream, call)
+        graphs.products().matmul(stream, call, stream)
         return
     if record.kind == COPY:
         name, status = "cuMemcpyDtoDAsync_v2", _COPY(graphs.copy)(*record.words, stream)
