@@ -15,14 +15,14 @@ from jitgrad.ops import autocast
 from jitgrad.ops.backend import AnyTensor
 from jitgrad.ops.types import BOOL, FLOAT, INT, TensorType, Type
 from jitgrad.script.call import signature as sig
-from jitgrad.script.call.callback import MADE, NUMBERS, Callback, Formatted, TensorResult, TupleResult
+from jitgrad.script.call.callback import ARGUMENTS, NUMBERS, Callback, TensorResult, TupleResult
 from jitgrad.script.frontend.boundary import deferred_stores, placement
 from jitgrad.script.frontend.boundary.results import Results
 from jitgrad.script.frontend.containers import contents
 from jitgrad.script.frontend.state import effects
 from jitgrad.script.frontend.state.context import RANDOM, Context
 from jitgrad.script.frontend.templates import locations, unions
-from jitgrad.script.frontend.values import heap, numbers, strings
+from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import call, items_of, type_word
 from jitgrad.script.frontend.values.values import (
     Function,
@@ -32,7 +32,6 @@ from jitgrad.script.frontend.values.values import (
     SymDict,
     SymList,
     SymTensor,
-    Text,
     size_number,
 )
 from jitgrad.script.graph.ir import Value
@@ -80,14 +79,11 @@ class _Arguments(Results):
     def tree(self, value: Any) -> Any:
         if self.storing:
             return super().tree(value)
-        if isinstance(value, Text):
-            template, values = strings.template_of(self.context, [value])
-            return Formatted(template, tuple(self.output(v) for v in values))
         if isinstance(value, (Function, Method)):
             raise UnsupportedCall(f"{type_word(value)} made by the script as an argument of an ignored function",
                                   self.context.span(), hint="define the function outside the script")
         made = super().tree(value)
-        if not isinstance(made, MADE):
+        if not isinstance(made, ARGUMENTS):
             raise UnsupportedCall(f"{type_word(value)} as an argument of an ignored function", self.context.span(),
                                   hint="pass tensors, numbers, and tuples, lists and dicts of them")
         return made
