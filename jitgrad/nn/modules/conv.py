@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jitgrad
@@ -40,6 +40,7 @@ class _ConvNd(Module):
     """
 
     rank = 0
+    _function: Callable[..., Tensor]
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
                  transposed: bool, output_padding: Any, groups: int, bias: bool, padding_mode: str, device: Any = None,
@@ -121,44 +122,30 @@ class _Conv(_ConvNd):
         super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups, bias,
                          padding_mode, device, dtype)
 
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *spatial) -> (N, O, *windows)."""
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), (0,)
+        return self._function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
 
 class Conv1d(_Conv):
     """Convolution of (N, C, L) or (C, L); see `_ConvNd`."""
 
-    rank = 1
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, L) -> (N, O, windows)."""
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            return F.conv1d(input, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    rank, _function = 1, staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
     """Convolution of (N, C, H, W) or (C, H, W); see `_ConvNd`."""
 
-    rank = 2
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, H, W) -> (N, O, rows of windows, windows a row)."""
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            return F.conv2d(input, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    rank, _function = 2, staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
     """Convolution of (N, C, D, H, W) or (C, D, H, W); see `_ConvNd`."""
 
-    rank = 3
-
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, C, D, H, W) -> (N, O, *windows)."""
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            return F.conv3d(input, self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
-        return F.conv3d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    rank, _function = 3, staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -192,41 +179,29 @@ class _ConvTransposeNd(_ConvNd):
                                  f"{largest} (for an input of {input.shape[lead:]})")
         return tuple([output_size[i] - smallest[i] for i in range(rank)])
 
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """(N, C, *spatial) -> (N, O, *larger)."""
+        extra = self._output_padding(input, output_size)
+        return self._function(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+                              self.dilation)
+
 
 class ConvTranspose1d(_ConvTransposeNd):
     """(N, C, L) or (C, L) made longer by the stride."""
 
-    rank = 1
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, L) -> (N, O, longer)."""
-        extra = self._output_padding(input, output_size)
-        return F.conv_transpose1d(input, self.weight, self.bias, self.stride, self.padding,  # type: ignore[arg-type]
-                                  extra, self.groups, self.dilation)
+    rank, _function = 1, staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
     """(N, C, H, W) or (C, H, W) made larger by the stride."""
 
-    rank = 2
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, H, W) -> (N, O, higher, wider)."""
-        extra = self._output_padding(input, output_size)
-        return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding,  # type: ignore[arg-type]
-                                  extra, self.groups, self.dilation)
+    rank, _function = 2, staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
     """(N, C, D, H, W) or (C, D, H, W) made larger by the stride."""
 
-    rank = 3
-
-    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        """(N, C, D, H, W) -> (N, O, deeper, higher, wider)."""
-        extra = self._output_padding(input, output_size)
-        return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding,  # type: ignore[arg-type]
-                                  extra, self.groups, self.dilation)
+    rank, _function = 3, staticmethod(F.conv_transpose3d)
 
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]

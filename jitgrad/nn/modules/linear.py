@@ -106,6 +106,8 @@ class Bilinear(Module):
 class Flatten(Module):
     """Joins axes start_dim to end_dim."""
 
+    _shown = ("start_dim", "end_dim")
+
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
@@ -114,12 +116,11 @@ class Flatten(Module):
         """(N, ...) -> (N, the product of the rest) by default."""
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
-
 
 class Unflatten(Module):
     """Splits an axis into several of the given sizes."""
+
+    _shown = ("dim", "unflattened_size")
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...] | list[int]):
         super().__init__()
@@ -128,9 +129,6 @@ class Unflatten(Module):
     def forward(self, input: Tensor) -> Tensor:
         """(..., product of sizes, ...) -> (..., *sizes, ...)."""
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
 
 
 __all__ = ["Bilinear", "Flatten", "Identity", "Linear", "Unflatten"]
