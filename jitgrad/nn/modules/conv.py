@@ -12,7 +12,7 @@ from jitgrad.eager.tensor import Tensor
 from jitgrad.nn import functional as F
 from jitgrad.nn import init
 from jitgrad.nn.module import Module
-from jitgrad.nn.parameter import Parameter
+from jitgrad.nn.parameter import Parameter, unset
 
 Sizes = int | tuple[int, ...]
 _MODES = {"zeros", "reflect", "replicate", "circular"}
@@ -39,6 +39,7 @@ class _ConvNd(Module):
         bias: (O,), uniform in the same range, or None.
     """
 
+    bias: Parameter | None
     rank = 0
     _function: Callable[..., Tensor]
 
@@ -72,11 +73,7 @@ class _ConvNd(Module):
         self._reversed_padding_repeated_twice = self._frame()
         shape = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(jitgrad.empty(*shape, *self.kernel_size, device=device, dtype=dtype))
-        self.bias: Parameter | None
-        if bias:
-            self.bias = Parameter(jitgrad.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", unset(bias, out_channels, device=device, dtype=dtype))
         self.reset_parameters()
 
     def _frame(self) -> list[int]:
@@ -98,19 +95,15 @@ class _ConvNd(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0,) * len(self.padding):
-            text += f", padding={self.padding}"
-        if self.dilation != (1,) * len(self.dilation):
-            text += f", dilation={self.dilation}"
-        if self.output_padding != (0,) * len(self.output_padding):
-            text += f", output_padding={self.output_padding}"
+        for name, usual in (("padding", 0), ("dilation", 1), ("output_padding", 0)):
+            value = getattr(self, name)
+            if value != (usual,) * len(value):
+                text += f", {name}={value}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
             text += ", bias=False"
-        if self.padding_mode != "zeros":
-            text += f", padding_mode={self.padding_mode}"
-        return text
+        return text if self.padding_mode == "zeros" else text + f", padding_mode={self.padding_mode}"
 
 
 class _Conv(_ConvNd):
