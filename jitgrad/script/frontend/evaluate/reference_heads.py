@@ -8,7 +8,7 @@ there before the first iteration, where nothing else refers to it; else the plac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from jitgrad.dims import Symbol, dim, substitute
@@ -19,7 +19,19 @@ from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations, unions
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
-from jitgrad.script.frontend.templates.identities import Cell, by_value, cell_of, content_of, given, item_by_item, like, referring
+from jitgrad.script.frontend.templates.identities import (
+    Cell,
+    by_value,
+    cell_of,
+    content_of,
+    given,
+    item_by_item,
+    like,
+    references,
+    referring,
+    replaced,
+    seen,
+)
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
@@ -28,24 +40,11 @@ from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymTensor, Union
 from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
-from jitgrad.script.graph.irops import infer
 
 _NUMBERS = (Number, int, float)  # a bool is an int
 _MOVES = "a variable of a loop is another view of it in every iteration"
 _SEVERAL = "a variable of a loop is one of several, and another variable too"
 Place = tuple[Any, tuple[Any, ...]]  # a location, and the way to an item of the tuples in it
-
-
-def references(value: Any, steps: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """The references in what a location holds, and where they are."""
-    if isinstance(value, (SymTensor, *HELD)):
-        yield steps, value
-    elif isinstance(value, (tuple, dict)):
-        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from references(item, (*steps, name))
-    elif isinstance(value, Union):
-        for k, item in enumerate(value.statics):
-            yield from references(item, (*steps, k))
 
 
 class ReferenceHead(Head):
@@ -184,7 +183,7 @@ class ReferenceHead(Head):
         for known in self._views:
             if known.storage is storage and heap.same_reference(known, SymTensor(storage, path, known._type)):
                 return known
-        made = SymTensor(storage, path, _seen(storage.type, path))
+        made = SymTensor(storage, path, seen(storage.type, path))
         self._views.append(made)
         return made
 
@@ -212,7 +211,7 @@ class ReferenceHead(Head):
         def one(v: Any, steps: tuple[Any, ...]) -> Any:
             if not isinstance(v, (SymTensor, *HELD)):
                 return v
-            copy = self._copies.get((key, steps))
+            copy = self._copies.get(_place(key, steps))
             made = copy or self._after.get(cell_of(v))
             if made is None or not isinstance(v, SymTensor):
                 return v if made is None else made
@@ -245,10 +244,12 @@ class ReferenceHead(Head):
         for key, before, _ in self._changes(head, end, names):
             self.templates[key] = self._first(key, before)
             changed = True
+        if self._adopt(end):
+            return True
         self._settle(end)
         self._after, self._copies, self.ended, self._whole = {}, {}, {}, set()
         counts = self._live(end)
-        work = list(self.templates)
+        work = [key for key in self.templates if not isinstance(key, Storage)]
         for key in work:
             value = self._end(key, end)
             before = self._entry(key)
@@ -256,7 +257,10 @@ class ReferenceHead(Head):
                 cell = cell_of(ref)
                 if not self._moves(ref) and (self._is_older(cell) or cell in self._after):
                     continue
-                made = self._assign((key, steps), ref, _at(before, steps), counts[cell])
+                stood_in = len(self.begun)
+                made = self._assign(_place(key, steps), ref, _at(before, steps), counts[cell])
+                if len(self.begun) > stood_in:
+                    self.templates[key] = self._first(key, before)
                 if made not in self.templates:
                     self.templates[made] = self._first(made, self._entry(made))
                     changed = True
@@ -336,8 +340,8 @@ class ReferenceHead(Head):
                 for k in self.templates]
         while held:
             one = held.pop()
-            if besides is not None and isinstance(one, Union) and one.tag is besides.tag:
-                continue
+            if besides is not None:
+                one = _with(one, besides, None)
             for _, ref in references(one):
                 cell = cell_of(ref)
                 if not self._is_older(cell):
@@ -346,20 +350,52 @@ class ReferenceHead(Head):
                         held.append(end.values.get(cell))
         return counts
 
+    def _adopt(self, end: State) -> bool:
+        """Where a name refers to an object of this iteration or to what was there before, and nothing else refers to
+        that: from the start it is an object of the loop."""
+        found = False
+        for key in list(self.templates):
+            value, before = end.values.get(key), self.entry.values.get(key)
+            if not isinstance(value, Union) or cell_of(before) is None or self._is_shared(cell_of(before)):
+                continue
+            made = [s for s in value.statics if cell_of(s) is not None and not self._is_older(cell_of(s))]
+            if made and all(_kind(s) == _kind(before) for s in made):
+                place = key, ()
+                if isinstance(before, SymTensor):
+                    cell: Any = self._made(referring_tensor(self.context, before), before)
+                    self.templates[key] = Static(self._view(cell, ()))
+                else:
+                    cell = like(before)
+                    self.templates[key] = Static(cell)
+                self.cells[(place, _kind(before))] = cell
+                self._stand_in(place, cell, before)
+                self.templates[cell] = self._first(cell, self._entry(cell))
+                found = True
+        return found
+
     def _settle(self, end: State) -> None:
         """Where a place refers to one of several objects of this iteration, make that one object."""
-        for key in self.templates:
-            value = end.values.get(key)
-            if isinstance(value, Union):
-                made = [s for s in value.statics if cell_of(s) is not None and not self._is_older(cell_of(s))]
+        keys = [k for k in self.templates if not isinstance(k, Storage) and (k not in self.cells.values())]
+        for key in keys:
+            for union in list(_unions(end.values.get(key))):
+                made = [s for s in union.statics if self._is_made(s)]
                 if len(made) > 1:
-                    self._make_one(end, value, made)
+                    self._make_one(end, union, made)
+            for _, ref in references(end.values.get(key)):
+                if isinstance(ref, HELD) and not self._is_older(ref) and ref not in keys:
+                    keys.append(ref)
+
+    def _is_made(self, value: Any) -> bool:
+        """Whether an alternative of a union is an object of this iteration, or a view that is another one in each."""
+        cell = cell_of(value)
+        return cell is not None and (not self._is_older(cell) or self._moves(value))
 
     def _make_one(self, end: State, value: Union, made: list[Any]) -> None:
         context = self.context
         others = self._live(end, value)
         if any(others[cell_of(s)] for s in made):  # another name refers to one of them: copies, which nobody writes
             heap.share(context, _SEVERAL, *(cell_of(s) for s in made))
+        heap.share(context, _MOVES, *(cell_of(s) for s in made if self._moves(s)))
         order = [*(s for s in value.statics if not any(s is m for m in made)), *made]
 
         def run(k: int) -> Any:
@@ -374,7 +410,7 @@ class ReferenceHead(Head):
         one = run(0)
         values = context.state.values
         for key, held in list(values.items()):
-            values[key] = replaced(held, lambda v, _: one if isinstance(v, Union) and v.tag is value.tag else v)
+            values[key] = _with(held, value, one)
         end.values, end.where = values, context.state.where
         context.state = end
 
@@ -394,7 +430,7 @@ class ReferenceHead(Head):
         context = self.context
         params: list[Value] = []
         for view in self._views:
-            view._type = _seen(view.storage.type, view.path)
+            view._type = seen(view.storage.type, view.path)
         names = {t.value.storage: key[1] for key, t in self.templates.items() if isinstance(t, Static) and isinstance(
             t.value, SymTensor) and isinstance(key, tuple) and key[0] == context.frame.id and isinstance(key[1], str)}
         for key, t in self.templates.items():
@@ -457,7 +493,7 @@ class ReferenceHead(Head):
                 return v if cell is None else cell
             path = tuple([(op, {k: map_attr(a, lambda d: substitute(d, mapping)) for k, a in attrs.items()})
                           for op, attrs in v.path])
-            return SymTensor(cell, path, _seen(cell.type, path))
+            return SymTensor(cell, path, seen(cell.type, path))
 
         leaves = iter(outputs)
         for key, t in self.templates.items():
@@ -474,25 +510,26 @@ def referring_tensor(context: Context, value: SymTensor) -> Tensor:
     return Tensor(value.type_.dtype, tuple([context.sizes.canonical(d) for d in value.type_.dims]), value.requires_grad)
 
 
-def replaced(value: Any, change: Callable[[Any, tuple[Any, ...]], Any], steps: tuple[Any, ...] = ()) -> Any:
-    """What a location holds, with `change` applied to the references in it; it is given the way to each, too."""
-    if isinstance(value, tuple):
-        items = [replaced(v, change, (*steps, k)) for k, v in enumerate(value)]
-        if all(x is y for x, y in zip(items, value, strict=True)):
-            return value
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if isinstance(value, dict):
-        held = {k: replaced(v, change, (*steps, k)) for k, v in value.items()}
-        return value if all(held[k] is v for k, v in value.items()) else type(value)(held)
+def _unions(value: Any) -> Iterator[Union]:
+    """The unions in what a location holds."""
     if isinstance(value, Union):
-        found = change(value, steps)
-        if found is not value:
-            return found
-        statics = tuple([replaced(s, change, (*steps, k)) for k, s in enumerate(value.statics)])
-        if all(x is y for x, y in zip(statics, value.statics, strict=True)):
-            return value
-        return Union(statics, value.inner, value.tag, value.leaves)
-    return change(value, steps)
+        yield value
+    elif isinstance(value, (tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _unions(item)
+
+
+def _with(value: Any, union: Union, one: Any) -> Any:
+    """What a location holds, with `one` for a union."""
+    if isinstance(value, Union):
+        return one if value.tag is union.tag and value.leaves == union.leaves else value
+    if isinstance(value, (tuple, dict)) and any(_with(v, union, one) is not v for v in (
+            value.values() if isinstance(value, dict) else value)):
+        if isinstance(value, dict):
+            return type(value)({k: _with(v, union, one) for k, v in value.items()})
+        items = [_with(v, union, one) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
 
 
 def _note(storage: Storage, tensor: SymTensor) -> None:
@@ -503,6 +540,11 @@ def _note(storage: Storage, tensor: SymTensor) -> None:
     storage.was_leaf |= one.was_leaf or (one.requires_grad and not tensor.path)
     storage.unknown |= one.unknown or bool(one.origin)
     storage.device = storage.device or one.device
+
+
+def _place(key: Any, steps: tuple[Any, ...]) -> Place:
+    """A place; of what a union refers to there is one at most."""
+    return key, tuple([s for k, s in enumerate(steps) if k == 0 or steps[k - 1] != "one of"])
 
 
 def _kind(value: Any) -> Any:
@@ -522,12 +564,6 @@ def _at(held: Any, steps: tuple[Any, ...]) -> Any:
         else:
             return None
     return held
-
-
-def _seen(type_: Any, path: Any) -> Any:
-    for op, attrs in path:
-        (type_,) = infer(op, (type_,), attrs)
-    return type_
 
 
 def _plain(context: Context, t: Template) -> Template:

@@ -16,7 +16,6 @@ from jitgrad.script.frontend.containers import generators
 from jitgrad.script.frontend.containers.indexing import UNROLL_LIMIT
 from jitgrad.script.frontend.evaluate import (
     attempts,
-    calls,
     conditions,
     control,
     exceptions,
@@ -35,7 +34,7 @@ from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.templates import unions
 from jitgrad.script.frontend.values import numbers
-from jitgrad.script.frontend.values.protocol import iterate
+from jitgrad.script.frontend.values.protocol import call, iterate
 from jitgrad.script.frontend.values.values import UNBOUND, Iterable, Number
 
 
@@ -413,7 +412,7 @@ def _function(context: Context, s: ast.FunctionDef) -> None:
     decorators = [ex.evaluate(context, d) for d in s.decorator_list]
     function: Any = ex.make_function(context, s)
     for decorator in reversed(decorators):
-        function = calls.call(context, decorator, (function,), {})
+        function = call(context, decorator, function)
     names.assign(context, s.name, function, s)
 
 

@@ -12,7 +12,7 @@ from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.protocol import type_word
-from jitgrad.script.frontend.values.values import SymTensor, Union
+from jitgrad.script.frontend.values.values import HELD, SymTensor, Union
 from jitgrad.script.graph.ir import Block, Value
 
 PYTHON_KINDS = (bool, int, float)
@@ -166,6 +166,8 @@ class Either(Template):
         return _union(first, self, widen)
 
     def as_element(self, elements: Elements) -> Template:
+        if any(isinstance(s, HELD) for s in self.statics):
+            raise Clash(f"a list of run-time length that holds {self}")
         return self.map(lambda t: t.as_optional().as_element(elements))
 
     def alike(self, other: Template) -> bool:

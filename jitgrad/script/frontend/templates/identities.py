@@ -8,13 +8,14 @@ it sees the write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state.context import Context, State
-from jitgrad.script.frontend.templates.alternatives import Either, Static
+from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
@@ -35,6 +36,7 @@ from jitgrad.script.frontend.values.values import (
 from jitgrad.script.graph.ir import Value, map_attr
 from jitgrad.script.graph.irops import infer
 
+Steps = tuple[Any, ...]
 Cell = Any  # a Storage, or a container: what a reference refers to
 
 
@@ -43,6 +45,61 @@ def cell_of(value: Any) -> Cell | None:
     if isinstance(value, SymTensor):
         return value.storage
     return value if isinstance(value, HELD) else None
+
+
+def references(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, Any]]:
+    """The references in a value, those in what a union may be included, and the way to each."""
+    if isinstance(value, (SymTensor, *HELD)):
+        yield steps, value
+    elif isinstance(value, (tuple, dict)):
+        for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from references(item, (*steps, name))
+    elif isinstance(value, Union):
+        yield from references(value.statics, (*steps, "one of"))
+        if value.inner is not None:
+            yield from _referenced(value.inner, (*steps, "inner"))
+
+
+def _referenced(t: Template, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+    if isinstance(t, (Static, Same)):
+        yield from references(t.value, steps)
+    elif isinstance(t, Either):
+        yield from references(t.statics, steps)
+    for k, part in enumerate(t.parts):
+        yield from _referenced(part, (*steps, k))
+
+
+def replaced(value: Any, change: Callable[[Any, Steps], Any], steps: Steps = ()) -> Any:
+    """A value with `change` applied to the references in it; it is given the way to each, too."""
+    if isinstance(value, (SymTensor, *HELD)):
+        return change(value, steps)
+    if isinstance(value, tuple):
+        items = [replaced(v, change, (*steps, k)) for k, v in enumerate(value)]
+        if all(x is y for x, y in zip(items, value, strict=True)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        held = {k: replaced(v, change, (*steps, k)) for k, v in value.items()}
+        return value if all(held[k] is v for k, v in value.items()) else type(value)(held)
+    if isinstance(value, Union):
+        statics = replaced(value.statics, change, (*steps, "one of"))
+        inner = value.inner and _replaced(value.inner, change, (*steps, "inner"))
+        if statics is value.statics and inner is value.inner:
+            return value
+        return Union(statics, inner, value.tag, value.leaves)
+    return value
+
+
+def _replaced(t: Template, change: Callable[[Any, Steps], Any], steps: Steps) -> Template:
+    if isinstance(t, (Static, Same)):
+        found = replaced(t.value, change, steps)
+        return t if found is t.value else replace(t, value=found)
+    if isinstance(t, Either):
+        statics = replaced(t.statics, change, steps)
+        inner = t.inner and _replaced(t.inner, change, (*steps, 0))
+        return t if statics is t.statics and inner is t.inner else Either(statics, inner)
+    parts = iter([_replaced(p, change, (*steps, k)) for k, p in enumerate(t.parts)])
+    return t.map(lambda _: next(parts))
 
 
 def given(cell: Cell) -> bool:
@@ -56,6 +113,8 @@ def referring(context: Context, value: Any, general: bool = False) -> Template:
         return Static(value)
     if isinstance(value, tuple):
         return Items(type(value), tuple([referring(context, v, general) for v in value]))
+    if isinstance(value, Union):
+        return Either(value.statics, value.inner)
     return template_of(context, value, general)
 
 
@@ -157,29 +216,17 @@ class Identities:
 
     def refer(self, side: int, value: Any) -> Any:
         """A value of one side in terms of the cells that are there afterwards."""
-        if isinstance(value, SymTensor):
-            cell = self._cell(side, value.storage)
-            path = tuple([(op, {k: map_attr(a, lambda d: self._size(side, d)) for k, a in attrs.items()})
-                          for op, attrs in value.path])
-            if cell is value.storage and path == value.path:
-                return value
-            type_: Any = cell.type
-            for op, attrs in path:
-                (type_,) = infer(op, (type_,), attrs)
-            return SymTensor(cell, path, type_, value.copied)
-        if isinstance(value, HELD):
+        return replaced(value, lambda v, _: self._refer(side, v))
+
+    def _refer(self, side: int, value: Any) -> Any:
+        if not isinstance(value, SymTensor):
             return self._cell(side, value)
-        if isinstance(value, tuple):
-            items = [self.refer(side, v) for v in value]
-            if all(x is y for x, y in zip(items, value, strict=True)):
-                return value
-            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-        if isinstance(value, dict):
-            return value if isinstance(value, RunPairs) else {k: self.refer(side, v) for k, v in value.items()}
-        if isinstance(value, Union):
-            statics = tuple([self.refer(side, s) for s in value.statics])
-            return Union(statics, value.inner, value.tag, value.leaves)
-        return value
+        cell = self._cell(side, value.storage)
+        path = tuple([(op, {k: map_attr(a, lambda d: self._size(side, d)) for k, a in attrs.items()})
+                      for op, attrs in value.path])
+        if cell is value.storage and path == value.path:
+            return value
+        return SymTensor(cell, path, seen(cell.type, path), value.copied)
 
     def _cell(self, side: int, cell: Cell) -> Cell:
         """What a cell of one side is afterwards: one that only this side made may be missing."""
@@ -188,8 +235,8 @@ class Identities:
         found = self._after[side].get(cell)
         if found is None:
             if isinstance(cell, Storage):
-                found = self._storage(TensorType(cell.type.dtype, tuple([self._size(side, d) for d in cell.type.dims])),
-                                      cell)
+                dims = tuple([self.widen.alone(self.context.sizes.canonical(d)) for d in cell.type.dims])
+                found = self._storage(TensorType(cell.type.dtype, dims), cell)
             else:
                 found = like(cell)
             self._after[side][cell] = found
@@ -236,9 +283,12 @@ class Identities:
         found = [self._content_of(side, cell, h, content_of) for side, h in enumerate(held) if h is not None]
         if len(found) == 2:
             return found[0].join(found[1], self.widen), held
-        side = 0 if held[0] is not None else 1
-        t = found[0].renamed(lambda d: self._size(side, d))
-        return Either((UNBOUND,), t) if isinstance(t, Tensor) else t, held
+        t = found[0]
+        if isinstance(cell, Storage):
+            tensor = t.inner if isinstance(t, Either) else t
+            assert isinstance(tensor, Tensor)
+            t = Either((UNBOUND,), replace(tensor, dims=cell.type.dims))
+        return t, held
 
     def _content_of(self, side: int, cell: Cell, held: Any, make: Any) -> Template:
         self.context.state, before = self.states[side], self.context.state
@@ -277,9 +327,17 @@ class Identities:
             self.context.builder.emit("dim.bind", (value,), types=(INT,), binds=(new,), symbol=new)
 
 
+def seen(type_: Any, path: Any) -> Any:
+    """The type of a view."""
+    for op, attrs in path:
+        (type_,) = infer(op, (type_,), attrs)
+    return type_
+
+
 def like(cell: Cell) -> Cell:
     """An object of the same class."""
     return Instance(cell.cls) if isinstance(cell, Instance) else type(cell)()
 
 
-__all__ = ["Identities", "by_value", "cell_of", "content_of", "given", "item_by_item", "like", "referring"]
+__all__ = ["Identities", "by_value", "cell_of", "content_of", "given", "item_by_item", "like", "references",
+           "referring", "replaced", "seen"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jitgrad.dims import Symbol
 from jitgrad.errors import NotStatic
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates import item_origins
@@ -12,6 +13,7 @@ from jitgrad.script.frontend.templates.alternatives import PYTHON_KINDS, Either,
 from jitgrad.script.frontend.templates.records import Record, Words
 from jitgrad.script.frontend.templates.references import Outside
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
+from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
 from jitgrad.script.frontend.values import heap
@@ -116,7 +118,14 @@ def _text(context: Context, value: Text, general: bool) -> Template:
 
 
 def _union(context: Context, value: Union, general: bool) -> Template:
-    return Either(value.statics, value.inner)
+    """A union's template: of tensors that it refers to, what they hold."""
+    inner = value.inner
+    for s in value.statics:
+        if isinstance(s, SymTensor):
+            t = _tensor(context, s, general)
+            inner = t if inner is None else inner.join(t, Widener(context, Symbol().number))
+    statics = tuple([s for s in value.statics if not isinstance(s, SymTensor)])
+    return Either(statics, inner) if statics or inner is value.inner or inner is None else inner
 
 
 def _kept(context: Context, value: Union, outside: Outside) -> Either:

@@ -17,7 +17,8 @@ from jitgrad.script.frontend.templates.sizes import Elements, Sizer
 from jitgrad.script.frontend.templates.template import Clash, Template
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.heap import tensor_word
-from jitgrad.script.frontend.values.values import SymTensor
+from jitgrad.script.frontend.values.protocol import argument
+from jitgrad.script.frontend.values.values import SymTensor, Union
 from jitgrad.script.graph.ir import Value
 
 #: why nobody writes to a tensor of the caller's
@@ -90,6 +91,8 @@ class Tensor(Template):
         return [self.history, *[False] * self.origin]
 
     def lower(self, context: Context, value: Any) -> list[Value]:
+        if isinstance(value, Union):
+            value = argument(context, value)
         if isinstance(value, SymTensor):
             origin = item_origins.values(context, value, self.origin) if self.origin > 0 else ()
             return [heap.read(context, value), *origin]
