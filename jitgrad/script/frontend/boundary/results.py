@@ -299,6 +299,11 @@ class Results:
         if isinstance(t, Record):
             made = tuple(self._payload(i, leaves) for i in t.items)
             return sig.Container(dict, t.names, made) if t.type is SymDict else sig.Object(t.type, t.names, made)
+        if isinstance(t, Either) and t.tagged:
+            tag = next(leaves)
+            assert isinstance(tag, sig.Output)
+            inner = () if t.inner is None else (self._payload(t.inner, leaves),)
+            return sig.OneOf(tag.index, (*(self.tree(s) for s in t.statics), *inner))
         raise UnsupportedCall(f"a script cannot return {t}, decided at run time", self.context.span(),
                               hint="return tensors, numbers, and tuples, lists and dicts of them")
 

@@ -22,6 +22,7 @@ from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Template
 from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.values import (
     HELD,
     UNBOUND,
@@ -33,7 +34,7 @@ from jitgrad.script.frontend.values.values import (
     SymTensor,
     Union,
 )
-from jitgrad.script.graph.ir import Value, map_attr
+from jitgrad.script.graph.ir import Value, attr_symbols, map_attr
 from jitgrad.script.graph.irops import infer
 
 Steps = tuple[Any, ...]
@@ -196,7 +197,7 @@ class Identities:
     def _joined(self, a: Any, b: Any, one: Cell, other: Cell) -> Cell | None:
         if isinstance(one, Storage):
             s, t = one.type, other.type if isinstance(other, Storage) else None
-            if t is None or s.dtype is not t.dtype or len(s.dims) != len(t.dims) or a.path or b.path or (
+            if t is None or s.dtype is not t.dtype or len(s.dims) != len(t.dims) or not self._seen_alike(a, b) or (
                     one.device is not None and other.device is not None and one.device != other.device):
                 return None
             dims = tuple([self.widen.join(x, y) for x, y in zip(s.dims, t.dims, strict=True)])
@@ -204,6 +205,11 @@ class Identities:
         if type(one) is not type(other) or (isinstance(one, Instance) and one.cls is not other.cls):
             return None
         return like(one)
+
+    def _seen_alike(self, a: SymTensor, b: SymTensor) -> bool:
+        """Whether two references show their tensors in the same way, by sizes that are known outside."""
+        return heap.paths_equal(a.path, b.path) and all(
+            self.widen.visible(dim(s)) for _, attrs in a.path for v in attrs.values() for s in attr_symbols(v))
 
     def _storage(self, type_: TensorType, *sides: Storage) -> Storage:
         made = Storage(type_, alias=next((s.alias for s in sides if s.alias), ""))

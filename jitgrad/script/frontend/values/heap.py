@@ -106,7 +106,7 @@ class SymTensor(TensorBase["SymTensor"]):
         context = current()
         if any(op == "detach" for op, _ in self.path):
             return False
-        return self.dtype.is_floating_point and context.has_history(current_value(context, self.storage))
+        return self.dtype.is_floating_point and context.has_history(stored(context, self.storage))
 
     @property
     def is_leaf(self) -> bool:
@@ -234,8 +234,8 @@ def read(context: Context, tensor: SymTensor) -> Value:
 
 def read_if_there(context: Context, tensor: SymTensor) -> Value:
     """The tensor's current value; an Optional where the tensor was made on one side of a branch, or in a loop."""
-    held: Value | None = context.state.values.get(tensor.storage)
-    if held is None or not isinstance(held.type, OptionalType):
+    held = stored(context, tensor.storage)
+    if not isinstance(held.type, OptionalType):
         return read(context, tensor)
     if not tensor.path:
         return held
@@ -246,18 +246,23 @@ def read_if_there(context: Context, tensor: SymTensor) -> Value:
     with context.block(missing):
         missing.results = (context.one("opt.none", type=map_dims(value.type.elem, lambda d: d if isinstance(d, int) else 0)),)
     (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(value.type,))
+    context.mark_history((found,), (context.has_history(value),))
     return found
 
 
-def current_value(context: Context, storage: Storage) -> Value:
-    """What a storage holds now."""
+def stored(context: Context, storage: Storage) -> Value:
+    """What a storage holds now: an Optional where it was made on one side of a branch, or in a loop."""
     value = context.state.values.get(storage)
     if value is None:  # an input first met in a branch or loop that ended
         value = context.state.values[storage] = context.inputs.values[storage.input]
-    if isinstance(value.type, OptionalType):  # made on one side of a branch: who refers to it knows that it is there
-        return apply_view(context, value, "opt.get", {"known": True})
     result: Value = value
     return result
+
+
+def current_value(context: Context, storage: Storage) -> Value:
+    """What a storage holds now; who refers to it knows that it is there."""
+    value = stored(context, storage)
+    return apply_view(context, value, "opt.get", {"known": True}) if isinstance(value.type, OptionalType) else value
 
 
 def apply_view(context: Context, value: Value, op: str, attrs: Mapping[str, Any]) -> Value:
@@ -460,8 +465,8 @@ def _put(context: Context, x: Value, op: str, attrs: Mapping[str, Any], value: V
 
 def same_reference(a: SymTensor, b: SymTensor) -> bool:
     """Whether two tensors are the same memory seen in the same way."""
-    return a.storage is b.storage and _paths_equal(a.path, b.path)
+    return a.storage is b.storage and paths_equal(a.path, b.path)
 
 
-def _paths_equal(a: Path, b: Path) -> bool:
+def paths_equal(a: Path, b: Path) -> bool:
     return len(a) == len(b) and all(x == y and dict(m) == dict(n) for (x, m), (y, n) in zip(a, b, strict=True))
