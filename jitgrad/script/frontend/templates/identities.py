@@ -287,13 +287,12 @@ class Identities:
             return t.enlist(self.context, *pair) if isinstance(t, (ListOf, Record)) else t, pair
         held = (self.refer(0, pair[0]), self.refer(1, pair[1]))
         found = [self._content_of(side, cell, h, content_of) for side, h in enumerate(held) if h is not None]
-        if len(found) == 2:
-            return found[0].join(found[1], self.widen), held
-        t = found[0]
+        t = found[0] if len(found) == 1 else found[0].join(found[1], self.widen)
         if isinstance(cell, Storage):
             tensor = t.inner if isinstance(t, Either) else t
             assert isinstance(tensor, Tensor)
-            t = Either((UNBOUND,), replace(tensor, dims=cell.type.dims))
+            tensor = replace(tensor, dims=tuple([self.context.sizes.canonical(d) for d in cell.type.dims]))
+            t = tensor if t is not tensor and isinstance(t, Tensor) and len(found) == 2 else Either((UNBOUND,), tensor)
         return t, held
 
     def _content_of(self, side: int, cell: Cell, held: Any, make: Any) -> Template:
