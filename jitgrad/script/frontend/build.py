@@ -40,7 +40,6 @@ from jitgrad.script.frontend.state.context import Context, Restart, activated
 from jitgrad.script.frontend.state.frames import Frame
 from jitgrad.script.frontend.state.memory import SHARED
 from jitgrad.script.frontend.state.sizes import Sizes
-from jitgrad.script.frontend.templates import aliases
 from jitgrad.script.frontend.values import (
     functions,  # noqa: F401
     heap,
@@ -70,7 +69,6 @@ dispatch.settle_loop.fill(carried_leaves.settle)
 dispatch.intercept.fill(attempts.intercept)
 dispatch.watch.fill(attempts.watch)
 dispatch.announce_stores.fill(deferred_stores.announce)
-dispatch.propagate_write.fill(aliases.propagate)
 
 RESTARTS = 64
 STACK = 10_000  # Python frames: inlined calls and nested branches take about fifteen each

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from jitgrad.errors import NotStatic, UnsupportedCall
-from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart
+from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.state.effects import guarded
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.values import heap
-from jitgrad.script.frontend.values.protocol import is_dynamic, type_name, type_word
+from jitgrad.script.frontend.values.protocol import is_dynamic, type_word
 from jitgrad.script.frontend.values.values import RunPairs, SymDict, SymList, Tail
 
 
@@ -41,12 +41,7 @@ def writable(context: Context, container: Any) -> None:
                               hint="put a new list in its place: `rows[i] = rows[i] + [x]`, or a copy into the list: "
                                    "`rows.append(row.copy())`")
     if container in heap.of(context).shared:
-        raise heap.shared_error(context, container)
-    if container in context.frozen:
-        if REFERENCES not in context.decisions:
-            raise Restart(REFERENCES, "a container that a branch chose is changed: names refer to the one chosen")
-        raise UnsupportedCall(f"this {type_name(container)} may or may not be another one: a branch chose it, "
-                              "and it is changed", context.span(), hint="copy it before the change")
+        raise heap.changed_shared(context, container)
 
 
 def context_items(context: Context, value: SymList) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,16 +10,17 @@ from typing import Any
 from jitgrad.dims import Dim, Symbol, dim, substitute
 from jitgrad.errors import ScriptError, TypeMismatch
 from jitgrad.script.frontend.evaluate import merge
-from jitgrad.script.frontend.state.context import REFERENCES, Context, State
+from jitgrad.script.frontend.state.context import Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.alternatives import Either, Num, Same, Static
+from jitgrad.script.frontend.templates.identities import cell_of, given, references
 from jitgrad.script.frontend.templates.of_values import template_of
 from jitgrad.script.frontend.templates.records import Record
-from jitgrad.script.frontend.templates.references import Outside
+from jitgrad.script.frontend.templates.references import CHOSEN, Outside, copied
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
-from jitgrad.script.frontend.templates.tensors import ARGUMENT, Tensor
+from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap
 from jitgrad.script.frontend.values.protocol import type_word
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, Storage, SymDict, SymList, SymTensor, Text
@@ -62,6 +64,7 @@ class Head:
         self.weak = False  # a number at the entry becomes a 0-dim tensor: right if there is an iteration
         self.unsettled: Any = None  # the location whose template changed last
         self.listed: set[Any] = set()  # locations of lists that the body puts into a list of run-time length
+        self.copies: set[Any] = set()  # locations that hold a copy of what something else refers to
         self.exits: set[Any] = set()  # exit flags and results: known to be unset at the head
         self.variables: dict[Value, str] = {}  # parameter -> the name of the variable that it is
         self.first: dict[Value, set[Value]] = {}  # parameter -> what it is in the first iteration, if that is known
@@ -117,12 +120,11 @@ class Head:
                 return value.source is not None or value in self.entry.values
             return value.storage.input >= 0 or value.storage in self.entry.values
 
-        return Outside(self.context, older, self.widen, beside)
+        return Outside(older, self.widen, beside)
 
     def _begun(self, key: Any, value: Any) -> Template:
         """The template of what a location holds before the loop; names, attributes and items hold references."""
-        refers = REFERENCES in self.context.decisions and isinstance(value, HELD) and isinstance(key, tuple)
-        return merge.template(self.context, key, value, True, self._outside(UNBOUND) if refers else None)
+        return merge.template(self.context, key, value, True)
 
     def remember(self) -> None:
         """Keep the templates for the next evaluation of this loop."""
@@ -166,7 +168,8 @@ class Head:
                 like = locations.fetch(context, self.entry, key)
                 self.first.update({p: first for p, first in zip(values, self._parts(t, like), strict=True) if first})
                 state.values[key] = merge.rebuild_location(context, key, t, iter(values), like)
-                self._freeze(key, like, state.values[key])
+                if key in self.copies:
+                    heap.share(context, CHOSEN, *copied(state, t, state.values[key]))
                 if key in self.listed or run_lists.is_listed(context, like):
                     run_lists.freeze(context, state.values[key])
         return tuple(params)
@@ -210,7 +213,31 @@ class Head:
                 self.templates[key] = joined
                 self.unsettled = key
                 changed = True
+        if not changed:
+            self._note_copies(head, end)
         return changed
+
+    def _note_copies(self, head: State, end: State) -> None:
+        """Note which locations hold copies: of what was there before the loop, or of what two places refer to."""
+        context = self.context
+        counts = Counter(cell_of(v) for held in self.entry.values.values() for _, v in references(held))
+        found, known = {}, heap.of(context).shared
+        for key, t in self.templates.items():
+            before = locations.fetch(context, self.entry, key)
+            after = locations.fetch(context, end, key)
+            found[key] = ({c for c in copied(self.entry, t, before) if given(c) or counts[c] > 1 or c in known},
+                          set(copied(end, t, after)))
+        again = Counter(c for _, after in found.values() for c in after)
+        shared: set[Any] = set()
+        for key, (before, after) in found.items():
+            older = {c for c in after if given(c) or c in self.entry.values or c in known}
+            if before or older or any(again[c] > 1 for c in after):
+                self.copies.add(key)
+                shared |= before | older | set(copied(head, self.templates[key], head.values.get(key)))
+        heap.share(context, CHOSEN, *shared)
+        for cell in shared:
+            if cell in head.values and head.values[cell] is not end.values.get(cell):
+                raise heap.changed_shared(context, cell)
 
     def _changes(self, head: State, end: State, names: frozenset[str]) -> Iterator[tuple[Any, Any, Any]]:
         """What the body changed and the loop does not carry yet: location, content before the loop and at the end."""
@@ -263,15 +290,6 @@ class Head:
         """Whether the consumer of a generator that is being evaluated reads a variable later."""
         return any(key[0] == frame and key[1] in names for frame, names in self.context.waiting)
 
-    def _freeze(self, key: Any, before: Any, carried: Any) -> None:
-        """A container that the loop carries may be the one from before it: no changes if something else refers to
-        that one."""
-        if isinstance(carried, HELD) and isinstance(before, HELD) and carried is not before and any(
-                v is before or (isinstance(v, tuple) and any(i is before for i in v))
-                or (isinstance(v, dict) and any(i is before for i in v.values()))
-                for k, v in self.entry.values.items() if k != key):
-            self.context.frozen.update((before, carried))
-
     def _known_outside(self, key: Any) -> bool:
         if isinstance(key, Storage):
             return key.input >= 0
@@ -295,23 +313,15 @@ class Head:
             joined = t.join(new, self.widen).enlist(context, before, value)
         except Clash as clash:
             raise self._clash(key, before, value, end, str(clash)) from None
-        if isinstance(joined, Tensor) and isinstance(before, SymTensor) and isinstance(value, SymTensor) and (
-                not joined.alias or before.storage.alias.startswith(ARGUMENT)) and (
-                not heap.same_reference(before, value)) and _shared(context, self.entry, key, before):
-            joined = replace(joined, alias="before the first iteration it is a tensor that something else refers to")
         if isinstance(joined, (Items, Record)):
             return self._held(joined, before, value, end)
         return joined
 
     def _held(self, t: Template, before: Any, after: Any, end: State) -> Template:
-        """A container's template: what the body leaves in place stays what it is; other tensors that something else may
-        refer to are not to be written."""
+        """A container's template: what the body leaves in place stays what it is."""
         if (before is after and isinstance(before, (Number, int, float, bool))) or (
                 isinstance(before, SymTensor) and isinstance(after, SymTensor) and heap.same_reference(before, after)):
             return Same(before)
-        if isinstance(t, Tensor) and isinstance(before, SymTensor) and not t.alias and _shared(
-                self.context, self.entry, None, before):
-            return replace(t, alias="a loop carries it in a container")
         if not isinstance(t, (Items, Record)):
             return t
         old, new = (state.values.get(v) if isinstance(v, HELD) else v for state, v in (
@@ -364,7 +374,8 @@ class Head:
             renamed = _rename(t, fresh)
             value = merge.rebuild_location(context, key, renamed, leaves, locations.fetch(context, self.entry, key))
             state.values[key] = value
-            self._freeze(key, locations.fetch(context, self.entry, key), value)
+            if key in self.copies:
+                heap.share(context, CHOSEN, *copied(state, renamed, value))
             if key in self.listed or run_lists.is_listed(context, locations.fetch(context, self.entry, key)):
                 run_lists.freeze(context, value)
         for key in list(state.values):
@@ -415,11 +426,3 @@ def _rename(t: Template, fresh: dict[Symbol, Symbol]) -> Template:
     """A template with the block's symbols replaced by those that the loop's node binds."""
     mapping = {old: dim(new) for old, new in fresh.items()}
     return t.renamed(lambda d: substitute(d, mapping))
-
-
-def _shared(context: Context, entry: State, key: Any, tensor: SymTensor) -> bool:
-    """Whether anything but `key` refers to the tensor's storage before the loop."""
-    storage = tensor.storage
-    if storage.input >= 0 or storage in heap.of(context).aliases or storage.alias.startswith(ARGUMENT):
-        return True
-    return any(k != key and isinstance(v, SymTensor) and v.storage is tensor.storage for k, v in entry.values.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,10 +15,10 @@ from jitgrad.script.frontend.state.context import REFERENCES, Context, State
 from jitgrad.script.frontend.templates import locations, run_lists
 from jitgrad.script.frontend.templates.aliases import Aliases
 from jitgrad.script.frontend.templates.alternatives import Either, Same, placeholders
-from jitgrad.script.frontend.templates.identities import Identities
+from jitgrad.script.frontend.templates.identities import Identities, cell_of, given
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record
-from jitgrad.script.frontend.templates.references import Outside
+from jitgrad.script.frontend.templates.references import CHOSEN, Outside, as_copies, copied
 from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Widener
 from jitgrad.script.frontend.templates.template import Clash, Template
@@ -118,6 +119,7 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
     if result is not sides[1].result:
         pair = (sides[0].result, sides[1].result)
         plan.append((RESULT, _joined(context, RESULT, *pair, widen, first, second), pair))
+    copies = _note_copies(context, plan, first, second)
     aliases = Aliases(context, (first, second), (sides[0].block, sides[1].block), plan)
     outputs = _emit(context, condition, sides, plan, widen, aliases)
     context.state = merged
@@ -128,10 +130,8 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
         _stays_listed(context, value, a, b)
         values.append(value)
         both = isinstance(value, SymTensor) and isinstance(a, SymTensor) and isinstance(b, SymTensor)
-        if isinstance(value, HELD) and key is not value:
-            for side in (a, b):
-                if _older(side, first, second):
-                    context.frozen.update((side, value))
+        if key in copies:
+            heap.share(context, CHOSEN, *copied(merged, template, value))
         if key is RESULT:
             result = value
             continue
@@ -141,6 +141,21 @@ def _merge(context: Context, condition: Value, entry: State, sides: list[_Side],
             merged.values[other] = value
     aliases.make(condition, values, leaves)
     return result
+
+
+def _note_copies(context: Context, plan: Plan, first: State, second: State) -> set[Any]:
+    """Which locations hold copies after the branch: of what was there before, or of what two places refer to."""
+    found = [[set(copied(state, t, v)) for state, v in zip((first, second), pair, strict=True)] for _, t, pair in plan]
+    counts = [Counter(c for sides in found for c in sides[k]) for k in range(2)]
+    copies, shared = set(), heap.of(context).shared
+    for i, (key, t, pair) in enumerate(plan):
+        again = {c for k, cells in enumerate(found[i]) for c in cells
+                 if counts[k][c] > 1 or c in shared or _is_older(c, first, second)}
+        if again:
+            copies.add(key)
+            heap.share(context, CHOSEN, *(c for c in again if _is_older(c, first, second)))
+            plan[i] = key, as_copies(t), pair
+    return copies
 
 
 def _stays_listed(context: Context, value: Any, *sides: Any) -> None:
@@ -313,7 +328,7 @@ def _needed(context: Context, key: Any, live: frozenset[str] | None) -> bool:
 def _joined(context: Context, key: Any, a: Any, b: Any, widen: Widener, first: State, second: State) -> Template:
     before = context.state
     try:
-        outside = Outside(context, lambda v: _older(v, first, second), widen)
+        outside = Outside(lambda v: _older(v, first, second), widen)
         context.state = first
         one = template(context, key, a, outside=replace(outside, beside=b))
         context.state = second
@@ -328,8 +343,7 @@ def _joined(context: Context, key: Any, a: Any, b: Any, widen: Widener, first: S
 
 
 def _refine(context: Context, t: Template, a: Any, b: Any, first: State, second: State) -> Template:
-    """A joined template with what the values add: items that are one object on both sides stay it; a tensor in an
-    Optional that may be older memory is not to be written."""
+    """A joined template in which items that are one object on both sides stay it."""
     if isinstance(a, SymTensor) and isinstance(b, SymTensor) and heap.same_reference(a, b):
         return Same(a)
     if isinstance(t, Items):
@@ -338,34 +352,22 @@ def _refine(context: Context, t: Template, a: Any, b: Any, first: State, second:
         if isinstance(one, tuple) and isinstance(other, tuple):
             return Items(t.type, tuple(_refine(context, i, x, y, first, second)
                                        for i, x, y in zip(t.items, one, other, strict=True)))
-    if isinstance(t, Either) and (isinstance(t.inner, Tensor) or (t.inner and UNBOUND not in t.statics)):
-        older = [x for v in (a, b) for x in _tensors(v) if _older(x, first, second)]
-        if older and REFERENCES not in context.decisions:
-            heap.note_chosen(*older)
-            return t.unwritable()
     return t
-
-
-def _tensors(value: Any) -> list[SymTensor]:
-    """The tensors in a value and in the tuples that it is made of."""
-    if isinstance(value, SymTensor):
-        return [value]
-    return [x for v in value for x in _tensors(v)] if isinstance(value, tuple) else []
 
 
 def _older(value: Any, first: State, second: State) -> bool:
     """Whether a tensor's memory, or a container, was there before the branch (then both sides know it)."""
-    if isinstance(value, HELD):
-        return value.source is not None or (value in first.values and value in second.values)
-    return isinstance(value, SymTensor) and (
-        value.storage.input >= 0 or (value.storage in first.values and value.storage in second.values))
+    cell = cell_of(value)
+    return cell is not None and _is_older(cell, first, second)
+
+
+def _is_older(cell: Any, first: State, second: State) -> bool:
+    return given(cell) or (cell in first.values and cell in second.values)
 
 
 def clash_error(context: Context, key: Any, a: Any, b: Any, place_a: Span | None, place_b: Span | None,
                 why: str) -> TypeMismatch:
     """The refusal of a variable whose two values no variable can hold."""
-    pass
-
     if isinstance(key, SymList):
         return TypeMismatch(f"a list has {len(a)} items on one side of this branch and {len(b)} on the other",
                             context.span(), hint="append on both sides, or keep a tensor and a count")

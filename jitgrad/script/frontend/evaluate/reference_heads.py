@@ -8,10 +8,10 @@ there before the first iteration, where nothing else refers to it; else the plac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jitgrad.dims import Symbol, dim, substitute
+from jitgrad.dims import Symbol, dim, substitute, symbols
 from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.evaluate import merge
 from jitgrad.script.frontend.evaluate.heads import Head, Peel, _rename, of
@@ -272,7 +272,7 @@ class ReferenceHead(Head):
                 heap.share(context, shared[cell], made)
         for cell in shared:
             if head.values.get(cell) is not end.values.get(cell) and cell in head.values:
-                raise heap.shared_error(context, cell)
+                raise heap.changed_shared(context, cell)
         for key, t in list(self.templates.items()):
             joined = self._fitted(key, t, end)
             if joined is not t and joined != t:
@@ -283,7 +283,13 @@ class ReferenceHead(Head):
                 inner = joined.inner if isinstance(joined, Either) else joined
                 if isinstance(inner, Tensor):
                     key.type = TensorType(inner.dtype, inner.dims)
+                if isinstance(joined, Either):
+                    self._optional(self.widen.fresh, key.type)
         return changed
+
+    def _optional(self, fresh: Iterable[Symbol], type_: TensorType) -> None:
+        """Note the sizes of a tensor that may be missing."""
+        heap.of(self.context).optional_sizes.update(s for d in type_.dims for s in symbols(d) if s in fresh)
 
     def _first(self, key: Any, before: Any) -> Template:
         """The template of what a location holds before the loop."""
@@ -482,6 +488,8 @@ class ReferenceHead(Head):
                 made[cell] = Storage(TensorType(cell.type.dtype, tuple([substitute(d, mapping) for d in cell.type.dims])))
                 made[cell].block = context.path[-1]
                 _note(made[cell], SymTensor(cell, (), cell.type))
+                if isinstance(self.templates[cell], Either):
+                    self._optional(fresh.values(), made[cell].type)
             else:
                 made[cell] = like(cell)
             if cell in heap.of(context).shared:

@@ -33,7 +33,7 @@ _NUMBERS = (IntType, FloatType, BoolType, NumberType)
 
 #: the decision that call-backs and draws of random numbers alternate
 RANDOM = ("random numbers and call-backs",)
-#: the decision that what branches and loops bring together stays a choice of references, not a copy of what they hold
+#: the decision that what branches and loops bring together stays a choice of objects, not a copy of what they hold
 REFERENCES = ("references",)
 
 
@@ -160,7 +160,6 @@ class Context:
         self.listed: dict[Any, None] = {}  # storages of tensors in a list of run-time length, and lists in one
         self.tries: list[Any] = []  # the `try` statements around, innermost last (attempts.py)
         self.steps: list[Any] = []  # the statements inside them that are being evaluated, innermost last
-        self.frozen: set[Any] = set()  # containers that may or may not be one another: a branch chose
         self.entering = False  # what is evaluated is what a `with` enters
         self.handling: list[Any] = []  # exceptions whose handlers are being evaluated
         self.waiting: list[tuple[int, frozenset[str]]] = []  # consumers of generators: frame, names that they read

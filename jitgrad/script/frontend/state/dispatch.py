@@ -150,9 +150,3 @@ def watch(context: Context, op: str, inputs: tuple[Value, ...], attrs: dict[str,
 def announce_stores(context: Context) -> None:
     """Before a node that may raise: say which deferred stores the exception has to find made."""
     raise NotImplementedError
-
-
-@Slot
-def propagate_write(context: Context, storage: Any) -> None:
-    """After a write to a storage: let every storage that may be the same memory show it."""
-    raise NotImplementedError

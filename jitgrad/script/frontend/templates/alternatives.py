@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, TensorType, Type, map_dims
@@ -134,13 +134,15 @@ def _join_numbers(a: Template, b: Template) -> Num:
 
 @dataclass(frozen=True, slots=True)
 class Either(Template):
-    """Static alternatives, in order, and perhaps a run-time one."""
+    """Static alternatives, in order, and perhaps a run-time one; `copied`: that is a copy of an object (see Union)."""
 
     statics: tuple[Any, ...]
     inner: Template | None
+    copied: bool = False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Either) and self.inner == other.inner and _same(self.statics, other.statics)
+        return isinstance(other, Either) and self.inner == other.inner and self.copied is other.copied and (
+            _same(self.statics, other.statics))
 
     def __hash__(self) -> int:
         return hash(Either)
@@ -153,7 +155,7 @@ class Either(Template):
         return () if self.inner is None else (self.inner,)
 
     def map(self, change: Callable[[Template], Template]) -> Template:
-        return self if self.inner is None else Either(self.statics, change(self.inner))
+        return self if self.inner is None else replace(self, inner=change(self.inner))
 
     @property
     def alternative(self) -> bool:
@@ -240,7 +242,8 @@ class Either(Template):
 
     def rebuild(self, context: Context, leaves: Iterator[Value]) -> Any:
         tag = next(leaves) if self.tagged else None
-        return Union(self.statics, self.inner, tag, tuple([next(leaves) for t in self.parts for _ in t.types()]))
+        return Union(self.statics, self.inner, tag, tuple([next(leaves) for t in self.parts for _ in t.types()]),
+                     self.copied)
 
 
 def _union(a: Template, b: Template, widen: Sizer) -> Either:
@@ -266,7 +269,7 @@ def _union(a: Template, b: Template, widen: Sizer) -> Either:
         inner = Num(type(inner.value))
     if len(statics) > _MOST:
         raise Clash(f"more than {_MOST} different objects")
-    return Either(tuple(statics), inner)
+    return Either(tuple(statics), inner, any(isinstance(t, Either) and t.copied for t in (a, b)))
 
 
 def same_static(a: Any, b: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from jitgrad.dims import Size, Symbol, dim, substitute, symbols
 from jitgrad.ops.types import INT, OptionalType, TensorType, Type
 from jitgrad.script.frontend.state.context import Context, State
+from jitgrad.script.frontend.templates import item_origins
 from jitgrad.script.frontend.templates.alternatives import Either, Same, Static
 from jitgrad.script.frontend.templates.of_values import content_template, record, template_of
 from jitgrad.script.frontend.templates.records import Record
@@ -87,7 +88,7 @@ def replaced(value: Any, change: Callable[[Any, Steps], Any], steps: Steps = ())
         inner = value.inner and _replaced(value.inner, change, (*steps, "inner"))
         if statics is value.statics and inner is value.inner:
             return value
-        return Union(statics, inner, value.tag, value.leaves)
+        return Union(statics, inner, value.tag, value.leaves, value.copied)
     return value
 
 
@@ -98,7 +99,7 @@ def _replaced(t: Template, change: Callable[[Any, Steps], Any], steps: Steps) ->
     if isinstance(t, Either):
         statics = replaced(t.statics, change, steps)
         inner = t.inner and _replaced(t.inner, change, (*steps, 0))
-        return t if statics is t.statics and inner is t.inner else Either(statics, inner)
+        return t if statics is t.statics and inner is t.inner else replace(t, statics=statics, inner=inner)
     parts = iter([_replaced(p, change, (*steps, k)) for k, p in enumerate(t.parts)])
     return t.map(lambda _: next(parts))
 
@@ -115,7 +116,7 @@ def referring(context: Context, value: Any, general: bool = False) -> Template:
     if isinstance(value, tuple):
         return Items(type(value), tuple([referring(context, v, general) for v in value]))
     if isinstance(value, Union):
-        return Either(value.statics, value.inner)
+        return Either(value.statics, value.inner, value.copied)
     return template_of(context, value, general)
 
 
@@ -216,7 +217,7 @@ class Identities:
         made.block = self.context.path[-1]
         made.ordered = all(s.ordered for s in sides)
         made.was_leaf = any(s.was_leaf or s.requires_grad for s in sides)
-        made.unknown = any(s.unknown or s.origin for s in sides)
+        made.unknown = any(s.unknown for s in sides)
         made.device = next((s.device for s in sides if s.device is not None), None)
         return made
 
@@ -243,6 +244,7 @@ class Identities:
             if isinstance(cell, Storage):
                 dims = tuple([self.widen.alone(self.context.sizes.canonical(d)) for d in cell.type.dims])
                 found = self._storage(TensorType(cell.type.dtype, dims), cell)
+                heap.of(self.context).optional_sizes.update(s for d in dims for s in symbols(d) if s in self.widen.fresh)
             else:
                 found = like(cell)
             self._after[side][cell] = found
@@ -292,7 +294,7 @@ class Identities:
             tensor = t.inner if isinstance(t, Either) else t
             assert isinstance(tensor, Tensor)
             tensor = replace(tensor, dims=tuple([self.context.sizes.canonical(d) for d in cell.type.dims]))
-            t = tensor if t is not tensor and isinstance(t, Tensor) and len(found) == 2 else Either((UNBOUND,), tensor)
+            t = tensor if len(found) == 2 and isinstance(t, Tensor) else Either((UNBOUND,), tensor)
         return t, held
 
     def _content_of(self, side: int, cell: Cell, held: Any, make: Any) -> Template:
@@ -310,26 +312,42 @@ class Identities:
             yield self._fresh[k]
             k += 1
 
-    # --- sizes that only views need ----------------------------------------------------------------------------------
+    # --- what else is known of them ----------------------------------------------------------------------------------
 
     def lowered(self, side: int) -> list[Value]:
-        """The sizes that one side knows, emitted at its end."""
-        return [self.context.one("dim.value", dim=dim(old)) if side == where else self.context.constant(0)
-                for where, old, _ in self._exported]
+        """Sizes that only views need, and which of the caller's tensors items of lists are, emitted at a side's end."""
+        found = [self.context.one("dim.value", dim=dim(old)) if side == where else self.context.constant(0)
+                 for where, old, _ in self._exported]
+        for made, n in self._origins():
+            one = next((c for c, after in self._after[side].items() if after is made), None)
+            found += item_origins.none(self.context, n) if one is None else item_origins.values(
+                self.context, SymTensor(one, (), one.type), n)
+        return found
+
+    def _origins(self) -> Iterator[tuple[Storage, int]]:
+        """Tensors that may be items of lists, and how many ints say so."""
+        for made, _ in self._fresh:
+            if isinstance(made, Storage) and not made.unknown:
+                n = max([len(c.origin) for after in self._after for c, m in after.items() if m is made], default=0)
+                if n:
+                    yield made, n
 
     @property
     def types(self) -> list[Type]:
         """Of what `lowered` emits."""
-        return [INT] * len(self._exported)
+        return [INT] * (len(self._exported) + sum(n for _, n in self._origins()))
 
     def bound_elsewhere(self, bound: Sequence[Symbol]) -> None:
         """Sizes of what is merged need nothing more."""
         self._exported = [e for e in self._exported if e[2] not in bound]
 
     def bind(self, outputs: Iterator[Value]) -> None:
-        """After the merge: what those sizes are."""
-        for (_, _, new), value in zip(self._exported, outputs, strict=True):
-            self.context.builder.emit("dim.bind", (value,), types=(INT,), binds=(new,), symbol=new)
+        """After the merge: what those sizes and items are."""
+        for _, _, new in self._exported:
+            self.context.builder.emit("dim.bind", (next(outputs),), types=(INT,), binds=(new,), symbol=new)
+        for made, n in self._origins():
+            made.origin = tuple([next(outputs) for _ in range(n)])
+
 
 
 def seen(type_: Any, path: Any) -> Any:

@@ -125,7 +125,7 @@ def _union(context: Context, value: Union, general: bool) -> Template:
             t = _tensor(context, s, general)
             inner = t if inner is None else inner.join(t, Widener(context, Symbol().number))
     statics = tuple([s for s in value.statics if not isinstance(s, SymTensor)])
-    return Either(statics, inner) if statics or inner is value.inner or inner is None else inner
+    return Either(statics, inner, value.copied) if statics or inner is value.inner or inner is None else inner
 
 
 def _kept(context: Context, value: Union, outside: Outside) -> Either:

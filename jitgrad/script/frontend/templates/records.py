@@ -99,9 +99,6 @@ class Words(Compound):
     def __str__(self) -> str:
         return "a string with run-time parts"
 
-    def unwritable(self) -> Words:
-        return self
-
     def joined(self, other: Template, widen: Sizer) -> Template:
         if not isinstance(other, Words) or self.frame != other.frame:
             raise Clash(f"{self} and {other}")

@@ -1,23 +1,59 @@
-"""What a merged name may go on referring to: tensors and containers that outlive the branch or loop.
+"""What a merged name may go on referring to, and of what it is a copy.
 
-Where branches bring two tensors together, or two containers, the merged one is made of what they hold, which is what
-kernels read best; a write to it asks for references (`Restart` with `REFERENCES`), and the evaluation begins again with
-names that refer to one of several containers. Beside None or another object a container always stays a reference, and a
-tensor does once references were asked for.
+Where branches or iterations bring two tensors together, or two containers, the merged one is made of what they hold,
+which is what kernels read best. A write to such a copy, or to what it is a copy of, asks for references (`Restart` with
+`REFERENCES`): the evaluation begins again with names that refer to one of several objects (`identities.py`). A container
+beside None or another object is one of several from the start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jitgrad.script.frontend.state.context import REFERENCES, Context
+from jitgrad.script.frontend.state.context import State
+from jitgrad.script.frontend.templates.alternatives import Either, same_static
+from jitgrad.script.frontend.templates.records import Record
+from jitgrad.script.frontend.templates.sequences import Items, ListOf
 from jitgrad.script.frontend.templates.sizes import Sizer
-from jitgrad.script.frontend.values.values import HELD, UNBOUND, Number, SymTensor
+from jitgrad.script.frontend.templates.template import Template
+from jitgrad.script.frontend.templates.tensors import Tensor
+from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
 
-#: what is merged by what it holds
-_NUMBERS = (Number, bool, int, float)
+#: why a copy is not written
+CHOSEN = "a branch or a loop chose it"
+
+
+def copied(state: State, t: Template, value: Any) -> Iterator[Any]:
+    """The storages and containers of a value that is merged by what they hold."""
+    if isinstance(t, Tensor):
+        if isinstance(value, SymTensor):
+            yield value.storage
+    elif isinstance(t, Either):
+        if t.inner is not None and not isinstance(value, Union) and not any(same_static(s, value) for s in t.statics):
+            yield from copied(state, t.inner, value)
+    elif isinstance(t, ListOf):
+        if isinstance(value, HELD):
+            yield value
+    elif isinstance(t, (Items, Record)):
+        held = value
+        if isinstance(value, HELD):
+            yield value
+            held = state.values.get(value)
+        names = t.names if isinstance(t, Record) else range(len(t.items))
+        for name, item in zip(names, t.items, strict=True):
+            if isinstance(held, dict) and name in held:
+                yield from copied(state, item, held[name])
+            elif isinstance(held, tuple) and len(held) == len(t.items):
+                yield from copied(state, item, held[name])
+
+
+def as_copies(t: Template) -> Template:
+    """The template of what is a copy."""
+    if isinstance(t, Either):
+        return replace(t, copied=True)
+    return t.map(as_copies) if isinstance(t, (Items, Record)) else t
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +66,13 @@ class Outside:
         beside: what the other side has in the same place (UNBOUND: nothing is known of it).
     """
 
-    context: Context
     older: Callable[[Any], bool]
     widen: Sizer
     beside: Any = UNBOUND
 
     def refers(self, value: Any) -> bool:
-        """Whether the merged name may refer to `value` itself."""
-        if not isinstance(value, (SymTensor, *HELD)) or not self.older(value):
-            return False
-        asked = REFERENCES in self.context.decisions
-        if isinstance(value, SymTensor):
-            return asked and not isinstance(self.beside, (SymTensor, *_NUMBERS))
-        return asked or not isinstance(self.beside, HELD)
+        """Whether the merged name may refer to `value` itself: a container beside None or an object of another kind."""
+        return isinstance(value, HELD) and self.older(value) and not isinstance(self.beside, HELD)
 
     def ends(self, value: Any) -> bool:
         """Whether an alternative of a union is a tensor or container that ends here: what it holds goes on."""

@@ -81,9 +81,6 @@ class ListOf(Template):
     def renamed(self, size: Callable[[Size], Size]) -> ListOf:
         return self
 
-    def unwritable(self) -> ListOf:
-        return self  # as its elements are anyway
-
     def alike(self, other: Template) -> bool:
         return isinstance(other, ListOf) and self.elem.alike(other.elem)
 

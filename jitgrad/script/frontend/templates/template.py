@@ -56,10 +56,6 @@ class Template:
         """The template of an element where only `elements` are known."""
         return self.map(lambda t: t.opened(elements))
 
-    def unwritable(self) -> Template:
-        """The template with tensors that nobody writes, as a branch chose them."""
-        return self.map(lambda t: t.unwritable())
-
     def holds_nothing(self) -> bool:
         """Whether an element is an empty list, or has one in it: its items are not known."""
         return any(t.holds_nothing() for t in self.parts)

@@ -23,7 +23,6 @@ from jitgrad.script.graph.ir import Value
 
 #: why nobody writes to a tensor of the caller's
 ARGUMENT = "it is the memory of an argument"
-_CHOSEN = "a branch chose it among several"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,6 @@ class Tensor(Template):
 
     def opened(self, elements: Elements) -> Tensor:
         return self.renamed(lambda d: elements.join(d, d))
-
-    def unwritable(self) -> Tensor:
-        return replace(self, alias=self.alias or _CHOSEN)
 
     def caller_memory(self) -> bool:
         return self.origin == item_origins.UNKNOWN
@@ -95,7 +91,7 @@ class Tensor(Template):
             value = argument(context, value)
         if isinstance(value, SymTensor):
             origin = item_origins.values(context, value, self.origin) if self.origin > 0 else ()
-            return [heap.read(context, value), *origin]
+            return [heap.read_or_nothing(context, value), *origin]
         filled = context.one("fill", numbers.value_of(context, value), shape=(), dtype=self.dtype)
         return [filled, *item_origins.none(context, self.origin)]
 

@@ -9,6 +9,7 @@ from jitgrad.ops.types import TensorType
 from jitgrad.script.frontend.state import dispatch, effects
 from jitgrad.script.frontend.state.context import Context
 from jitgrad.script.frontend.templates.alternatives import Either, Num, payload, same_static, tag_of
+from jitgrad.script.frontend.templates.references import CHOSEN, copied
 from jitgrad.script.frontend.templates.tensors import Tensor
 from jitgrad.script.frontend.values import heap, numbers
 from jitgrad.script.frontend.values.values import HELD, UNBOUND, SymTensor, Union
@@ -71,6 +72,9 @@ def settle(context: Context, value: Union, known: bool = False) -> Any:
     if before is not None and (before.storage if isinstance(before, SymTensor) else before) in values:
         return before
     made: Any = payload(context, value, known)
+    if value.copied:
+        assert value.inner is not None
+        heap.share(context, CHOSEN, *copied(context.state, value.inner, made))
     if not isinstance(made, (SymTensor, *HELD)):
         return made
     context.remember(key, made)
@@ -109,7 +113,7 @@ def without(context: Context, value: Any, which: Any, known: bool = False) -> An
         old = tag_of(context, value)
         above = context.one("num.gt", old, context.constant(removed))
         tag = context.one("num.sub", old, context.one("num.cast", above, to="int"))
-    return Union(rest, value.inner, tag, value.leaves)
+    return Union(rest, value.inner, tag, value.leaves, value.copied)
 
 
 def present(context: Context, value: Union) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jitgrad.device import device as Device
+from jitgrad.dims import Symbol, dim, symbols
 from jitgrad.dtypes import dtype
 from jitgrad.errors import UnsupportedCall
 from jitgrad.ops.opdef import has_trait
@@ -14,7 +15,6 @@ from jitgrad.ops.tensorbase import Size as Shape
 from jitgrad.ops.tensorbase import TensorBase
 from jitgrad.ops.types import OptionalType, TensorType, map_dims, short_name
 from jitgrad.script.call import signature as sig
-from jitgrad.script.frontend.state import dispatch
 from jitgrad.script.frontend.state.context import REFERENCES, Context, Restart, current
 from jitgrad.script.frontend.values.symnumbers import size_number
 from jitgrad.script.graph.ir import Block, Value
@@ -185,19 +185,17 @@ class Heap:
         leaves: tensors that may get a `.grad`.
         optional_grads: `.grad` of an input that could be None and is not: its slot.
         borrowed: leaves that the script made in the memory of an input.
-        chosen: storages that an Optional or a tuple's item may be: a branch chose.
         aliases: merged storage -> what it may be (`aliases.py`): condition, whether it must hold, tensor.
-        peers: merged storage -> others merged with it.
         shared: storages and containers of which there is a copy that should be the same object, or which are one: why.
+        optional_sizes: sizes that only tensors have which may be missing.
     """
 
     leaves: dict[Storage, None] = field(default_factory=dict)
     optional_grads: dict[Storage, Any] = field(default_factory=dict)
     borrowed: dict[Storage, None] = field(default_factory=dict)
-    chosen: set[Storage] = field(default_factory=set)
     aliases: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
-    peers: dict[Storage, list[tuple[Value, bool, SymTensor]]] = field(default_factory=dict)
     shared: dict[Any, str] = field(default_factory=dict)
+    optional_sizes: set[Symbol] = field(default_factory=set)
 
 
 def of(context: Context) -> Heap:
@@ -250,6 +248,29 @@ def read_if_there(context: Context, tensor: SymTensor) -> Value:
     return found
 
 
+def read_or_nothing(context: Context, tensor: SymTensor) -> Value:
+    """The tensor's current value, or zeros that nobody looks at: it is part of a container that may be missing."""
+    held = stored(context, tensor.storage)
+    if not isinstance(held.type, OptionalType):
+        return read(context, tensor)
+    there, missing = Block(), Block()
+    with context.block(there):
+        there.results = (read(context, tensor),)
+    (value,) = there.results
+    assert isinstance(value.type, TensorType)
+    unknown = of(context).optional_sizes
+    dims = tuple([Symbol() if unknown.intersection(symbols(d)) else d for d in value.type.dims])
+    with context.block(missing):
+        zero = tuple([0 if isinstance(d, Symbol) else d for d in dims])
+        missing.results = (context.one("full", value=0, shape=zero, dtype=value.type.dtype),)
+    fresh = tuple([d for d in dims if isinstance(d, Symbol)])
+    type_ = TensorType(value.type.dtype, tuple([dim(d) if isinstance(d, Symbol) else d for d in dims]))
+    (found,) = context.builder.emit("if", (context.one("opt.has", held),), blocks=(there, missing), types=(type_,),
+                                    binds=fresh)
+    context.mark_history((found,), (context.has_history(value),))
+    return found
+
+
 def stored(context: Context, storage: Storage) -> Value:
     """What a storage holds now: an Optional where it was made on one side of a branch, or in a loop."""
     value = context.state.values.get(storage)
@@ -290,11 +311,8 @@ def keeps_order(tensor: SymTensor) -> bool:
     return tensor.storage.ordered and not any(op == "permute" for op, _ in tensor.path)
 
 
-def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True) -> None:
-    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it.
-
-    `linked`: what may be the same memory as a merged tensor shows it too.
-    """
+def write(context: Context, tensor: SymTensor, value: Value) -> None:
+    """Replace what `tensor` shows by `value` (same shape and dtype); every view of the storage sees it."""
     storage = tensor.storage
     _writable(context, tensor)
     recorded = context.grad and not any(op == "detach" for op, _ in tensor.path)
@@ -324,23 +342,16 @@ def write(context: Context, tensor: SymTensor, value: Value, linked: bool = True
     if storage in of(context).optional_grads:
         slot = of(context).optional_grads[storage]
         context.inputs.stores[slot] = sig.Attr(context.inputs.sources[slot[1].input], "grad")
-    if linked and (of(context).aliases or of(context).peers):
-        dispatch.propagate_write(context, storage)
 
 
 def _writable(context: Context, tensor: SymTensor) -> None:
-    """Refuse a write to memory of which not all names are known; where references would tell, they are asked for."""
+    """Refuse a write to memory of which not all names are known."""
     storage = tensor.storage
     if storage in of(context).shared:
-        raise shared_error(context, storage)
-    if (storage.alias or storage in of(context).chosen) and REFERENCES not in context.decisions:
-        raise Restart(REFERENCES, "a tensor that a branch or loop chose is written: names refer to the one chosen")
+        raise changed_shared(context, storage)
     if storage.alias:
         raise UnsupportedCall(f"this in-place write may or may not change another tensor: {storage.alias}",
                               context.span(), hint=_CLONE)
-    if storage in of(context).chosen:
-        raise UnsupportedCall("this in-place write may or may not change another tensor: a branch put it where it left "
-                              "None on the other side", context.span(), hint=_CLONE)
     if tensor.copied:
         raise _may_be_copy(context)
 
@@ -417,19 +428,16 @@ def _detached_leaf(context: Context, tensor: SymTensor) -> SymTensor:
 
 
 def share(context: Context, why: str, *cells: Any) -> None:
-    """Note that these are not to be written any more: some are copies of others."""
+    """Note that these are copies of others, or that there are copies of them: none may be written any more."""
     of(context).shared.update(dict.fromkeys(cells, why))
 
 
-def shared_error(context: Context, cell: Any) -> UnsupportedCall:
-    """The refusal of a write to what is shared."""
+def changed_shared(context: Context, cell: Any) -> Exception:
+    """A write to what has a copy: the evaluation begins again with names that refer to objects; there it is refused."""
+    if REFERENCES not in context.decisions:
+        return Restart(REFERENCES, "what a branch or loop chose is changed: names refer to the objects themselves")
     return UnsupportedCall(f"this change may or may not be one of another object: {of(context).shared[cell]}",
                            context.span(), hint="copy it where it is made: `x.clone()`, `list(x)`")
-
-
-def note_chosen(*tensors: SymTensor) -> None:
-    """A branch put these into a container, or made them optional: what is there does not see later writes."""
-    of(current()).chosen.update(t.storage for t in tensors)
 
 
 def _may_be_copy(context: Context) -> UnsupportedCall:

@@ -48,14 +48,15 @@ class Union:
 
     The tag is k for `statics[k]`; the run-time value, if there is one, has tag `len(statics)`. Its leaves are Optional
     graph values, absent under every other tag. With one static object and at least one leaf whose own type is not
-    Optional, there is no tag: presence is `opt.has` of that leaf.
+    Optional, there is no tag: presence is `opt.has` of that leaf. `copied`: the run-time value is a copy of an object
+    that something else refers to, so it is not written.
     """
 
-    __slots__ = ("inner", "leaves", "statics", "tag")
+    __slots__ = ("copied", "inner", "leaves", "statics", "tag")
 
     def __init__(self, statics: tuple[Any, ...], inner: Template | None, tag: Value | None,
-                 leaves: tuple[Value, ...]):
-        self.statics, self.inner, self.tag, self.leaves = statics, inner, tag, leaves
+                 leaves: tuple[Value, ...], copied: bool = False):
+        self.statics, self.inner, self.tag, self.leaves, self.copied = statics, inner, tag, leaves, copied
 
     def __repr__(self) -> str:
         return f"<one of {self.statics} {self.inner or ''}>"
