@@ -216,32 +216,14 @@ class _Run:
             return [np.asarray(r) for r in result]
         return (np.asarray(result),)
 
-    def dim_value(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (self.size(node.attrs["dim"]),)
-
     def dim_bind(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         self.sizes[node.attrs["symbol"]] = inputs[0]
         return (inputs[0],)
-
-    def item(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0].item(),)
 
     def fill(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         type_ = node.output.type
         assert isinstance(type_, TensorType)
         return (np.full([self.size(s) for s in type_.dims], inputs[0], type_.dtype.np),)
-
-    def leaf(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0],)
-
-    def opt_some(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (Some(inputs[0]),)
-
-    def opt_none(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (None,)
-
-    def opt_has(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0] is not None,)
 
     def opt_get(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if inputs[0] is None:
@@ -253,9 +235,6 @@ class _Run:
         if not 0 <= k < len(sequence):
             raise InterpretError(f"`seq.get` at {k} of `{node.inputs[0]!r}`, which has {len(sequence)} elements")
         return (sequence[k],)
-
-    def list_new(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return ([],)
 
     def list_put(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         """An element set or appended. A list of Optionals grows as far as it must, by absent ones."""
@@ -274,15 +253,6 @@ class _Run:
             return (None,)
         return self.seq_get(node, inputs)
 
-    def list_take(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0][:max(inputs[1], 0)],)
-
-    def list_copy(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (inputs[0],)
-
-    def seq_len(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return (len(inputs[0]),)
-
     # --- effects ---
 
     def check_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
@@ -292,12 +262,6 @@ class _Run:
 
     def print_node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         getattr(sys, node.attrs.get("stream", "stdout")).write(render(node.attrs["template"], inputs))
-        return ()
-
-    def custom(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        return inputs[:len(node.outputs)]
-
-    def mark(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         return ()
 
     def callback(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
@@ -326,12 +290,18 @@ class _Run:
 
 
 _SPECIAL: dict[str, Callable[[_Run, Node, list[Any]], Sequence[Any]]] = {
-    "dim.value": _Run.dim_value, "dim.bind": _Run.dim_bind, "item": _Run.item, "leaf": _Run.leaf, "fill": _Run.fill,
-    "opt.some": _Run.opt_some, "opt.none": _Run.opt_none, "opt.has": _Run.opt_has, "opt.get": _Run.opt_get,
-    "seq.get": _Run.seq_get, "seq.len": _Run.seq_len,
-    "list.new": _Run.list_new, "list.put": _Run.list_put, "list.get": _Run.list_get, "list.take": _Run.list_take,
-    "list.len": _Run.seq_len, "list.copy": _Run.list_copy,
-    "custom": _Run.custom, "region.begin": _Run.mark, "region.end": _Run.mark,
+    "dim.value": lambda run, node, inputs: (run.size(node.attrs["dim"]),),
+    "dim.bind": _Run.dim_bind, "fill": _Run.fill, "opt.get": _Run.opt_get, "seq.get": _Run.seq_get,
+    "item": lambda run, node, inputs: (inputs[0].item(),),
+    "opt.some": lambda run, node, inputs: (Some(inputs[0]),),
+    "opt.none": lambda run, node, inputs: (None,),
+    "opt.has": lambda run, node, inputs: (inputs[0] is not None,),
+    "list.new": lambda run, node, inputs: ([],),
+    "list.put": _Run.list_put, "list.get": _Run.list_get,
+    "list.take": lambda run, node, inputs: (inputs[0][:max(inputs[1], 0)],),
+    **dict.fromkeys(("seq.len", "list.len"), lambda run, node, inputs: (len(inputs[0]),)),
+    **dict.fromkeys(("leaf", "list.copy", "custom"), lambda run, node, inputs: inputs[:len(node.outputs)]),
+    **dict.fromkeys(("region.begin", "region.end"), lambda run, node, inputs: ()),
     "check": _Run.check_node, "print": _Run.print_node, "commit": _Run.commit,
     "callback": _Run.callback, "callback.vjp": _Run.callback_vjp,
 }
