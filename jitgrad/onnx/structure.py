@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from jitgrad.dims import Dim
 from jitgrad.onnx.emitter import Emitter, numpy_type, value_info
 from jitgrad.onnx.numbers import number
 from jitgrad.onnx.table import ROWS
 from jitgrad.ops.types import BOOL, OptionalType, SeqType, TensorType, Type
-from jitgrad.script.graph.ir import Block, Loop, Node, Value
+from jitgrad.script.graph.ir import Block, Loop, Node, Value, payload, symbol_axes
 
 #: names of a value's parts: one, or for an Optional its bool and its payload's
 Parts = tuple[str, ...]
@@ -85,11 +84,9 @@ class Writer:
     def bind_sizes(self, symbols: Sequence[Any], values: Sequence[Value]) -> None:
         """Symbols as sizes of values, in the types of which they stand alone."""
         for value in values:
-            payload = value.type.elem if isinstance(value.type, OptionalType) else value.type
-            if isinstance(payload, TensorType):
-                for axis, size in enumerate(payload.dims):
-                    if isinstance(size, Dim) and size.symbol in symbols:
-                        self.e.bind(size.symbol, self.values[value][-1], axis)  # type: ignore[arg-type]
+            for axis, symbol in symbol_axes(payload(value.type)):
+                if symbol in symbols:
+                    self.e.bind(symbol, self.values[value][-1], axis)
 
     # --- subgraphs -------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from jitgrad.ops.types import BOOL, FLOAT, INT, NUMBER, ListType, OptionalType, 
 from jitgrad.script.graph import numbers
 from jitgrad.script.graph.control import CONTROL, Frame, InterpretError
 from jitgrad.script.graph.effects import Pending, exception, render
-from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, map_attr, type_symbols
+from jitgrad.script.graph.ir import Block, Graph, Node, Value, committed, map_attr, payload, type_symbols
 from jitgrad.script.graph.text import describe
 
 OnCommit = Callable[[int, Any], None]
@@ -134,7 +134,8 @@ class _Run:
             wanted = set(binds)
             for target, value in zip(targets, values, strict=True):
                 self.bind_sizes(target.type, value, wanted)
-            within = {s for target in targets if _is_list(target.type) for s in type_symbols(target.type)}
+            within = {s for target in targets if isinstance(payload(target.type), ListType)
+                      for s in type_symbols(target.type)}
             for symbol in binds:  # only something absent has it as a size, or the elements of a list: each its own
                 if symbol not in within:
                     self.sizes.setdefault(symbol, 0)
@@ -314,12 +315,6 @@ def _wrap(value: Any, type_: Type) -> Any:
     if isinstance(type_, ListType) and isinstance(type_.elem, (OptionalType, ListType)):
         return [v if isinstance(v, Some) else _wrap(v, type_.elem) for v in value]
     return value
-
-
-def _is_list(type_: Type) -> bool:
-    while isinstance(type_, OptionalType):
-        type_ = type_.elem
-    return isinstance(type_, ListType)
 
 
 def _unwrap(value: Any, type_: Type) -> Any:

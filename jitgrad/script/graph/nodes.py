@@ -9,7 +9,7 @@ from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, symbols
 from jitgrad.errors import Span
-from jitgrad.ops.types import Type, map_dims
+from jitgrad.ops.types import OptionalType, TensorType, Type, map_dims
 
 _ids = itertools.count()
 
@@ -115,6 +115,19 @@ def sizes_of(type_: Type) -> list[Size]:
 
     map_dims(type_, visit)
     return found
+
+
+def payload(type_: Type) -> Type:
+    """What an Optional may hold; another type as it is."""
+    while isinstance(type_, OptionalType):
+        type_ = type_.elem
+    return type_
+
+
+def symbol_axes(type_: Type) -> list[tuple[int, Symbol]]:
+    """The axes of a tensor whose size is a symbol alone, with that."""
+    sizes = type_.dims if isinstance(type_, TensorType) else ()
+    return [(axis, d.symbol) for axis, d in enumerate(sizes) if isinstance(d, Dim) and d.symbol is not None]
 
 
 def attr_symbols(value: Any) -> frozenset[Symbol]:
