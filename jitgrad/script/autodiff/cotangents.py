@@ -9,7 +9,7 @@ may be NaN) while the bool is false, unless it is `clean`: then it is zero. Sums
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -99,6 +99,15 @@ def either(context: Context, a: Reached, b: Reached) -> Reached:
     assert isinstance(a, Value)
     assert isinstance(b, Value)
     return context.builder.one("num.or", a, b)
+
+
+def any_reached(context: Context, given: Iterable[Cotangent | None]) -> Reached:
+    """Whether one of several is reached; None is not."""
+    reached: Reached = False
+    for c in given:
+        if c is not None:
+            reached = either(context, reached, c.reached)
+    return reached
 
 
 def masked(context: Context, c: Cotangent) -> Value:

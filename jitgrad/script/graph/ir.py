@@ -24,6 +24,7 @@ from jitgrad.script.graph.nodes import (
     committed,
     map_attr,
     payload,
+    rebuilt,
     sizes_of,
     symbol_axes,
     type_symbols,
@@ -104,4 +105,4 @@ class Builder:
 
 
 __all__ = ["Block", "Builder", "Graph", "Loop", "Node", "Value", "attr_symbols", "committed", "map_attr", "payload",
-           "sizes_of", "symbol_axes", "type_symbols", "views", "walk"]
+           "rebuilt", "sizes_of", "symbol_axes", "type_symbols", "views", "walk"]

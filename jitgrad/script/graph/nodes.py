@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitgrad.dims import Dim, Size, Symbol, symbols
@@ -148,6 +148,16 @@ def map_attr(value: Any, fn: Any) -> Any:
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return tuple(map_attr(v, fn) for v in value)
     return value
+
+
+def rebuilt(block: Block, replaced: Callable[[Node], Iterable[Node]]) -> Block:
+    """`block`, and the blocks in it, with other nodes in place of each; inner blocks first. Values stay the same."""
+    nodes: list[Node] = []
+    for node in block.nodes:
+        if node.blocks:
+            node = replace(node, blocks=tuple([rebuilt(b, replaced) for b in node.blocks]))
+        nodes.extend(replaced(node))
+    return Block(block.params, nodes, block.results, block.binds)
 
 
 def walk(block: Block) -> Iterator[Node]:
