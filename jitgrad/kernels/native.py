@@ -63,18 +63,17 @@ class Native(Code):
         """The address of an element."""
         if pointer.elem != "ptr":
             pointer = pointer.cast("inttoptr", "ptr")
-        number = index.name if isinstance(index, V) else index
-        return self.emit(f"getelementptr {elem}, ptr {pointer.name}, i64 {number}", "ptr", 1)
+        return V(self, self.element(pointer.name, index.name if isinstance(index, V) else index, elem), "ptr", 1)
 
     def load(self, pointer: V, index: V | int = 0, elem: str = "i64") -> V:
-        return self.emit(f"load {elem}, ptr {self.at(pointer, index, elem).name}", elem, 1)
+        return self.read(elem, self.at(pointer, index, elem).name)
 
     def field(self, pointer: V, offset: V | int, elem: str = "i64") -> V:
         """What is at a distance in bytes."""
         return self.load(self.at(pointer, offset, "i8"), elem=elem)
 
     def store(self, value: V, pointer: V, index: V | int = 0) -> None:
-        self.line(f"store {value.type} {value.name}, ptr {self.at(pointer, index, value.elem).name}")
+        self.write(value, self.at(pointer, index, value.elem).name)
 
     def variable(self, value: V) -> Variable:
         """A variable that has a value already."""
@@ -98,9 +97,6 @@ class Native(Code):
         return self.emit(f"call {result} {pointer.name}({given})", result, 1)
 
     # --- control ---
-
-    def line(self, text: str) -> None:
-        self.lines.append("  " + text)
 
     def label(self) -> str:
         self.labels += 1

@@ -78,6 +78,23 @@ class Code:
         self.lines.append(f"  {name} = {instruction}")
         return V(self, name, elem, lanes)
 
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def element(self, pointer: str, index: object, elem: str = "i64") -> str:
+        """The address of an element; `index` is a number or the name of one of 64 bits."""
+        return self.emit(f"getelementptr {elem}, ptr {pointer}, i64 {index}", "ptr", 1).name
+
+    def read(self, elem: str, pointer: str) -> V:
+        return self.emit(f"load {elem}, ptr {pointer}", elem, 1)
+
+    def read_word(self, elem: str, pointer: str) -> V:
+        """What is in a word, where a flag is 0 or not."""
+        return self.read("i64", pointer).ne(0) if elem == "i1" else self.read(elem, pointer)
+
+    def write(self, value: V, pointer: str) -> None:
+        self.line(f"store {value.type} {value.name}, ptr {pointer}")
+
     def const(self, value: Number, elem: str, lanes: int) -> V:
         """A constant; no instruction."""
         text = literal(value, elem)

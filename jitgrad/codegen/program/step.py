@@ -173,6 +173,11 @@ class Column:
     rank: int = 0
     dims: tuple[Size, ...] | None = None
 
+    @property
+    def is_tensors(self) -> bool:
+        """Whether it has the elements of tensors in it, and not where they are."""
+        return self.kind == "tensor" and self.dims is not None
+
 
 def words_of(value: object) -> int:
     """At most how many words a value takes that is passed to Python."""
