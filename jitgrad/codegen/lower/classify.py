@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jitgrad.codegen.lower.fuse import Item, Operand
 from jitgrad.codegen.lower.rules import ops
@@ -89,18 +89,14 @@ class _Classification:
             if x in self.writers:
                 self.units.depends[self.writers[x]].add(unit)
             return
-        values: Iterable[Value] = (*node.inputs, *state.captures(node)) if node.blocks else node.inputs
-        for v in values:
+        for v in state.reads(node):
             if v in state.owned:
                 self.writers[v] = unit
                 self.units.depends[unit] |= self.parts.get(v, set())
 
     def touches_list(self, node: Node) -> bool:
         """Whether a node, or a block in it, reads or makes a list."""
-        values: Iterable[Value] = (*node.inputs, *node.outputs)
-        if node.blocks:
-            values = (*values, *self.state.captures(node))
-        return any(isinstance(v.type, ListType) for v in values)
+        return any(isinstance(v.type, ListType) for v in (*self.state.reads(node), *node.outputs))
 
     def is_view(self, node: Node) -> bool:
         if node.op != "reshape":
@@ -241,10 +237,7 @@ class _Classification:
                 if not isinstance(value.type, TensorType):  # the numbers of a draw
                     self.add_producers(value, found)
             return found
-        values: Iterable[Value] = node.inputs
-        if node.blocks:
-            values = [*node.inputs, *state.captures(node)]
-        for value in values:
+        for value in state.reads(node):
             base = state.base(value)
             reads |= units.leaves(base)
             self.add_producers(base, found)

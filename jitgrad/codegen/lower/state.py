@@ -7,6 +7,7 @@ another value; never copied unless a library needs it), or inside one kernel onl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -310,6 +311,17 @@ class Lowering:
         return len(self.sites) - 1
 
     # --- nested blocks ---
+
+    def reads(self, node: Node) -> tuple[Value, ...]:
+        """What a node reads, and its blocks from outside."""
+        return (*node.inputs, *self.captures(node)) if node.blocks else node.inputs
+
+    def uses(self, block: Block, nodes: Sequence[Node]) -> Counter[Value]:
+        """How often each value is read by the nodes of a block, or is its result."""
+        found = Counter(block.results)
+        for node in nodes:
+            found.update(self.reads(node))
+        return found
 
     def captures(self, node: Node) -> frozenset[Value]:
         """What the blocks of a node read from outside."""

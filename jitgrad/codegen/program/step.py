@@ -222,6 +222,14 @@ def all_uses(step: Step) -> Iterator[Use]:
         yield from step.leaving.uses
 
 
+def with_inner(step: Step, made: Callable[[list[Any]], list[Any]], origins: dict[Any, tuple[Node, ...]]) -> Step:
+    """A step with what `made` makes of the lists of steps in it that the host runs."""
+    new = step.with_blocks(made)
+    if new is not step:
+        origins[new] = origins.get(step, ())
+    return new
+
+
 def every(steps: Iterable[Any]) -> Iterator[Any]:
     """All steps, those inside of others too."""
     for step in steps:

@@ -9,7 +9,6 @@ On a device what follows a product may be part of it: `EPILOGUE`, made by `devic
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -186,13 +185,10 @@ class Sums:
     """The additions of one block that could be made by a product on top of the other operand."""
 
     def __init__(self, state: Lowering, block: Block):
-        self.uses = Counter(block.results)
+        self.uses = state.uses(block, block.nodes)
         self.products: dict[Value, Node] = {}
         self.sums: dict[Value, list[tuple[Value, Node]]] = {}  # sum -> [(acc, product)]
         for node in block.nodes:
-            self.uses.update(node.inputs)
-            if node.blocks:
-                self.uses.update(state.captures(node))
             if node.op == "matmul" and _is_blas(state, node.outputs[0]):
                 self.products[node.outputs[0]] = node
         for node in block.nodes if self.products else ():
