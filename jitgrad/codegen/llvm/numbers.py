@@ -235,10 +235,8 @@ class Numbers:
             return row([a, b], dtypes.int64, dtypes.int64, 0), b.ne(0) & (a.ne(_LOWEST) | b.ne(-1))
         if op == "num.pow":
             return EMIT["pow"]([a, b], dtypes.int64, dtypes.int64, 0), code.const(False, "i1", 1)
-        if op == "num.min":
-            return (b < a).where(b, a), None
-        if op == "num.max":
-            return (b > a).where(b, a), None
+        if op in ("num.min", "num.max"):
+            return (b < a if op == "num.min" else b > a).where(b, a), None
         if op == "num.neg":
             return 0 - a, a.ne(_LOWEST)
         if op == "num.abs":
@@ -259,10 +257,8 @@ class Numbers:
                 return simple(b), None
             if op == "num.truediv":
                 return a / b, b.ne(0.0)
-            if op == "num.min":
-                return (b < a).where(b, a), None
-            if op == "num.max":
-                return (b > a).where(b, a), None
+            if op in ("num.min", "num.max"):
+                return (b < a if op == "num.min" else b > a).where(b, a), None
             if op == "num.pow":
                 result = self.call("pow", [a, b])
                 return result, self.finite(result)

@@ -185,19 +185,6 @@ class Printer(Function):
         """Give back what was taken of the arena since."""
         self.line(f"call void @jg_arena_release(ptr %block, ptr {mark[0].name}, i64 {mark[1].name})")
 
-    def store_parts(self, at: int, parts: Sequence[Value | Ref]) -> None:
-        """Flags and numbers, or a window's address and sizes, from word `at` on."""
-        for part in parts:
-            if isinstance(part, Ref):
-                self.line(f"store ptr {self.address(part.buffer, part.offset)}, ptr {self.word(at)}")
-                for j, size in enumerate(part.dims):
-                    self.store_word(at + 1 + j, self.size(size))
-                at += 1 + len(part.dims)
-            else:
-                for v in self.parts(part):
-                    self.store_word(at, v)
-                    at += 1
-
     # --- values ---
 
     def parts(self, value: Value) -> tuple[V, ...]:
@@ -239,8 +226,10 @@ class Printer(Function):
         good = self.code.emit(f"call i64 @jg_callback(ptr %block, i64 {site})", "i64", 1)
         self.leave_unless(good.eq(1), RAISED, leaving)
 
-    def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None) -> None:
-        """What a site needs, from word `at` on, by default in the payload words."""
+    def pass_values(self, values: Sequence[Value | Ref | Size], at: int | None = None, strides: bool = True) -> None:
+        """Flags and numbers, sizes, a window's address, sizes and `strides`, from word `at` on, by default that of the
+        payload.
+        """
         at = self.layout.payload if at is None else at
         for value in values:
             if isinstance(value, (int, Dim)):
@@ -248,7 +237,7 @@ class Printer(Function):
                 at += 1
             elif isinstance(value, Ref):
                 self.line(f"store ptr {self.address(value.buffer, value.offset)}, ptr {self.word(at)}")
-                for size in (*value.dims, *value.strides):
+                for size in (*value.dims, *(value.strides if strides else ())):
                     at += 1
                     self.store_word(at, self.size(size))
                 at += 1

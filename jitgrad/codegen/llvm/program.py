@@ -214,4 +214,4 @@ class ProgramPrinter(Printer):
                     self.store_word(at + j, part)
             elif not output.fresh:
                 at = self.layout.outputs[k] = self.layout.take(len(output.flags) + 1 + len(output.shape))
-                self.store_parts(at, (*output.flags, output.ref))
+                self.pass_values((*output.flags, output.ref), at, strides=False)

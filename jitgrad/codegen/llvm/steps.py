@@ -171,7 +171,7 @@ def commit_slot(p: Printer, step: CommitSlot) -> None:
         at = p.layout.commits[step.target] = p.layout.take(1 + count)
     p.store_word(at, p.const(1))
     if number is None:
-        p.store_parts(at + 1, step.parts)
+        p.pass_values(step.parts, at + 1, strides=False)
         return
     for offset, part in enumerate(p.as_type(number, NUMBER)):
         p.store_word(at + 1 + offset, part)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from jitgrad.codegen.program.access import IndexMap
+from jitgrad.codegen.program.access import NOWHERE, IndexMap
 from jitgrad.dims import Size
 from jitgrad.script.graph.ir import Node, Value
 
@@ -64,6 +64,11 @@ class Item:
     out_axes: tuple[int, ...]
     index: int
     column_sum: bool = False
+
+    @property
+    def own(self) -> IndexMap:
+        """How the result is read at the index at which it is made."""
+        return tuple((a, 1, 0) if a >= 0 else NOWHERE for a in self.out_axes)
 
 
 @dataclass(slots=True, eq=False)
