@@ -49,41 +49,9 @@ relu_, elu_, celu_, selu_, leaky_relu_ = (_activation.relu_, _activation.elu_, _
                                           _activation.leaky_relu_)
 hardtanh_, threshold_ = _activation.hardtanh_, _activation.threshold_
 sigmoid, tanh = _elementary.sigmoid, _elementary.tanh
-
-
-def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """max(input, 0)."""
-    return _activation.relu_(input) if inplace else _activation.relu(input)
-
-
-def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(input, 0), 6)."""
-    return _activation.relu6_(input) if inplace else _activation.relu6(input)
-
-
-def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * sigmoid(input)."""
-    return _activation.silu_(input) if inplace else _activation.silu(input)
-
-
-def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * tanh(softplus(input))."""
-    return _activation.mish_(input) if inplace else _activation.mish(input)
-
-
-def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """The self-normalising elu."""
-    return _activation.selu_(input) if inplace else _activation.selu(input)
-
-
-def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * relu6(input + 3) / 6."""
-    return _activation.hardswish_(input) if inplace else _activation.hardswish(input)
-
-
-def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """relu6(input + 3) / 6."""
-    return _activation.hardsigmoid_(input) if inplace else _activation.hardsigmoid(input)
+relu, selu = _activation.with_inplace(_activation.relu), _activation.with_inplace(_activation.selu)
+relu6, silu, mish = _activation.relu6, _activation.silu, _activation.mish
+hardswish, hardsigmoid = _activation.hardswish, _activation.hardsigmoid
 
 
 def leaky_relu(input: Tensor, negative_slope: Number = 0.01, inplace: bool = False) -> Tensor:

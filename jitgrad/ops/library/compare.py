@@ -15,6 +15,7 @@ from jitgrad.ops.library.core import (
     cast,
     inplace,
     library,
+    named,
     require_equal,
     require_tensor,
     result_dtype,
@@ -29,9 +30,7 @@ def _comparison(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[T
     def fn(input: AnyTensor[Tensor], other: AnyTensor[Tensor] | Number) -> Tensor:
         return binary(name, input, other)
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 eq = _comparison("eq", "input == other, elementwise.")
@@ -61,9 +60,7 @@ def _bitwise(name: str, doc: str) -> Callable[[AnyTensor[Tensor], AnyTensor[Tens
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'{word(d)}\'')
         return apply(name, as_operand(input, d), as_operand(other, d))
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 bitwise_and = _bitwise("bitwise_and", "input & other; logical for bools.")

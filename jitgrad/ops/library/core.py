@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from jitgrad import dtypes
 from jitgrad.dtypes import dtype
 from jitgrad.ops import OPS, autocast
 from jitgrad.ops.backend import AnyTensor, SymNumber, backend, select_number
-
-if TYPE_CHECKING:
-    pass
 
 Number = bool | int | float | SymNumber
 #: what may stand where torch takes a tensor or a number
@@ -36,6 +33,13 @@ def library(fn: Fn) -> Fn:
     """Mark `fn`: the frontend calls it with symbolic tensors instead of evaluating its source."""
     fn.__library__ = True  # type: ignore[attr-defined]
     return fn
+
+
+def named(fn: Fn, name: str, doc: str) -> Fn:
+    """`library(fn)` of a function that was made for a name."""
+    fn.__name__ = fn.__qualname__ = name
+    fn.__doc__ = doc
+    return library(fn)
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -341,9 +345,7 @@ def inplace(fn: Fn) -> Fn:
         with autocast.suspended():
             return write(self, fn(self, *args, **kwargs))
 
-    in_place.__name__ = in_place.__qualname__ = name + "_"
-    in_place.__doc__ = f"In-place version of `{name}`."
-    return library(in_place)  # type: ignore[return-value]
+    return named(in_place, name + "_", f"In-place version of `{name}`.")  # type: ignore[return-value]
 
 
 def reject(fn: str, **arguments: Any) -> None:

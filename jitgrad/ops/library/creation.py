@@ -22,6 +22,7 @@ from jitgrad.ops.library.core import (
     is_tensor,
     library,
     maximum,
+    named,
     number_type,
     require,
     size_list,
@@ -60,9 +61,7 @@ def _constant(name: str, value: Any, doc: str) -> Callable[..., Any]:
         return _leaf(create("full", resolve(device), value=value, shape=_size(name, size, None),
                             dtype=dtype or dtypes.get_default_dtype()), requires_grad)
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 zeros = _constant("zeros", 0, "Zeros of a size given as ints or a tuple.")
@@ -241,11 +240,13 @@ def eye(n: Any, m: Any = None, *, dtype: dtype | None = None, device: Any = None
     return _leaf(cast(apply("eq", rows, columns), dtype or dtypes.get_default_dtype()), requires_grad)
 
 
+@library
 def tril_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Any:
     """Rows and columns of the lower triangle, (2, n)."""
     return _triangle_indices("le", row, col, offset, dtype, device)
 
 
+@library
 def triu_indices(row: Any, col: Any, offset: int = 0, *, dtype: dtype = int64, device: Any = None) -> Any:
     """Rows and columns of the upper triangle, (2, n)."""
     return _triangle_indices("ge", row, col, offset, dtype, device)
@@ -258,8 +259,6 @@ def _triangle_indices(comparison: str, row: Any, col: Any, offset: Any, d: dtype
     inside = apply(comparison, apply("sub", columns, rows), as_operand(offset, int64))
     return cast(apply("permute", apply("nonzero", inside), axes=(1, 0)), d)
 
-
-tril_indices, triu_indices = library(tril_indices), library(triu_indices)
 
 # --- data ----------------------------------------------------------------------------------------------------------
 
@@ -281,9 +280,7 @@ def _legacy(name: str, d: dtype) -> Callable[..., Any]:
             return tensor(args[0], dtype=d)
         return create("full", CPU, value=0, shape=size_list(args), dtype=d)
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = f"A {d.name} tensor from data, or of a size (zeros)."
-    return library(fn)
+    return named(fn, name, f"A {d.name} tensor from data, or of a size (zeros).")
 
 
 FloatTensor, DoubleTensor = _legacy("FloatTensor", dtypes.float32), _legacy("DoubleTensor", dtypes.float64)

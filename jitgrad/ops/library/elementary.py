@@ -15,6 +15,7 @@ from jitgrad.ops.library.core import (
     cast,
     inplace,
     library,
+    named,
     require_tensor,
     word,
 )
@@ -38,9 +39,7 @@ def _float_unary(name: str, doc: str, row: str = "") -> Callable[[AnyTensor[Tens
             input = cast(input, dtypes.get_default_dtype())
         return backend().apply(OPS[row], (input,), {})
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 def _unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
@@ -50,9 +49,7 @@ def _unary(name: str, doc: str) -> Callable[[AnyTensor[Tensor]], Tensor]:
             raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\'')
         return backend().apply(OPS[name], (input,), {})
 
-    fn.__name__ = fn.__qualname__ = name
-    fn.__doc__ = doc
-    return library(fn)
+    return named(fn, name, doc)
 
 
 exp = _float_unary("exp", "e to the power of each element.")

@@ -37,32 +37,19 @@ from jitgrad.ops.library.shapes.shape import take_slice
 Dims = int | Sequence[int] | None
 
 
-class max_result(NamedTuple):
-    """Values and their positions."""
+class ValuesAndIndices(NamedTuple):
+    """Values and their positions. Each function has a type of its own, whose name `repr` shows, as in torch."""
 
     values: Any
     indices: Any
 
 
-class min_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
+class max_result(ValuesAndIndices):
+    """The result of `max` along an axis."""
 
 
-class median_result(NamedTuple):
-    """Values and their positions."""
-
-    values: Any
-    indices: Any
-
-
-class sort_result(NamedTuple):
-    """Sorted values and their positions before."""
-
-    values: Any
-    indices: Any
+class min_result(ValuesAndIndices):
+    """The result of `min` along an axis."""
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------
