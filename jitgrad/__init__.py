@@ -14,6 +14,7 @@ from typing import Any as _Any
 
 import jitgrad.script  # loaded before the decorator below takes the name
 from jitgrad.device import device as device  # the class; the module of that name must not take its place later
+from jitgrad.device import provide_gpu_kernels as _provide_gpu_kernels
 
 if TYPE_CHECKING:
     from jitgrad import (
@@ -66,6 +67,9 @@ def __getattr__(name: str) -> _Any:
 
 def _names() -> _Any:
     return _importlib.import_module("jitgrad._namespace")
+
+
+_provide_gpu_kernels(lambda: _importlib.import_module("jitgrad.cuda.elementwise"))
 
 
 def __dir__() -> list[str]:

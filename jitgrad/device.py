@@ -171,6 +171,20 @@ def has_gpu() -> bool:
     return True
 
 
+_load_kernels: Callable[[], Any]
+
+
+def provide_gpu_kernels(load: Callable[[], Any]) -> None:
+    """Say what `gpu_kernels` answers: `jitgrad/__init__.py` does, which may name any module."""
+    global _load_kernels
+    _load_kernels = load
+
+
+def gpu_kernels() -> Any:
+    """`jitgrad.cuda.elementwise`: the kernels that arrays on a GPU need and CuPy does not have."""
+    return _load_kernels()
+
+
 # --- what programs are compiled for --------------------------------------------------------------------------------
 
 

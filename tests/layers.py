@@ -1,4 +1,4 @@
-"""Who imports whom: the arrows between the files of `jitgrad/`, inside functions and under TYPE_CHECKING included.
+"""Who imports whom: the arrows between the files of `jitgrad/`, inside functions, under TYPE_CHECKING or by name.
 
     python -m tests.layers          # the circles, and the arrows that point upwards
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -61,25 +62,57 @@ def files() -> dict[str, Path]:
     return {module_of(p): p for p in sorted(PACKAGE.rglob("*.py"))}
 
 
-def imported(path: Path) -> dict[str, int]:
-    """The modules of ours that a file imports from, wherever the import stands, and on which line."""
-    found: dict[str, int] = {}
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: list[str] = []
+def by_name(node: ast.Call) -> list[str]:
+    """What `import_module("jitgrad...")` or `__import__` may import: all that begins as written."""
+    function, name = node.func, node.args[0] if node.args else None
+    if getattr(function, "attr", getattr(function, "id", "")) not in ("import_module", "__import__"):
+        return []
+    while isinstance(name, ast.BinOp):  # "jitgrad." + name
+        name = name.left
+    if isinstance(name, ast.JoinedStr) and name.values:
+        name = name.values[0]
+    if not isinstance(name, ast.Constant) or not isinstance(name.value, str):
+        return []  # the user's modules
+    if name is node.args[0]:
+        return [name.value]
+    return [f"jitgrad.{own}" for own in files() if f"jitgrad.{own}".startswith(name.value)]
+
+
+def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements, those inside others included."""
+    for node in body:
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from statements(getattr(node, field, ()))
+
+
+@functools.cache
+def names(path: Path) -> list[tuple[str, int]]:
+    """What a file imports, wherever that stands, by its full name, and on which line."""
+    text = path.read_text()
+    tree, found = ast.parse(text), []
+    for node in statements(tree.body):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            folder = ".".join(path.relative_to(ROOT).parts[:-node.level])
-            names = [f"{folder}.{node.module + '.' if node.module else ''}{alias.name}" for alias in node.names]
-        for name in names:
-            if name != "jitgrad" and not name.startswith("jitgrad."):
-                continue
-            own = name[len("jitgrad."):]
+            folder = ".".join(path.relative_to(ROOT).parts[:-node.level]) if node.level else ""
+            start = ".".join(filter(None, (folder, node.module)))
+            found += [(f"{start}.{alias.name}", node.lineno) for alias in node.names]
+    if "import_module" in text or "__import__" in text:
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        found += [(name, call.lineno) for call in calls for name in by_name(call)]
+    return found
+
+
+def imported(path: Path) -> dict[str, int]:
+    """The modules of ours that a file imports from, and on which line."""
+    found: dict[str, int] = {}
+    for name, line in names(path):
+        root, _, own = name.partition(".")
+        if root == "jitgrad":
             while own not in files():
                 own = own.rpartition(".")[0]
-            found.setdefault(own, node.lineno)
+            found.setdefault(own, line)
     found.pop(module_of(path), None)
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -21,7 +20,7 @@ def test_every_room_of_the_compiler_is_on_the_map() -> None:
 def test_every_module_says_what_it_is() -> None:
     modules = sorted((ROOT / "jitgrad").rglob("*.py"))
     assert len(modules) > 400
-    assert not [str(m.relative_to(ROOT)) for m in modules if not ast.get_docstring(ast.parse(m.read_text()))]
+    assert not [str(m.relative_to(ROOT)) for m in modules if not re.match(r'"""\S', m.read_text())]
 
 
 def test_nothing_that_is_named_is_gone() -> None:

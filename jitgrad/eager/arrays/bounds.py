@@ -6,9 +6,10 @@ element that exists (CuPy wraps it around); the error comes before any number of
 
 from __future__ import annotations
 
-import importlib
 from collections import OrderedDict
 from typing import Any
+
+from jitgrad.device import gpu_kernels
 
 #: how many of the latest checks are known by their words
 KNOWN = 4096
@@ -39,7 +40,7 @@ class Bounds:
         self.words[self.count] = (error, head, tail)
         if len(self.words) > KNOWN:
             self.words.popitem(last=False)
-        kernels: Any = importlib.import_module("jitgrad.cuda.elementwise")  # above: it prints kernels as codegen does
+        kernels = gpu_kernels()
         with indices.device:
             flag = self.flags.get(there)
             if flag is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitgrad.determinism import are_deterministic_algorithms_enabled
-from jitgrad.device import device
+from jitgrad.device import device, gpu_kernels
 from jitgrad.dtypes import FLOAT_KINDS, dtype
 from jitgrad.eager.arrays.bounds import Bounds
 from jitgrad.eager.arrays.library import Library
@@ -77,7 +76,7 @@ class CupyModule:
 
     def _in_order(self, x: Any, key: Any, values: Any, what: str) -> None:
         """The same one after the other, in the order of the indices: places sorted, one thread for each."""
-        kernels: Any = importlib.import_module("jitgrad.cuda.elementwise")  # above: it prints kernels as codegen does
+        kernels = gpu_kernels()
         places = self.cupy.arange(x.size).reshape(x.shape)[key]
         values = self.cupy.ascontiguousarray(self.cupy.broadcast_to(self.cupy.asarray(values, x.dtype), places.shape))
         places, line = places.reshape(-1), self.cupy.ascontiguousarray(x).reshape(-1)
@@ -120,7 +119,7 @@ class CupyNamespace(ArrayNamespace):
 
     def bind(self, op: OpDef) -> Callable[..., Any]:
         xp = self.xp
-        kernels: Any = importlib.import_module("jitgrad.cuda.elementwise")  # above: it prints kernels as codegen does
+        kernels = gpu_kernels()
         if op.name == "random.uniform":
             return functools.partial(_uniform, functools.partial(kernels.draw, xp.cupy))
         if op.name == "random.bits":
