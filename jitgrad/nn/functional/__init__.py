@@ -73,7 +73,7 @@ def rrelu(input: Tensor, lower: Number = 1.0 / 8, upper: Number = 1.0 / 3, train
     """input where it is positive, else times a slope: drawn from [lower, upper) while training, else their mean."""
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slopes = lower + (upper - lower) * jitgrad.rand_norms.like(input)
+    slopes = lower + (upper - lower) * jitgrad.rand_like(input)
     result = jitgrad.where(input >= 0, input, input * slopes)
     return input.copy_(result) if inplace else result
 
@@ -113,12 +113,12 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 def gumbel_softmax(logits: Tensor, tau: Number = 1.0, hard: bool = False, eps: Number = 1e-10, dim: int = -1) -> Tensor:
     """A sample of the Gumbel-softmax distribution; `hard` gives one-hot vectors with the soft sample's gradient."""
-    noise = -jitgrad.log(-jitgrad.log1p(-jitgrad.rand_norms.like(logits)))
+    noise = -jitgrad.log(-jitgrad.log1p(-jitgrad.rand_like(logits)))
     soft = _reduce.softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
     index = soft.max(dim, keepdim=True).indices
-    one = jitgrad.zeros_norms.like(logits).scatter(dim, index, 1.0)
+    one = jitgrad.zeros_like(logits).scatter(dim, index, 1.0)
     return one - soft.detach() + soft
 
 

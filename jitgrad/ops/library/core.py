@@ -6,10 +6,12 @@ dtypes and static arguments, never on sizes or numbers, which are run-time value
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -27,6 +29,9 @@ WORDS = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int
          "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
+First = TypeVar("First")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def library(fn: Fn) -> Fn:
@@ -40,6 +45,23 @@ def named(fn: Fn, name: str, doc: str) -> Fn:
     fn.__name__ = fn.__qualname__ = name
     fn.__doc__ = doc
     return library(fn)
+
+
+def bind(fn: Callable[Concatenate[First, P], R], first: First, name: str, doc: str = "") -> Callable[P, R]:
+    """`fn` with its first argument given: one of several library functions that differ in it alone.
+
+    The signature is that of the others, and so are the types; complaints about arguments have the name.
+    """
+    assert isinstance(fn, FunctionType)
+    own = FunctionType(fn.__code__, fn.__globals__, name, fn.__defaults__)
+    own.__kwdefaults__, own.__qualname__ = fn.__kwdefaults__, name
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return own(first, *args, **kwargs)
+
+    signature = inspect.signature(fn)
+    call.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+    return named(call, name, doc or fn.__doc__ or "")
 
 
 def apply(name: str, *operands: Any, **attrs: Any) -> Any:
