@@ -107,5 +107,3 @@ class EagerBackend:
 
 EAGER = EagerBackend()
 set_default(EAGER)
-
-__all__ = ["EAGER", "EagerBackend"]

@@ -161,6 +161,3 @@ def gradgradcheck(func: Callable[..., Any], inputs: Given, grad_outputs: Given |
 
     return gradcheck(gradient, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
                      nondet_tol=nondet_tol, check_grad_dtypes=check_grad_dtypes)
-
-
-__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]

@@ -198,10 +198,11 @@ def _extreme(name: str, x: Any, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     return apply("squeeze", values, axis=a), apply("squeeze", positions, axis=a)
 
 
-def _max_or_min(name: str, x: Any, args: tuple[Any, ...], dim: Any, keepdim: bool, other: Any) -> Any:
-    require_tensor(name, x)
+def _max(name: str, input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
+         other: AnyTensor[Tensor] | None = None) -> Any:
+    x = require_tensor(name, input)
     if args and isinstance(args[0], AnyTensor):
-        other, args = args[0], args[1:]
+        other = args[0]
     elif args:
         dim, *rest = args
         keepdim = rest[0] if rest else keepdim
@@ -213,23 +214,11 @@ def _max_or_min(name: str, x: Any, args: tuple[Any, ...], dim: Any, keepdim: boo
         require(count > 0, RuntimeError, f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                                          "Specify the reduction dim with the 'dim' argument.")
         return apply("a" + name, x, axes=axes(None, x.ndim), keepdim=False)
-    return _extreme(name, x, dim, bool(keepdim))
+    return (max_result if name == "max" else min_result)(*_extreme(name, x, dim, bool(keepdim)))
 
 
-@library
-def max(input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
-        other: AnyTensor[Tensor] | None = None) -> Any:
-    """max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise."""
-    result = _max_or_min("max", input, args, dim, keepdim, other)
-    return max_result(*result) if isinstance(result, tuple) else result
-
-
-@library
-def min(input: AnyTensor[Tensor], *args: Any, dim: int | None = None, keepdim: bool = False,
-        other: AnyTensor[Tensor] | None = None) -> Any:
-    """min(x): the minimum; min(x, dim): named (values, indices); min(x, other): elementwise."""
-    result = _max_or_min("min", input, args, dim, keepdim, other)
-    return min_result(*result) if isinstance(result, tuple) else result
+max = bind(_max, "max", "max", "max(x): the maximum; max(x, dim): named (values, indices); max(x, other): elementwise.")
+min = bind(_max, "min", "min", "min(x): the minimum; min(x, dim): named (values, indices); min(x, other): elementwise.")
 
 
 def _arg(name: str, input: AnyTensor[Tensor], dim: int | None = None, keepdim: bool = False) -> Tensor:
