@@ -116,6 +116,3 @@ def _with_history(graph: Graph, reached: set[Value]) -> Graph:
         return Block(block.params, nodes, block.results, block.binds)
 
     return Graph(rebuilt(graph.block), graph.name)
-
-
-__all__ = ["adapted", "distance", "refusal"]
