@@ -185,6 +185,12 @@ def static_int(x: Any) -> int:
     return x if type(x) is int else operator.index(x)
 
 
+def per_axis(value: Any, rank: int) -> tuple[int, ...]:
+    """`static_int` of one number for all of `rank` axes, or of those in a list; one of another length is told by it."""
+    found = tuple([static_int(v) for v in value]) if isinstance(value, (tuple, list)) else (static_int(value),)
+    return found * rank if len(found) == 1 else found
+
+
 def axis(dim: Any, ndim: int) -> int:
     """A non-negative axis from torch's `dim`. IndexError out of range; a 0-dim tensor has an axis 0 (and -1)."""
     dim = static_int(dim)
@@ -379,6 +385,6 @@ def reject(fn: str, **arguments: Any) -> None:
 
 __all__ = ["OPERAND", "WORDS", "AnyTensor", "Number", "SymNumber", "alias", "apply", "as_operand", "axes", "axis",
            "backend", "binary", "cast", "ceil_div", "create", "expand_to", "floating", "inplace", "is_one", "is_tensor",
-           "library", "maximum", "minimum", "number_type", "pair_dtype", "product", "reject", "require",
+           "library", "maximum", "minimum", "number_type", "pair_dtype", "per_axis", "product", "reject", "require",
            "require_equal", "require_tensor", "result_dtype", "same_float", "same_shape", "same_size", "select_number",
            "size_list", "size_of", "static_int", "text", "word", "wrap_index", "write"]

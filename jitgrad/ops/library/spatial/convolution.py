@@ -14,6 +14,7 @@ from jitgrad.ops.library.core import (
     apply,
     bind,
     cast,
+    per_axis,
     require,
     require_equal,
     require_tensor,
@@ -30,11 +31,7 @@ _NAMES = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float
 
 def _static(name: str, value: Any, rank: int) -> tuple[int, ...]:
     """One int per spatial axis, each known now."""
-    if not isinstance(value, (tuple, list)):
-        return (static_int(value),) * rank
-    found = tuple([static_int(v) for v in value])
-    if len(found) == 1:
-        return found * rank
+    found = per_axis(value, rank)
     if len(found) != rank:
         raise RuntimeError(f"expected {name} to be a single integer value or a list of {rank} values to match the "
                            f"convolution dimensions, but got {name}={text(found)}")

@@ -17,11 +17,12 @@ from jitgrad.ops.library.core import (
     ceil_div,
     create,
     library,
+    maximum,
     minimum,
+    per_axis,
     product,
     require,
     require_tensor,
-    static_int,
     text,
     word,
 )
@@ -66,11 +67,7 @@ class _Pool:
             require(m >= 1, RuntimeError, *self._too_small())
 
     def _sizes(self, name: str, value: Any) -> tuple[int, ...]:
-        if not isinstance(value, (tuple, list)):
-            return (static_int(value),) * self.rank
-        found = tuple([static_int(v) for v in value])
-        if len(found) == 1:
-            return found * self.rank
+        found = per_axis(value, self.rank)
         if len(found) != self.rank:
             a = f"a tuple of {_WORDS[self.rank]} ints"
             raise RuntimeError(f"{self.fn}: {name} must either be a single int, or {a}")
@@ -135,7 +132,7 @@ def _windows(p: _Pool, x: Any) -> Any:
     for n, m, k, s, before in zip(p.spatial, p.shape, p.kernel, p.stride, p.padding, strict=True):
         after: Any = before
         if p.ceil and s > 1:
-            after = before + _beyond((m - 1) * s + k, n + 2 * before)
+            after = before + maximum((m - 1) * s + k - (n + 2 * before), 0)  # the last window may pass the end
         ends.append((before, after))
     if any(not (isinstance(e, int) and e == 0) for pair in ends for e in pair):
         x = apply("pad", x, pads=tuple(ends), value=0)
@@ -144,13 +141,6 @@ def _windows(p: _Pool, x: Any) -> Any:
         if p.ceil:
             x = apply("slice", x, axis=axis, start=0, length=m, step=1)
     return x
-
-
-def _beyond(reach: Any, room: Any) -> Any:
-    """By how much the last window passes the end."""
-    from jitgrad.ops.library.core import maximum
-
-    return maximum(reach - room, 0)
 
 
 def _sum(p: _Pool, x: Any) -> Any:
@@ -227,10 +217,7 @@ lp_pool2d = bind(_lp_pool, 2, "lp_pool2d", "`lp_pool1d` over two axes.")
 
 
 def _pair(name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (tuple, list)):
-        return (static_int(value),) * 2
-    found = tuple([static_int(v) for v in value])
-    found = found * 2 if len(found) == 1 else found
+    found = per_axis(value, 2)
     if len(found) != 2:
         raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(found)}")
     return found
