@@ -20,8 +20,6 @@ from jitgrad import dtypes
 from jitgrad.amp.autocast_mode import autocast
 from jitgrad.device import FACTS, device
 from jitgrad.dims import Symbol
-from jitgrad.nn import Module
-from jitgrad.optim import Optimizer
 from jitgrad.script.call import list_kinds
 from jitgrad.script.call import signature as sig
 from jitgrad.script.call.sources import Unreadable, argument_guards, describe, resolve
@@ -68,7 +66,13 @@ def fingerprint(value: Any) -> Json:
 
 
 def _is_module_instance(value: Any) -> bool:
-    return isinstance(value, (Module, Optimizer))
+    from jitgrad.nn import Module  # programs without modules or optimizers do not load them
+
+    if isinstance(value, Module):
+        return True
+    from jitgrad.optim import Optimizer
+
+    return isinstance(value, Optimizer)
 
 
 def import_by_name(module: str, qualname: str) -> Any:
